@@ -1,8 +1,8 @@
-//! What a steady random load costs: bytes written for bytes changed, blocks read for a lookup,
-//! bytes on disk for live bytes.
+//! Measures the cost of a steady random load: bytes written for bytes changed, blocks read for a
+//! lookup, bytes on disk for live bytes.
 //!
-//! Records are changed at random, all equally often, until what that costs has settled. Arguments:
-//! FOLDER (made, and removed in the end), RECORDS (default 1,000,000).
+//! Records are changed at random, all equally often, until the cost has settled. Arguments: FOLDER
+//! (created, and removed in the end), RECORDS (default 1,000,000).
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use babu::{Batch, Db, Disk, Options, RealDisk};
 
 type Error = Box<dyn std::error::Error>;
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Debug)]
 pub struct Figures {
-    /// Changes for each record until it had settled.
+    /// Changes for each record until the cost had settled.
     pub rounds: usize,
-    /// Bytes to log and index files for each byte changed, at the end.
+    /// Bytes written to log and index files for each byte changed, at the end.
     pub write: f64,
     /// Bytes of index files for each byte of live keys and values, at the end.
     pub space: f64,
-    /// Blocks read from the disk for a lookup of a key that is there, with an empty cache.
+    /// Blocks read from the disk for a lookup of a key that exists, with an empty cache.
     pub present: f64,
-    /// The same of a key that is not.
+    /// Blocks read from the disk for a lookup of an absent key, with an empty cache.
     pub absent: f64,
-    /// Memory of filters and block lists for each record, bytes.
+    /// Memory of filters and block lists in bytes, for each record.
     pub resident: f64,
 }
 
-/// A number as good as random.
+/// A pseudo-random number.
 fn scatter(number: u64) -> u64 {
     let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 32
 }
 
-/// Directory (16 bytes) ‖ kind ‖ order (8 bytes), a thousand names in each directory.
+/// Directory (16 bytes) ‖ kind ‖ order (8 bytes), with a thousand names in each directory.
 fn key(number: u64) -> [u8; 25] {
     let mut key = [b'e'; 25];
     let directory = scatter(number / 1000);
@@ -44,7 +44,7 @@ fn key(number: u64) -> [u8; 25] {
     key
 }
 
-/// 64 to 100 bytes, half of which do not compress.
+/// A value of 64 to 100 bytes, half of which do not compress.
 fn value(number: u64, change: u64, out: &mut Vec<u8>) {
     out.clear();
     let mut random = scatter(number ^ change << 32);
@@ -56,7 +56,7 @@ fn value(number: u64, change: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// One change of each record on average, with checkpoints as trees grow. Returns bytes written for
+/// Changes each record once on average, with checkpoints as trees grow. Returns bytes written for
 /// each byte changed.
 fn round(db: &mut Db, records: u64, changes: &mut u64) -> Result<f64, Error> {
     let before = db.stats().writes;
@@ -70,8 +70,8 @@ fn round(db: &mut Db, records: u64, changes: &mut u64) -> Result<f64, Error> {
             db.apply(&batch, b"");
             db.write()?;
             batch.clear();
-            // A tree for each 16th of the data: the smaller it is, the more levels there are to go
-            // through.
+            // Checkpoint when the tree has a 16th of the data. A smaller tree would have to go
+            // through more levels.
             if db.tree_bytes() as u64 >= records * 100 / 16 {
                 db.checkpoint()?;
             }
@@ -83,7 +83,7 @@ fn round(db: &mut Db, records: u64, changes: &mut u64) -> Result<f64, Error> {
 }
 
 fn options(records: u64, cache_bytes: usize) -> Options {
-    // As many files as a database of many gigabytes has at the default size.
+    // As many files as a database of many gigabytes has with default sizes.
     let file_bytes = (records * 100 / 64).clamp(64 << 10, 32 << 20);
     Options { file_bytes, filter_prefix_bytes: 25, cache_bytes, ..Options::default() }
 }
@@ -92,7 +92,7 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-/// Measures on a disk that is empty. `reach` opens it.
+/// Measures on an empty disk, which `reach` opens.
 pub fn measure(
     reach: &dyn Fn() -> std::io::Result<Arc<dyn Disk>>,
     records: u64,
@@ -138,7 +138,7 @@ pub fn measure(
             let number = scatter(probe) % records + if present { 0 } else { records };
             let mut key = key(number);
             if !present {
-                // Of a directory that is there.
+                // An absent name in a directory that exists.
                 key[..16].copy_from_slice(&self::key(number - records)[..16]);
             }
             if db.get(&key)?.is_some() != present {

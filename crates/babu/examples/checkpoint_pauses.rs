@@ -1,11 +1,11 @@
-//! How long creates take beside a checkpoint (BabuDB §IV.B, table I), babu alone: as many creates
-//! into an empty tree with nothing beside, and into the next one while a checkpoint of the first is
-//! made. Prints a JSON object.
+//! Measures how long creates take beside a checkpoint (BabuDB §IV.B, table I), with babu alone.
+//! First come creates into an empty tree, with nothing beside them. Then come as many into the next
+//! tree, while a checkpoint of the first runs. Prints a JSON object.
 //!
 //! Arguments: FOLDER (default: a temporary one), number of creates before the checkpoint (default
-//! 1,000,000), and what is beside the others: `job` (default), `sleep` (a thread that sleeps as
-//! long as the job would take, roughly: what is left is the frozen tree's own part), `none` (as
-//! many creates go on in the same tree).
+//! 1,000,000), and what runs beside the later creates. This is `job` (default), `sleep` or `none`.
+//! With `sleep`, a thread sleeps about as long as the job would take. What is left is the cost of
+//! the frozen tree alone. With `none`, the creates go on in the same tree.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use babu::{Batch, Db, Options, RealDisk};
 
 const VALUE_BYTES: usize = 80;
 const PER_DIRECTORY: u64 = 1000;
-/// Odd, so that it gives each name once, at random.
+/// Odd, so that the multiplication gives each name once, in random order.
 const FACTOR: u64 = 0x9e37_79b1;
 
 type Failure = Box<dyn std::error::Error>;
@@ -35,7 +35,7 @@ fn key(number: u64) -> [u8; 25] {
     key
 }
 
-/// Half noise, half zeros, as numbers and names of an inode are.
+/// A value that is half noise and half zeros, as the numbers and names of an inode are.
 fn value(number: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     for (position, bytes) in value.chunks_exact_mut(16).enumerate() {
@@ -44,7 +44,7 @@ fn value(number: u64) -> [u8; VALUE_BYTES] {
     value
 }
 
-/// Times of single creates, nanoseconds, and of the three steps of each.
+/// Times of single creates in nanoseconds, and of the three steps of each create.
 #[derive(Default)]
 struct Times {
     all: Vec<u64>,
@@ -146,7 +146,7 @@ fn main() -> Result<(), Failure> {
 
     let creates = busy.all.len();
     let longest = percentile(&mut busy.all.clone(), 100.0) / 1e3;
-    // Of both as many, so that the trees are as large.
+    // Compare equal numbers of creates, so that the trees are equally large.
     let compared = creates.min(quiet.all.len());
     for times in [&mut quiet, &mut busy] {
         times.all.truncate(compared);

@@ -1,9 +1,9 @@
-//! A metadata load: look a key up that is absent, put it, log it; then hits, misses and scans.
-//! Prints a JSON object for each way: everything in the tree (a log write for each create, or for
-//! 64), and with checkpoints beside the load, as a server makes them.
+//! A metadata load: look an absent key up, put it, log it; then hits, misses and scans. Prints a
+//! JSON object for each mode. In two modes everything is in the tree, with a log write for each
+//! create, or for 64. In the third, checkpoints run beside the load, as in a server.
 //!
 //! Arguments: FOLDER (default: a temporary one), number of creates (default 1,000,000),
-//! `checkpoints` for the last way only.
+//! `checkpoints` for the third mode only.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use babu::{Batch, CheckpointDone, CheckpointError, Db, Options, RealDisk};
 const RECORDS_PER_DIRECTORY: u64 = 1000;
 const VALUE_BYTES: usize = 80;
 const PROBES: u64 = 200_000;
-/// Tree size at which a checkpoint begins.
+/// Size of the tree in bytes at which a checkpoint begins.
 const CHECKPOINT_BYTES: usize = 64 << 20;
 
 type Failure = Box<dyn std::error::Error>;
@@ -40,7 +40,7 @@ fn directory(number: u64) -> [u8; 16] {
     id
 }
 
-/// Half noise, half zeros, as numbers and names of an inode are.
+/// A value that is half noise and half zeros, as the numbers and names of an inode are.
 fn value(number: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     for (position, bytes) in value.chunks_exact_mut(16).enumerate() {
@@ -195,7 +195,7 @@ fn reads(db: &Db, count: u64) -> Result<(), Failure> {
     }
     let start = Instant::now();
     for n in 0..PROBES {
-        // In a directory that exists.
+        // Change the name, so that it is absent from a directory that exists.
         let mut key = key(spread(n));
         key[25] ^= 1;
         if db.get(&key)?.is_some() {
@@ -216,7 +216,7 @@ fn reads(db: &Db, count: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory of this process.
+/// Memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

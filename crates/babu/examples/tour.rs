@@ -1,5 +1,5 @@
-//! The calls, one after the other: changes, reads, a snapshot, a checkpoint, an ingested run, a
-//! restart.
+//! Shows the calls one after the other: changes, reads, a snapshot, a checkpoint, an ingested run,
+//! a restart.
 //!
 //! Argument: FOLDER (default: a temporary one, removed in the end).
 
@@ -20,12 +20,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// All of it, in a folder.
+/// Runs the whole tour in a folder.
 pub fn tour(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let (mut db, recovered) = Db::open(Arc::new(RealDisk::open(folder)?), Options::default())?;
     println!("opened {}: epoch {}", folder.display(), recovered.epoch);
 
-    // An insert group: room first, then memory, then the kernel, then the disk.
+    // An insert group goes to reserved log space, to memory, to the kernel, then to the disk.
     let mut batch = Batch::new();
     batch.put(b"fruit/apple", b"red");
     batch.put(b"fruit/pear", b"green");

@@ -1,10 +1,10 @@
-//! What the tree in memory does on its own: creates (absent lookup, then put), lookups, scans,
-//! groups of three records, deletions, short-lived files, memory. Prints a JSON object for each
-//! shape: directories of 1,000 entries, and one directory with all of them; keys in random order.
+//! Measures the tree in memory alone: creates (absent lookup, then put), lookups, scans, groups of
+//! three records, deletions, short-lived files, memory. Prints a JSON object for each shape:
+//! directories of 1,000 entries, and one directory with all entries. Keys come in random order.
 //!
-//! The log is written to a temporary folder, 64 groups at a time; `TMPDIR=/dev/shm` takes the disk
-//! out of the figures. Rates are millions a second, by the clock and by the CPU time outside of the
-//! kernel (which tells more on a busy machine).
+//! The log is written to a temporary folder, 64 groups at a time. `TMPDIR=/dev/shm` takes the disk
+//! out of the figures. Rates are millions a second, by the clock and by CPU time outside of the
+//! kernel. CPU time says more on a busy machine.
 //!
 //! Arguments: number of records (default 1,000,000), records per directory (default: 1,000, then
 //! all).
@@ -28,7 +28,7 @@ fn scatter(number: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Keys of one shape.
+/// The keys of one shape.
 #[derive(Clone, Copy)]
 struct Shape {
     count: u64,
@@ -40,8 +40,8 @@ impl Shape {
         self.count.div_ceil(self.per_directory)
     }
 
-    /// Directory id (16, scattered) ‖ kind ‖ order (8, scattered). Numbers go around the
-    /// directories.
+    /// Directory id (16, scattered) ‖ kind ‖ order (8, scattered). Consecutive numbers go to
+    /// consecutive directories.
     fn key(self, number: u64) -> [u8; KEY_BYTES] {
         let mut key = [4; KEY_BYTES];
         key[..16].copy_from_slice(&directory(number % self.directories()));
@@ -49,7 +49,7 @@ impl Shape {
         key
     }
 
-    /// A number of a record that is there.
+    /// Number of a record that exists.
     fn any(self, probe: u64) -> u64 {
         scatter(probe) % self.count
     }
@@ -62,7 +62,7 @@ fn directory(number: u64) -> [u8; 16] {
     id
 }
 
-/// What is measured.
+/// The database under measurement, and its load.
 struct Bench {
     db: Db,
     batch: Batch,
@@ -103,7 +103,7 @@ impl Bench {
         Ok(())
     }
 
-    /// In directories that exist.
+    /// Looks up absent names in directories that exist.
     fn absent(&mut self) -> Result<(), Failure> {
         for probe in 0..PROBES {
             let key = self.shape.key(self.shape.count + self.shape.any(probe));
@@ -143,7 +143,7 @@ impl Bench {
         self.shape.check(entries)
     }
 
-    /// Two names change, and the directory's header.
+    /// Changes two names and the directory's header in each group.
     fn groups_of_3(&mut self) -> Result<(), Failure> {
         for probe in 0..PROBES / 4 {
             let first = self.shape.key(self.shape.any(probe));
@@ -159,7 +159,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Each is created, looked up and deleted; ten are alive at a time.
+    /// Creates, looks up and deletes each file. Ten files exist at a time.
     fn short_lived(&mut self) -> Result<(), Failure> {
         const ALIVE: u64 = 10;
         let key = |bench: &Self, file: u64| bench.shape.key(bench.shape.count * 2 + file);
@@ -196,9 +196,9 @@ impl Bench {
 }
 
 impl Shape {
-    /// Sees to it that a scan has found what it should.
+    /// Checks that a scan has found enough entries.
     fn check(self, entries: u64) -> Result<(), Failure> {
-        // The same directories may have been chosen repeatedly, and the last may be short.
+        // A directory may have been chosen repeatedly, and the last may be short.
         match entries >= self.count / 2 {
             true => Ok(()),
             false => Err("entries are missing".into()),
@@ -243,8 +243,7 @@ fn run(shape: Shape) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints how often per second, by the clock and by the CPU time of this process outside of the
-/// kernel.
+/// Prints the rate of `work`, by the clock and by CPU time of this process outside of the kernel.
 fn measure(
     name: &str,
     count: u64,
@@ -261,17 +260,17 @@ fn measure(
 
 fn proc_fields(file: &str) -> Vec<u64> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    // The program's name, in parentheses, may have spaces.
+    // The program's name, in parentheses, may contain spaces.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.map(|field| field.parse().unwrap_or(0)).collect()
 }
 
-/// CPU time outside of the kernel, in steps of 10 ms.
+/// CPU time of this process outside of the kernel, in steps of 10 ms.
 fn user_time() -> Duration {
     Duration::from_millis(10 * proc_fields("/proc/self/stat").get(11).copied().unwrap_or(0))
 }
 
-/// Memory of this process.
+/// Memory of this process in bytes.
 fn resident_bytes() -> u64 {
     4096 * proc_fields("/proc/self/statm").get(1).copied().unwrap_or(0)
 }

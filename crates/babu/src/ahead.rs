@@ -1,21 +1,21 @@
-//! Asking for the memory that an insert group will touch, before its first change is applied: the
-//! searches then wait together and not one after the other.
+//! Prefetches the memory that an insert group will touch, before its first change is applied. The
+//! searches then wait for memory together, and not one after the other.
 //!
-//! What the group before touched is still near, and asking for it costs more than it saves: of the
-//! records that a create changes, all but one are changed by the next create as well (7 % of
+//! Memory that the previous group touched is still in the caches, and prefetching it costs more
+//! than it saves. The next create changes all but one of the records that a create changes (7 % of
 //! creates through a socket, docs/BENCHMARKS-HISTORY.md, "The library over sockets"). So a small
-//! group that begins under the same prefix as the one before asks for nothing. (Groups of one
-//! change, which have nothing to ask for, do not count.)
+//! group under the prefix of the previous group prefetches nothing. Groups of one change do not
+//! count: they have nothing to prefetch.
 
 use crate::batch::{Batch, Change};
 use crate::state::State;
 use crate::tree::parts::{Prefix, split};
 
-/// Changes of a group whose places are asked for; more would push each other out.
+/// Most changes of a group for which memory is prefetched. More would evict each other.
 const PREFETCHED_MAX: usize = 8;
 
 impl State {
-    /// Asks for what the changes of the next group will touch.
+    /// Prefetches what the changes of the next group will touch.
     #[inline]
     pub(crate) fn prefetch(&mut self, batch: &Batch) {
         if batch.len() < 2 {
@@ -25,7 +25,7 @@ impl State {
         let begins_at = changes.next().and_then(|change| prefix(&change));
         let before = std::mem::replace(&mut self.last_prefix, begins_at);
         if before != begins_at || batch.len() > PREFETCHED_MAX {
-            // The first needs no asking: it is next.
+            // The first change needs no prefetch: it is applied next.
             self.prefetch_each(changes.take(PREFETCHED_MAX));
         }
     }

@@ -14,24 +14,24 @@ use crate::log::recover::TornTail;
 use crate::manifest::Manifest;
 use crate::open::{Listing, read_tail, refuse_lost_manifest};
 
-/// What a check found.
+/// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Index files and logs looked at.
+    /// Number of index files and logs that were read.
     pub files: u64,
-    /// Index blocks that are intact.
+    /// Number of intact index blocks.
     pub blocks: u64,
-    /// Index entries in them.
+    /// Number of entries in these blocks.
     pub entries: u64,
-    /// Log groups that are intact.
+    /// Number of intact log groups.
     pub groups: u64,
-    /// An unfinished end of the log, which the next opening cuts. No damage.
+    /// The unfinished end of the log, which the next opening cuts. It is no damage.
     pub torn: Option<TornTail>,
-    /// Everything that is not as it was written, or cannot be read.
+    /// Everything that has changed since it was written, or cannot be read.
     pub damage: Vec<Damage>,
 }
 
-/// Reads all files that make up the database and verifies every block and group. Changes nothing.
+/// Reads all files of the database, and verifies every block and group. Changes nothing.
 pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
     let mut report = Report::default();
     let listing = Listing::read(disk)?;
@@ -52,7 +52,7 @@ pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
         report.check_index(disk, manifest.database_id, facts);
     }
     for log in &manifest.kept_logs {
-        // Files that are ingested there are long merged into others.
+        // Files that kept logs ingest are long merged into others.
         report.check_log(disk, manifest.database_id, log, |_| {});
     }
     let mut logs = manifest.sealed_logs.clone();
@@ -76,7 +76,7 @@ pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
 }
 
 impl Report {
-    /// True if everything is as it was written.
+    /// True if the check found no damage.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
     }

@@ -1,6 +1,6 @@
-//! Little-endian fields out of byte slices that may hold anything, and the checksum over them.
+//! Little-endian fields from untrusted bytes, and the checksum over structures.
 
-/// Reads fields one after another; `None` once the bytes run out. Never panics.
+/// Reads fields one after another. Returns `None` once the bytes run out. Never panics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -33,7 +33,8 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A number in groups of 7 bits, the lowest first; the high bit says that more follow.
+    /// A number in groups of 7 bits, the lowest group first. The high bit of a byte says that more
+    /// follow.
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -50,14 +51,14 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// Bytes with their length before them.
+    /// Bytes that are preceded by their length as a varint.
     pub(crate) fn sized(&mut self) -> Option<&'a [u8]> {
         let count = usize::try_from(self.varint()?).ok()?;
         self.bytes(count)
     }
 }
 
-/// Appends what [`Fields::varint`] reads.
+/// Appends a number as [`Fields::varint`] reads it.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -66,15 +67,15 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends what [`Fields::sized`] reads.
+/// Appends bytes as [`Fields::sized`] reads them.
 pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// CRC-32C, seeded with the place the bytes belong to (database, file number, offset): a structure
-/// that ended up in the wrong place, or that a user stored inside a value, never passes for a
-/// genuine one.
+/// A CRC-32C that is seeded with the place of the bytes: database, file number, offset. So a
+/// structure in the wrong place never passes for a genuine one, nor does one that a user stored in
+/// a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal(u32);
 

@@ -1,10 +1,10 @@
-//! Opening on a full disk: where the room for the first log and the manifest comes from.
+//! Opening on a full disk: finding room for the first log and the manifest.
 //!
-//! 1. Nothing that a repeated opening needs is given up, so that it may stop between any two steps,
-//!    with the disk still full.
-//! 2. First goes what nothing needs: what an earlier opening or a checkpoint had no time to remove.
-//!    Then what is kept for this, as it is; a log of an opening that got no further is as good.
-//!    Then what is preallocated and was never written to.
+//! 1. Nothing that a repeated opening needs is given up. So the opening may stop between any two
+//!    steps, with the disk still full.
+//! 2. Files that nothing needs are removed first: an earlier opening or checkpoint had no time for
+//!    that. Then kept room is used: `SPARE-LOG`, or the unused log of an incomplete opening. Then
+//!    preallocated log that was never written to is cut. Last comes `BALLAST`.
 
 use std::collections::BTreeSet;
 
@@ -19,24 +19,24 @@ use crate::manifest::Manifest;
 use crate::open::{Listing, clean_up};
 use crate::options::Options;
 
-/// Space is given up in pieces of this size.
+/// Space is given up in pieces of this size, in bytes.
 const PAGE: u64 = 4096;
 
-/// What there is, and may have more than it needs.
+/// An opening that looks for room, and the files that may have more than they need.
 pub(crate) struct Cramped<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) options: &'a Options,
-    /// Before the opening.
+    /// The manifest before the opening.
     pub(crate) manifest: &'a Manifest,
     pub(crate) listing: &'a mut Listing,
     pub(crate) tail: &'a Tail,
-    /// Index files that only the log names.
+    /// Numbers of index files that only the log names.
     pub(crate) ingested: &'a BTreeSet<u64>,
 }
 
 impl Cramped<'_> {
-    /// The first log of the new epoch. It is smaller than usual if there is no other way: then its
-    /// end comes soon.
+    /// Makes the first log of the new epoch. If there is no other way, the log is smaller than
+    /// usual, and ends soon.
     pub(crate) fn first_log(&mut self, header: &LogHeader) -> Result<Made, IoFailure> {
         let create = |options: &Options| unless_full(create_log(self.disk, header, options));
         if let Some(made) = create(self.options)? {
@@ -58,7 +58,7 @@ impl Cramped<'_> {
                     small.reserve_bytes = small.reserve_bytes / 2 / PAGE * PAGE;
                 }
                 Err(failure) => {
-                    // It is empty, and an attempt that nobody needs.
+                    // The file is empty, and no later attempt needs it.
                     let _ = self.disk.remove(&log_name(header.number));
                     return Err(failure);
                 }
@@ -67,7 +67,7 @@ impl Cramped<'_> {
         }
     }
 
-    /// The manifest of the new epoch, durable.
+    /// Writes the manifest of the new epoch durably.
     pub(crate) fn write(&mut self, manifest: &Manifest, log: &mut Made) -> Result<(), IoFailure> {
         let room = (manifest.encoded_len() + PAGE).next_multiple_of(PAGE);
         for attempt in 0.. {
@@ -89,9 +89,9 @@ impl Cramped<'_> {
         Ok(())
     }
 
-    /// Removes what the manifest before does not name, and cuts what has its end there.
+    /// Removes files that the old manifest does not name, and cuts logs to the end that it records.
     fn remove_unneeded(&mut self) -> Result<(), IoFailure> {
-        // A loss of power must not bring back one that names it.
+        // A loss of power must not bring back a manifest that names these files.
         self.disk.sync_dir().during("sync", ".")?;
         let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
         let is_named = |number| named.contains(&number) || self.ingested.contains(&number);
@@ -99,7 +99,7 @@ impl Cramped<'_> {
         clean_up(self.disk, self.listing, self.manifest, |number| number >= first, is_named)
     }
 
-    /// A log that was made before, for this or by an opening that got no further.
+    /// Makes the log of `SPARE-LOG`, or of an unused log that an incomplete opening has left.
     fn kept_log(&mut self, header: &LogHeader) -> Result<Option<Made>, IoFailure> {
         if let Some(made) = become_log(self.disk, SPARE_LOG, header)? {
             return Ok(Some(made));
@@ -113,7 +113,7 @@ impl Cramped<'_> {
         Ok(None)
     }
 
-    /// Cuts logs where what was written to them ends.
+    /// Cuts logs to the end of what was written to them.
     fn cut_tail(&self) -> Result<(), IoFailure> {
         let is_there = |number| self.listing.logs.contains(number);
         for &(number, end) in self.tail.ends.iter().filter(|(number, _)| is_there(number)) {
@@ -128,7 +128,7 @@ impl Cramped<'_> {
     }
 }
 
-/// `None`: the disk is full.
+/// Turns the error of a full disk into `None`.
 fn unless_full<T>(result: Result<T, IoFailure>) -> Result<Option<T>, IoFailure> {
     match result {
         Err(failure) if failure.is_full() => Ok(None),

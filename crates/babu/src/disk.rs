@@ -1,20 +1,20 @@
-//! The one door to storage: a folder of files.
+//! The only access to storage: a folder of files.
 //!
-//! The database knows nothing of paths, file systems or devices; it knows a [`Disk`]. What it
-//! relies on:
+//! The database knows nothing of paths, file systems or devices. It uses a [`Disk`], and relies on
+//! these rules:
 //!
-//! 1. Bytes written are seen by later reads at once, and survive the death of the process.
+//! 1. Later reads see written bytes at once. The bytes survive the death of the process.
 //! 2. [`DiskFile::sync`] makes durable what was written to that file before it, and no more.
-//!    Without it, any subset of the writes may survive a loss of power, each of them in part.
-//! 3. [`Disk::sync_dir`] does the same for the creation, removal and renaming of files.
+//!    Without a sync, any subset of the writes may survive a loss of power, each of them in part.
+//! 3. [`Disk::sync_dir`] makes the creation, removal and renaming of files durable.
 //! 4. A rename replaces its target in one step.
 //! 5. A handle keeps working after its file is removed.
 
 use std::io;
 
-/// A folder.
+/// A folder of files.
 pub trait Disk: Send + Sync {
-    /// Creates a file, or empties the one there is.
+    /// Creates a file. If the file exists, empties it.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens a file for reading and writing.
@@ -33,12 +33,12 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self) -> io::Result<()>;
 }
 
-/// An open file. Offsets are explicit, so that one handle serves readers and a writer.
+/// An open file. Offsets are explicit, so one handle serves readers and a writer.
 pub trait DiskFile: Send + Sync {
     /// Writes all bytes at an offset, extending the file if needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills the buffer from an offset; `UnexpectedEof` if the file is too short.
+    /// Fills the buffer from an offset. Fails with `UnexpectedEof` if the file is too short.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
     /// Length in bytes.
@@ -52,33 +52,32 @@ pub trait DiskFile: Send + Sync {
     /// Makes the file's bytes and length durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Cuts or extends the file.
+    /// Cuts or extends the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Reserves space so that writes below `len` cannot run out of it, and extends the file with
-    /// zeros up to there. Best effort: a file system that cannot reserve says nothing. Never
-    /// shortens.
+    /// Reserves space, so that writes below `len` cannot run out of it. Extends the file with zeros
+    /// up to `len`, and never shortens it. A file system that cannot reserve space reports no
+    /// error.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
-    /// Tells that the file is read here and there: what lies around a read is not worth memory. A
-    /// hint.
+    /// Hints that the file is read at random: bytes around a read are not worth memory.
     fn expect_random_reads(&self) {}
 
-    /// Tells that this part of the file is read soon. A hint; does not wait.
+    /// Hints that this part of the file is read soon. Does not wait.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
-    /// A faster way to append to this file where there is one, see [`Appender`]. At most one at a
-    /// time.
+    /// A faster way to append to this file, if there is one: see [`Appender`]. A file has at most
+    /// one at a time.
     fn appender(&self) -> Option<Box<dyn Appender>> {
         None
     }
 }
 
-/// Writes to one file in ascending order, with the same effect as [`DiskFile::write_at`].
+/// Writes to one file in ascending order, with the effect of [`DiskFile::write_at`].
 pub trait Appender: Send + Sync {
     /// Writes all bytes at an offset.
     fn append(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Tells that the file has been synced since the last call.
+    /// Notes that the file has been synced since the last call.
     fn synced(&mut self);
 }

@@ -1,13 +1,13 @@
-//! Throws mutated and random bytes at a decoder: it must refuse or accept, never panic.
+//! Throws mutated and random bytes at a decoder, which must refuse or accept them, and never panic.
 //!
-//! A given number of rounds from a fixed seed; in the long form, from a new seed each time, which
-//! is printed, and by the clock:
+//! A run has a given number of rounds, from a fixed seed. The long form runs by the clock, from a
+//! new seed, which it prints:
 //!
 //! | variable | |
 //! |---|---|
 //! | `PANDO_LONG` | the long form, 20 seconds for each decoder |
 //! | `BABU_FUZZ_SECONDS=N` | the long form, N seconds; 0: without end |
-//! | `BABU_FUZZ_SEED=N` | the same seed again |
+//! | `BABU_FUZZ_SEED=N` | repeats the run of that seed |
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,7 +18,7 @@ const LONG_SECONDS: u64 = 20;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A number below `bound`, or 0.
+    /// A number below `bound`, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -31,7 +31,7 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs `each` with the number of the round: `count` times, or as long as the variables say.
+/// Calls `each` with the number of the round, `count` times or as long as the variables say.
 pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
     let seconds = variable("BABU_FUZZ_SECONDS")
         .or_else(|| std::env::var_os("PANDO_LONG").map(|_| LONG_SECONDS));
@@ -52,18 +52,18 @@ pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
     eprintln!("{test}: BABU_FUZZ_SEED={seed}");
     let end = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
     let mut round = 0;
-    // What a test counts on has happened after the ordinary number of rounds.
+    // Run at least `count` rounds, as tests rely on what happens in them.
     while round < count || end.is_none_or(|end| Instant::now() < end) {
         each(round, &mut random);
         round += 1;
     }
 }
 
-/// Changes some bytes: other values, insertions, removals, cuts.
+/// Changes some bytes: gives other values, inserts, removes, or cuts.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(3) {
         let at = random.below(bytes.len());
-        // Small numbers, the largest, and single bits are what decoders stumble over.
+        // Small numbers, the largest, and single bits are hardest for decoders.
         let byte = match random.below(4) {
             0 => random.below(4) as u8,
             1 => 0xff - random.below(2) as u8,
@@ -83,7 +83,7 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed, cut, and pure
+/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed or cut, and pure
 /// noise.
 pub(crate) fn mutations(sample: &[u8], mut decode: impl FnMut(&[u8])) {
     rounds(30_000, |round, random| {

@@ -1,4 +1,4 @@
-//! Looking at a database that is not open, without changing it: for tools.
+//! Inspection of a database that is not open, without changing it. For tools.
 
 use std::sync::Arc;
 
@@ -17,55 +17,55 @@ use crate::stats::Stats;
 use crate::version::IndexId;
 use crate::view::{Scope, View};
 
-/// A database as the next opening would find it.
+/// A database in the state that the next opening would find.
 pub struct Inspection {
     state: State,
     facts: Facts,
 }
 
-/// What an [`Inspection`] finds beside the content.
+/// Facts about a database beside its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Identity of the database.
     pub database_id: u64,
-    /// How many times it has been opened.
+    /// Number of times that the database has been opened.
     pub epoch: Epoch,
-    /// The last group in index files.
+    /// The last group that the index files hold.
     pub checkpoint: Lsn,
-    /// The last group there is.
+    /// The last group of the database.
     pub last: Lsn,
-    /// Log files that are needed.
+    /// Number of log files that a recovery needs.
     pub logs: u64,
-    /// Bytes of groups in them.
+    /// Bytes of groups in these log files.
     pub log_bytes: u64,
-    /// An unfinished end of the log, which the next opening cuts.
+    /// The unfinished end of the log, which the next opening cuts.
     pub torn: Option<TornTail>,
 }
 
 /// An index file, as [`Inspection::files`] lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// The index it belongs to.
+    /// The index that the file belongs to.
     pub index: IndexId,
-    /// Its level, counted from the bottom.
+    /// Level of the file, counted from the bottom.
     pub level: usize,
-    /// Name in the database's folder.
+    /// Name of the file in the database's folder.
     pub name: String,
-    /// Length, bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Entries, tombstones included.
+    /// Number of entries, including tombstones.
     pub entries: u64,
-    /// Tombstones.
+    /// Number of tombstones.
     pub tombstones: u64,
-    /// First key held or hidden.
+    /// First key that the file holds or hides.
     pub from: Vec<u8>,
-    /// First key behind all that are held or hidden.
+    /// First key after all that the file holds or hides.
     pub to: Vec<u8>,
 }
 
 impl Inspection {
-    /// Reads manifest and logs. What cannot be read is an error, as it is for an opening;
-    /// [`crate::check`] goes on behind damage.
+    /// Reads manifest and logs. Unreadable parts are errors, as they are for an opening.
+    /// [`crate::check`] continues after damage.
     pub fn new(disk: &dyn Disk, cache_bytes: usize) -> Result<Inspection, OpenError> {
         let listing = Listing::read(disk)?;
         let Some(manifest) = Manifest::read(disk)? else {
@@ -91,12 +91,12 @@ impl Inspection {
         Ok(Inspection { state, facts })
     }
 
-    /// What there is beside the content.
+    /// Facts about the database beside its content.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The content.
+    /// The content of the database.
     pub fn view(&self) -> View {
         self.state.view(self.facts.last, Scope::default())
     }
@@ -106,7 +106,7 @@ impl Inspection {
         self.state.indices()
     }
 
-    /// All persistent snapshots by name.
+    /// All persistent snapshots, by name.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, &Snapshot)> {
         self.state.snapshots.iter().map(|(name, snapshot)| (&name[..], snapshot))
     }
@@ -116,7 +116,7 @@ impl Inspection {
         self.state.stats()
     }
 
-    /// The index files of the present state, by index, from the top level down, ascending by key.
+    /// The index files of the current state: by index, then from the top level down, then by key.
     pub fn files(&self) -> Vec<FileInfo> {
         let mut files = Vec::new();
         for (index, levels) in self.state.version.iter() {

@@ -1,14 +1,14 @@
-//! A key that owns its bytes, without an allocation if it is short.
+//! A key that owns its bytes. A short key needs no allocation.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 
-/// Keys up to this length are kept inline; a key of Pando has 25 bytes.
+/// Longest key in bytes that is kept inline. A key of Pando has 25 bytes.
 pub(crate) const INLINE_BYTES: usize = 30;
 
-/// The longest key there may be.
+/// Length of the longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = u16::MAX as usize;
 
 /// A key. Compares as its bytes do.
@@ -22,7 +22,7 @@ enum Repr {
 }
 
 impl Key {
-    /// Joins two parts.
+    /// The key of these two parts, one after the other.
     pub(crate) fn join(head: &[u8], tail: &[u8]) -> Key {
         let len = head.len() + tail.len();
         if len <= INLINE_BYTES {
@@ -93,8 +93,8 @@ impl fmt::Debug for Key {
 
 pub(crate) const HEAD_BYTES: usize = size_of::<u64>();
 
-/// The first bytes of a key as a number, padded with zeros: keys are in order if these are, and may
-/// be if they are equal.
+/// The first bytes of a key as a number, padded with zeros. If two heads differ, their order is
+/// that of the keys.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
     match key.first_chunk() {
@@ -107,7 +107,7 @@ pub(crate) fn head(key: &[u8]) -> u64 {
     }
 }
 
-/// The first key after every key that begins with `prefix`; `None` if there is no such key.
+/// The first key after every key that begins with `prefix`. `None` if there is no such key.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut end = prefix[..=kept].to_vec();

@@ -1,5 +1,5 @@
-//! Layers of one index: trees in memory, files on disk. The newest that has something to say of a
-//! key wins.
+//! The layers of one index: trees in memory, and files on disk. The newest layer with an entry for
+//! a key wins.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::key::{Key, prefix_end};
 use crate::tree::{Found, Tree, TreeCursor, filter};
 use crate::value::Value;
 
-/// A layer: it has values, tombstones, and ranges that it hides from the layers below. An entry is
+/// A layer. It holds values, tombstones, and ranges that it hides in the layers below. An entry is
 /// newer than a range of its own layer.
 #[derive(Clone, Copy)]
 pub(crate) enum Layer<'a> {
     Tree(&'a Tree),
-    /// Ascending, with disjoint spans.
+    /// Files in ascending order, with disjoint spans.
     Files(&'a [Arc<IndexFile>]),
 }
 
-/// How layers on disk are read.
+/// Where reads of layers on disk get their blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) pool: &'a Arc<Pool>,
@@ -29,11 +29,11 @@ pub(crate) struct Reading<'a> {
 /// An entry of a layer: a value, or `None` for a tombstone.
 pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 
-/// Filters of levels with more files are not asked for ahead: to find the file twice would cost
-/// more than it saves.
+/// Most files of a level whose filter is prefetched. In larger levels, finding the file twice costs
+/// more than the prefetch saves.
 const PREFETCHED_FILES: usize = 8;
 
-/// The value of a key in `layers`, the newest first.
+/// The value of a key in `layers`, which are given from the newest on.
 pub(crate) fn lookup<'a>(
     layers: impl Iterator<Item = Layer<'a>> + Clone,
     reading: Reading<'_>,
@@ -68,8 +68,8 @@ pub(crate) fn lookup<'a>(
     Ok(None)
 }
 
-/// Asks for the lines of filters that a name nobody knows will need, to come while the newest layer
-/// is searched.
+/// Prefetches the lines of filters that a lookup of an absent key needs. They arrive while the
+/// newest layer is searched.
 #[inline]
 fn prefetch_filters<'a>(
     layers: impl Iterator<Item = Layer<'a>>,
@@ -91,7 +91,7 @@ fn prefetch_filters<'a>(
     }
 }
 
-/// The file whose span has `key`.
+/// The file whose span contains `key`.
 fn file_of<'a>(files: &'a [Arc<IndexFile>], key: &[u8]) -> Option<&'a Arc<IndexFile>> {
     let position = files.partition_point(|file| *file.facts().from <= *key).checked_sub(1)?;
     files.get(position).filter(|file| *key < *file.facts().to)
@@ -110,7 +110,8 @@ pub(crate) fn overlapping<'a>(
 }
 
 impl<'a> Layer<'a> {
-    /// True if the layer has no say on any key of `from..to`.
+    /// False if the layer may have an entry in `from..to`, or hide a part of it. A tree that is not
+    /// empty answers false.
     pub(crate) fn is_silent(&self, from: &[u8], to: Option<&[u8]>) -> bool {
         match self {
             Layer::Tree(tree) => tree.is_empty(),
@@ -118,7 +119,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// True if the layer hides a part of `from..to` from below.
+    /// True if the layer hides a part of `from..to` in the layers below.
     pub(crate) fn hides_within(&self, from: &[u8], to: Option<&[u8]>) -> bool {
         match self {
             Layer::Tree(tree) => tree.ranges().touches(from, to),
@@ -128,7 +129,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// The end of the range hidden from below that holds `key`.
+    /// End of the hidden range that holds `key`.
     pub(crate) fn hidden_until(&self, key: &[u8]) -> Option<&'a Key> {
         match self {
             Layer::Tree(tree) => tree.hidden_until(key),
@@ -136,7 +137,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// The same with only those files that meet `from..to`.
+    /// This layer, restricted to the files that meet `from..to`.
     pub(crate) fn within(self, from: &[u8], to: Option<&[u8]>) -> Layer<'a> {
         match self {
             Layer::Tree(_) => self,
@@ -144,7 +145,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Entries of `from..to`.
+    /// A cursor over the entries of `from..to`.
     pub(crate) fn seek(
         &self,
         reading: Reading<'a>,
@@ -157,7 +158,7 @@ impl<'a> Layer<'a> {
             }
             Layer::Files(files) => {
                 let files = overlapping(files, from, to);
-                // Mostly one file: a filter can tell at once that it is not worth a read.
+                // There is mostly one file. Its filter may tell at once that it need not be read.
                 let files = match files.iter().all(|file| denies(file, from, to)) {
                     true => &[],
                     false => files,
@@ -169,7 +170,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// True if all keys of `from..to` begin in one way, and the file's filter knows of none.
+/// True if all keys of `from..to` share a prefix, and the file's filter denies that prefix.
 fn denies(file: &IndexFile, from: &[u8], to: Option<&[u8]>) -> bool {
     let Some(prefix) = from.get(..file.filter_prefix_bytes()) else {
         return false;
@@ -181,19 +182,19 @@ fn denies(file: &IndexFile, from: &[u8], to: Option<&[u8]>) -> bool {
     is_one_prefix && !file.may_contain(prefix)
 }
 
-/// Stands before an entry; [`LayerCursor::advance`] goes to it, and then its key and value are
-/// lent.
+/// A cursor over the entries of a layer. [`LayerCursor::advance`] goes to the next entry, and lends
+/// its key and value.
 pub(crate) enum LayerCursor<'a> {
     Tree {
         cursor: TreeCursor<'a>,
-        /// What the entry passed last says.
+        /// Content of the current entry.
         found: Found<'a>,
     },
     Files(FilesCursor<'a>),
 }
 
 impl<'a> LayerCursor<'a> {
-    /// Goes to the next entry; false at the end.
+    /// Goes to the next entry. Returns false at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool, TryReadError> {
         match self {
@@ -208,7 +209,7 @@ impl<'a> LayerCursor<'a> {
         }
     }
 
-    /// The key of the entry it stands at.
+    /// The key of the current entry.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         match self {
@@ -217,7 +218,7 @@ impl<'a> LayerCursor<'a> {
         }
     }
 
-    /// The value of the entry it stands at; `None`: a tombstone.
+    /// The value of the current entry. `None`: a tombstone.
     #[inline]
     pub(crate) fn value(&self) -> Option<&[u8]> {
         match self {
@@ -227,7 +228,7 @@ impl<'a> LayerCursor<'a> {
         }
     }
 
-    /// The entry it stands at, to keep.
+    /// The current entry, independent of the cursor.
     pub(crate) fn entry(&self) -> Entry<'a> {
         let value = match self {
             LayerCursor::Tree { found: Found::Value(value), .. } => Some(Value::in_tree(value)),

@@ -1,23 +1,24 @@
 //! Appending to a preallocated file through shared memory.
 //!
-//! A `pwrite` of a group costs 0.9 µs on the machine measured, a copy into pages of the file that
-//! are in memory already 0.06 µs, taking those pages into account (176-byte groups, ext4, 2 CPUs).
-//! Both leave the bytes with the kernel: they survive the death of the process, and a sync of the
-//! file makes them durable.
+//! A `pwrite` of a group costs 0.9 µs on the machine measured. A copy into pages of the file costs
+//! 0.06 µs, including the cost of the pages (groups of 176 bytes, ext4, 2 CPUs). Both leave the
+//! bytes with the kernel. They survive the death of the process, and a sync of the file makes them
+//! durable.
 //!
-//! Those pages are what it costs. A fault in preallocated space reads each page (it has nothing to
-//! read), then asks the file system for leave to write it: 3.9 µs a page in all, 0.17 a group, more
-//! than twice what a long group is by `pwrite`. Zeros written ahead, where zeros are read anyway,
-//! bring in a stretch at once: 1.7 µs a page. (Stretches of 16 KiB: 3.7; above 64 KiB it depends on
-//! the place in memory, and a sync would have more to write that is not used yet.)
+//! The pages are the main cost. A fault in preallocated space reads the page, which is empty, and
+//! then asks the file system for permission to write it. That costs 3.9 µs a page, or 0.17 a group.
+//! It is more than twice the cost of a `pwrite` for a long group. Zeros written ahead bring in a
+//! stretch of pages at once: 1.7 µs a page. (Stretches of 16 KiB cost 3.7. Above 64 KiB the cost
+//! depends on the place in memory, and a sync would write more unused pages.)
 //!
-//! What a mapping must not meet is a page that cannot be had: that is a signal, not an error. So:
+//! A copy to a page that cannot be had is a signal, not an error. So:
 //!
-//! 1. Only on file systems where preallocated space is a promise, and only below the file's length.
+//! 1. Mappings are used only on file systems where preallocated space is a promise, and only below
+//!    the file's length.
 //! 2. Pages are made ready for writing (`MADV_POPULATE_WRITE`) before they are written, a step
-//!    ahead; and again after each sync, which leaves them clean. That call reports what would have
-//!    been a signal, and then the bytes go the ordinary way, which reports the error.
-//! 3. Zeros are written only behind everything that was appended.
+//!    ahead. This is done again after each sync, which leaves them clean. The call reports what
+//!    would have been a signal. Then the bytes go through ordinary writes, which report the error.
+//! 3. Zeros are written only after all appended bytes.
 
 use std::fs::File;
 use std::io;
@@ -28,16 +29,16 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 
 use crate::disk::Appender;
 
-/// Mapped at a time.
+/// Bytes that are mapped at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Made ready at a time, from one multiple to the next: some 30 µs.
+/// Bytes that are made ready at a time, from one multiple to the next. This takes some 30 µs.
 const STEP_BYTES: u64 = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 
 static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
 
-/// Whether preallocated space on the file system of `file` can be written whatever happens: ext2–4,
-/// XFS, tmpfs.
+/// True if writes to preallocated space cannot fail for want of room on the file system of `file`:
+/// ext2–4, XFS, tmpfs.
 #[allow(clippy::unnecessary_cast, reason = "the type is another on other architectures")]
 fn keeps_promises(file: &File) -> bool {
     const KNOWN: [i64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
@@ -47,14 +48,14 @@ fn keeps_promises(file: &File) -> bool {
 pub(crate) struct Mapped {
     file: Arc<File>,
     window: Option<Window>,
-    /// Up to here no window is tried, since one could not be had.
+    /// Below this offset no window is tried, as an attempt has failed.
     ordinary_until: u64,
-    /// Up to here pages have been brought in.
+    /// Offset up to which pages have been brought in.
     zeroed_until: u64,
 }
 
 impl Mapped {
-    /// None if this file is better written in the ordinary way.
+    /// `None` if this file is better written by ordinary writes.
     pub(crate) fn new(file: &Arc<File>) -> Option<Mapped> {
         keeps_promises(file).then(|| Mapped {
             file: file.clone(),
@@ -64,13 +65,14 @@ impl Mapped {
         })
     }
 
-    /// Copies as much as one window takes. None if there is no window there.
+    /// Copies as many bytes as one window takes, and returns their number. `None` if no window can
+    /// be had.
     fn copy(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
         if offset < self.ordinary_until {
             return None;
         }
         if !self.window.as_ref().is_some_and(|window| window.holds(offset)) {
-            // The old one first: its memory is given back.
+            // Drop the old window first: that gives its memory back.
             self.window = None;
             self.window = Window::open(&self.file, offset);
         }
@@ -78,7 +80,7 @@ impl Mapped {
         let end = window.end().min(offset + bytes.len() as u64);
         if !window.is_ready(offset, end) {
             let until = end.next_multiple_of(STEP_BYTES).min(window.end());
-            // The page in which this begins may have what was appended before.
+            // The first page may hold bytes that were appended before.
             let from = offset.next_multiple_of(PAGE_BYTES).max(self.zeroed_until);
             bring_in(&self.file, from, until)?;
             self.zeroed_until = self.zeroed_until.max(until);
@@ -88,7 +90,7 @@ impl Mapped {
     }
 }
 
-/// Brings zeros of the file into memory, to be written over. None if that fails.
+/// Brings pages of zeros into memory, to be overwritten. `None` if that fails.
 fn bring_in(file: &File, mut from: u64, until: u64) -> Option<()> {
     while from < until {
         let len = (until - from).min(STEP_BYTES - from % STEP_BYTES);
@@ -119,29 +121,29 @@ impl Appender for Mapped {
     }
 }
 
-/// A stretch of the file in memory.
+/// A part of the file that is mapped into memory.
 struct Window {
     start: u64,
     memory: MmapMut,
-    /// Where the last copy ended, in the file.
+    /// Offset in the file at which the last copy ended.
     written: u64,
-    /// What of the file can be written without a fault.
+    /// The part of the file that can be written without a fault.
     ready: std::ops::Range<u64>,
 }
 
 impl Window {
     fn open(file: &File, offset: u64) -> Option<Window> {
         let start = offset - offset % PAGE_BYTES;
-        // Whole pages below the end: what lies beyond would be a signal.
+        // Only whole pages below the file's end: an access beyond the end would be a signal.
         let file_end = file.metadata().ok()?.len() / PAGE_BYTES * PAGE_BYTES;
         let end = file_end.min((offset + 1).next_multiple_of(WINDOW_BYTES));
         let len = end.checked_sub(start)? as usize;
         if len == 0 {
             return None;
         }
-        // SAFETY: the file is a log of a folder that is locked by this process; nothing shortens a
-        // log that is still appended to, and nobody but this window, and who opened it, writes to
-        // this part of it. Nothing is read through the mapping.
+        // SAFETY: the file is a log in a folder that this process has locked. Nothing shortens a
+        // log that is still appended to. Only this window, and its owner, write to this part of it.
+        // Nothing is read through the mapping.
         #[allow(unsafe_code, reason = "a mapping of a file; the measurement is at the top")]
         let memory = unsafe { MmapOptions::new().offset(start).len(len).map_mut(file) }.ok()?;
         Some(Window { start, memory, written: offset, ready: offset..offset })
@@ -159,7 +161,7 @@ impl Window {
         self.ready.start <= from && to <= self.ready.end
     }
 
-    /// Makes pages ready for writing. `to` is the end of a page.
+    /// Makes pages ready for writing. `to` is the end of a page. `None` if that fails.
     fn make_ready(&mut self, from: u64, to: u64) -> Option<()> {
         let first = from - from % PAGE_BYTES;
         let len = (to - first) as usize;
@@ -169,7 +171,7 @@ impl Window {
         Some(())
     }
 
-    /// Copies what belongs to `from..to`, which is ready.
+    /// Copies the bytes of `from..to`, which is ready. Returns their number.
     fn copy(&mut self, from: u64, to: u64, bytes: &[u8]) -> usize {
         let (at, len) = ((from - self.start) as usize, (to - from) as usize);
         self.memory[at..at + len].copy_from_slice(&bytes[..len]);
@@ -196,14 +198,13 @@ mod tests {
         let mut appender = file.appender().expect("temporary folders are on ext4, XFS or tmpfs");
         let mut expected = vec![0; 4096];
         let mut random = 7_usize;
-        // Beyond what is allocated too: those bytes go the ordinary way.
+        // The loop also goes beyond the allocated part: those bytes go through ordinary writes.
         while expected.len() < 4 << 20 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let len = [1, 100, 4096, 5000, 200_000][(random >> 33) % 5];
             let bytes: Vec<u8> = (0..len).map(|n| (n + expected.len()) as u8 | 1).collect();
             let offset = expected.len() as u64;
-            // What goes the ordinary way lies in the middle of pages that were brought in, or are
-            // about to be.
+            // Ordinary writes fall into the middle of pages that were brought in, or soon will be.
             match (random >> 50).is_multiple_of(3) {
                 true => file.write_at(offset, &bytes).unwrap(),
                 false => appender.append(offset, &bytes).unwrap(),

@@ -1,9 +1,9 @@
-//! Hashing of what is random already where it matters, so that nobody can aim it at one bucket: by
-//! multiplication.
+//! Hashing by multiplication, for numbers that are random where it matters. So no attacker can
+//! direct them at one bucket.
 
 use std::hash::Hasher;
 
-/// Mixes 16 bytes.
+/// Mixes 16 bytes into a hash.
 #[inline]
 pub(crate) fn mix(number: u128) -> u64 {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
@@ -12,7 +12,7 @@ pub(crate) fn mix(number: u128) -> u64 {
     folded.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ folded
 }
 
-/// The same for standard maps.
+/// A hasher for standard maps that uses [`mix`].
 #[derive(Default)]
 pub(crate) struct Mixer(u64);
 

@@ -29,8 +29,8 @@ pub struct Options {
     ///
     /// The ballast also takes as much disk as the log since the last checkpoint and the index
     /// files, of these at most four times `file_bytes`. Until it is whole,
-    /// [`crate::Priority::Normal`] is refused. Its minimum is four times `reserve_bytes` and 64
-    /// KiB.
+    /// [`crate::Priority::Normal`] is refused. It should be at least four times `reserve_bytes` and
+    /// 64 KiB.
     ///
     /// It is for callers that [`crate::Db::reserve`], and make a checkpoint when
     /// [`crate::Db::is_low`].

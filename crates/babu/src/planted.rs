@@ -1,6 +1,6 @@
-//! Faults that tests plant into the store, to see that they are found. Products hold none.
+//! Faults that tests plant into the store, to check that they are found. Products contain none.
 
-/// Whether a fault is planted.
+/// True if the fault is planted.
 #[cfg(feature = "planted")]
 macro_rules! is_planted {
     ($fault:ident) => {
@@ -19,7 +19,7 @@ std::thread_local! {
     static PLANTED: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
-/// A fault.
+/// A fault that can be planted.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
@@ -29,21 +29,21 @@ pub enum Planted {
     FilesUnsynced,
     /// A block's checksum is not compared.
     BlockUnchecked,
-    /// A group's checksum is not compared: what a torn write left is taken for one.
+    /// A group's checksum is not compared, so the remains of a torn write are taken for a group.
     TornGroupBelieved,
-    /// A tombstone is dropped at a level that is not the last.
+    /// A tombstone is dropped at a level that is not the lowest.
     TombstoneDropped,
-    /// A filter says of one key in sixteen that it is not there.
+    /// A filter denies one in sixteen keys that are there.
     FilterDenies,
     /// A snapshot holds what is written after it.
     SnapshotSeesLater,
-    /// What goes with each sync does not go with that of a log that ends.
+    /// A sync that covers the end of a log runs without [`crate::Around::before`].
     CheckpointUnaccompanied,
 }
 
 #[cfg(feature = "planted")]
 impl Planted {
-    /// Plants a fault, or none, into what this thread runs.
+    /// Plants a fault, or none, into all code that this thread runs.
     pub fn plant(fault: Option<Self>) {
         PLANTED.set(fault);
     }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use crate::codec::{Fields, put_sized};
 use crate::key::Key;
 
-/// Disjoint, half-open ranges that do not touch: `from → to`.
+/// Disjoint, half-open ranges of keys that do not touch: `from → to`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet(BTreeMap<Key, Key>);
 
@@ -19,7 +19,7 @@ impl RangeSet {
         self.0.len()
     }
 
-    /// Adds `from..to`, joining what overlaps or touches.
+    /// Adds `from..to`. Joins ranges that overlap or touch.
     pub(crate) fn insert(&mut self, from: &[u8], to: &[u8]) {
         let mut from = Key::from(from);
         let mut to = Key::from(to);
@@ -49,7 +49,7 @@ impl RangeSet {
         self.0.retain(|from, to| is_kept(from, to));
     }
 
-    /// The end of the range that holds `key`.
+    /// End of the range that holds `key`. `None` if no range does.
     pub(crate) fn end_of(&self, key: &[u8]) -> Option<&Key> {
         if self.0.is_empty() {
             return None;
@@ -74,12 +74,12 @@ impl RangeSet {
                 .is_some_and(|(start, _)| to.is_none_or(|to| **start < *to))
     }
 
-    /// Ascending.
+    /// Iterates over the ranges, ascending.
     pub(crate) fn iter(&self) -> btree_map::Iter<'_, Key, Key> {
         self.0.iter()
     }
 
-    /// What of the ranges lies within `from..to`.
+    /// The parts of the ranges that lie within `from..to`.
     pub(crate) fn clipped(&self, from: &[u8], to: Option<&[u8]>) -> RangeSet {
         let mut clipped = RangeSet::default();
         let mut keep = |start: &[u8], end: &[u8]| {
@@ -101,7 +101,7 @@ impl RangeSet {
         clipped
     }
 
-    /// Appends the encoding: per range two keys, each with its length before it.
+    /// Appends the encoding: for each range two keys, each preceded by its length.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (from, to) in &self.0 {
             put_sized(out, from);
@@ -109,8 +109,8 @@ impl RangeSet {
         }
     }
 
-    /// Accepts ranges only as [`RangeSet::encode`] gives them: none empty, ascending, none
-    /// touching.
+    /// Decodes ranges. Accepts them only as [`RangeSet::encode`] writes them: none empty,
+    /// ascending, none touching.
     pub(crate) fn decode(bytes: &[u8]) -> Option<RangeSet> {
         let mut fields = Fields(bytes);
         let mut set = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A folder of the operating system's file system.
+//! A [`Disk`] that is a folder of the operating system's file system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,26 +12,26 @@ use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use crate::disk::{Appender, Disk, DiskFile};
 use crate::mapped::Mapped;
 
-/// Name of the file that carries the lock. Never part of a listing.
+/// Name of the file that carries the lock. Listings leave it out.
 const LOCK_FILE: &str = "LOCK";
 
-/// A folder held exclusively: a second `RealDisk` on it is refused for as long as this one lives,
-/// in this process or any other.
+/// A folder that is held exclusively. As long as this exists, a second `RealDisk` on the folder is
+/// refused, in this process and in any other.
 #[derive(Debug)]
 pub struct RealDisk {
     folder: PathBuf,
-    /// Holds the lock; synced for directory changes through `directory`.
+    /// Holds the lock on the folder. `directory` is for syncs of directory changes.
     _lock: File,
     directory: File,
 }
 
 impl RealDisk {
-    /// Opens a folder, creating it if it is missing, and locks it.
+    /// Opens and locks a folder. Creates it if it is missing.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
         let folder = folder.as_ref().to_path_buf();
         if !folder.is_dir() {
             fs::create_dir_all(&folder)?;
-            // The folder itself must not be lost with the power.
+            // A loss of power must not take the new folder itself.
             let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
@@ -54,7 +54,7 @@ impl RealDisk {
         Ok(RealDisk { folder, _lock: lock, directory })
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -79,7 +79,7 @@ impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
-            // Names that are not UTF-8 cannot be ours.
+            // No file of a database has a name that is not UTF-8.
             if let Ok(name) = entry?.file_name().into_string()
                 && name != LOCK_FILE
             {
@@ -132,14 +132,15 @@ impl DiskFile for RealFile {
         }
         match rustix::fs::fallocate(&*self.0, FallocateFlags::empty(), current, len - current) {
             Ok(()) => Ok(()),
-            // Without support there is no guarantee, but no error either: see the trait.
+            // Without support there is no guarantee, and no error either: see
+            // [`DiskFile::allocate`].
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
             Err(errno) => Err(errno.into()),
         }
     }
 
     fn expect_random_reads(&self) {
-        // Advice may go unheeded.
+        // The kernel may ignore advice.
         let _ = rustix::fs::fadvise(&*self.0, 0, None, Advice::Random);
     }
 

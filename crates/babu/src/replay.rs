@@ -1,4 +1,4 @@
-//! Bringing the state back: index files from the manifest, everything since from the logs.
+//! Rebuilding the state: index files from the manifest, and all later groups from the logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::version::{Trees, Version};
 use crate::view::View;
 
-/// What the logs had beside changes.
+/// Facts from the logs beside their changes.
 pub(crate) struct Replayed {
     /// Numbers of index files that only the logs name.
     pub(crate) ingested: BTreeSet<u64>,
@@ -92,7 +92,7 @@ pub(crate) fn load(
     Ok(state)
 }
 
-/// Applies all groups of the logs.
+/// Applies all groups of the logs to the state.
 pub(crate) fn replay(
     disk: &dyn Disk,
     database_id: u64,

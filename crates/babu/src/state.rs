@@ -1,5 +1,5 @@
-//! What the database is in memory: the layers, the names of its indices, and its snapshots. Groups
-//! are applied here, in life as in recovery.
+//! The state of a database in memory: layers, names of indices, and snapshots. Groups are applied
+//! here, both at work and in recovery.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ pub(crate) struct State {
     pub(crate) active: Trees,
     /// The last group before the active trees.
     pub(crate) active_base: Lsn,
-    /// Oldest first.
+    /// Frozen layers, oldest first.
     pub(crate) frozen: Vec<Held>,
     pub(crate) version: Arc<Version>,
     pub(crate) pool: Arc<Pool>,
-    /// Of indices, by number, with the group that made each.
+    /// Names of indices, by number, each with the group that created it.
     pub(crate) names: Vec<(String, Lsn)>,
     pub(crate) snapshots: Snapshots,
-    /// Snapshots dropped by groups that no checkpoint holds yet.
+    /// Snapshots that were dropped by groups after the last checkpoint.
     pub(crate) dropped: Vec<Dropped>,
-    /// Where the last group of several changes began.
+    /// Prefix of the first key of the last group that had several changes.
     pub(crate) last_prefix: Option<Prefix>,
 }
 
 pub(crate) struct Dropped {
     pub(crate) name: String,
     pub(crate) snapshot: Snapshot,
-    /// The group that dropped it.
+    /// The group that dropped the snapshot.
     pub(crate) at: Lsn,
 }
 
-/// A frozen layer, with the logs that end with its last group. A layer frozen in the middle of a
-/// log has none: its groups are in the logs of a later one, or in the active log.
+/// A frozen layer, with the logs that end with its last group. A layer that was frozen in the
+/// middle of a log has no logs. Its groups are in the logs of a later layer, or in the active log.
 pub(crate) struct Held {
     pub(crate) layer: Arc<Frozen>,
     pub(crate) logs: Vec<SealedLog>,
@@ -53,7 +53,7 @@ pub(crate) struct Frozen {
 
 pub(crate) enum Content {
     Trees(Trees),
-    /// Files that were ingested.
+    /// Ingested files.
     Run(IndexId, Level),
 }
 
@@ -65,14 +65,14 @@ impl Frozen {
         }
     }
 
-    /// Makes lookups of keys that its trees do not have cheaper, see [`crate::tree::filter`].
+    /// Makes lookups of absent keys in its trees cheaper: see [`crate::tree::filter`].
     pub(crate) fn unite_filters(&self) {
         if let Content::Trees(trees) = &self.content {
             trees.iter().for_each(|(_, tree)| tree.unite_filter());
         }
     }
 
-    /// Memory taken, roughly.
+    /// Approximate memory of the trees in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.content {
             Content::Trees(trees) => trees.bytes(),
@@ -82,7 +82,7 @@ impl Frozen {
 }
 
 impl State {
-    /// Applies one change of group `lsn`. Files to ingest come opened, from `run`.
+    /// Applies one change of group `lsn`. `run` has the opened files if the change ingests files.
     #[inline]
     pub(crate) fn apply(&mut self, lsn: Lsn, change: Change<'_>, run: Option<Level>) {
         match change {
@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// True if a change makes sense in this state: what it names exists, or does not if it makes
-    /// it.
+    /// True if a change fits this state: names that it uses exist, and names that it creates do
+    /// not.
     pub(crate) fn accepts(&self, change: &Change<'_>) -> bool {
         let exists = |index: IndexId| index.position() < self.names.len();
         match change {
@@ -149,7 +149,7 @@ impl State {
         self.frozen.push(Held { layer: Arc::new(frozen), logs: Vec::new() });
     }
 
-    /// What has been frozen; the active trees are not in it.
+    /// A view of the frozen layers and files. It does not include the active trees.
     pub(crate) fn view(&self, lsn: Lsn, scope: Scope) -> View {
         View {
             lsn,
@@ -160,19 +160,19 @@ impl State {
         }
     }
 
-    /// Snapshots that there were after group `lsn`.
+    /// Snapshots that existed after group `lsn`.
     pub(crate) fn snapshots_at(&self, lsn: Lsn) -> Snapshots {
         let dropped = self.dropped.iter().filter(|dropped| dropped.at > lsn);
         let dropped = dropped.map(|dropped| (&dropped.name, &dropped.snapshot));
-        // The group that takes a snapshot is the one after its state.
+        // A snapshot's record is the group after its state.
         (self.snapshots.iter().chain(dropped))
             .filter(|(_, snapshot)| snapshot.lsn < lsn)
             .map(|(name, snapshot)| (name.clone(), snapshot.clone()))
             .collect()
     }
 
-    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots.
-    /// Returns the former ones.
+    /// Switches to files that hold everything up to `checkpoint`. `made` are the files of
+    /// snapshots. Returns the former files.
     pub(crate) fn install(
         &mut self,
         checkpoint: Lsn,
@@ -194,12 +194,12 @@ impl State {
         former
     }
 
-    /// Tells the cache how much there is to be read.
+    /// Tells the cache how many bytes of index files there are.
     pub(crate) fn expect_reads(&self) {
         self.pool.cache.expect(self.version.files().map(|file| file.len()).sum());
     }
 
-    /// True if there is anything that a deletion in the active tree must hide.
+    /// True if layers below the active tree hold anything that a deletion must hide.
     fn has_below(&self, index: IndexId) -> bool {
         !self.version.of(index).is_empty()
             || self.frozen.iter().any(|held| match held.layer.layer(index) {
@@ -215,7 +215,7 @@ impl State {
         names.map(|(position, (name, _))| (IndexId(position as u16), &name[..]))
     }
 
-    /// Newest first.
+    /// Layers of an index, newest first.
     pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> + Clone {
         let frozen = self.frozen.iter().rev().filter_map(move |held| held.layer.layer(index));
         let active = self.active.of(index).map(Layer::Tree);

@@ -38,7 +38,7 @@ impl ReadAhead {
     pub(crate) fn bytes(&self, access: Access) -> u64 {
         match access {
             _ if self.blocks_passed == 0 => 0,
-            // Direct reads go on to the end of the file.
+            // Direct reads go on to the end.
             Access::Direct => MAX_BYTES,
             _ => (self.blocks_passed * STEP_BYTES).min(MAX_BYTES),
         }

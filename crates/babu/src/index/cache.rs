@@ -30,7 +30,8 @@ const NEWCOMERS_PART: usize = 8;
 /// A resident goes if it was not used while the shard read this many times the blocks that its
 /// budget holds.
 const IDLE_ROUNDS: u64 = 2;
-/// Most newcomers and residents that one arrival may displace beyond the demand of the budget. So
+/// Most newcomers, and most residents, that one arrival may displace beyond the demand of the
+/// budget. So
 /// no reader waits long.
 const MAX_STEPS: usize = 8;
 

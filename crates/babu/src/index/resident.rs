@@ -17,7 +17,7 @@ pub(crate) enum Access {
     Cached,
     /// From the cache only.
     Resident,
-    /// From the disk, past the cache. For merges, which read everything once.
+    /// From the disk, past the cache. For merges and others that read everything once.
     Direct,
 }
 

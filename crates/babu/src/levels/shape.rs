@@ -45,8 +45,7 @@ pub(crate) fn budgets(levels: usize, total_bytes: u64, file_bytes: u64) -> Vec<u
     budgets
 }
 
-/// Position in level `level` of the file that should go down next. `None`: the level is within
-/// budget.
+/// Position in level `level` of the file that should go down next. `None`: no file should.
 pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64) -> Option<usize> {
     let files = &levels.0[level];
     let below = levels.0.get(level + 1)?;
@@ -79,8 +78,8 @@ pub(crate) fn rests_on_damage(below: &[Arc<IndexFile>], file: &IndexFile) -> boo
     overlapping(below, &facts.from, Some(&facts.to)).iter().any(|file| file.damage().is_some())
 }
 
-/// True if at least half of what the file holds hides other entries. Such a file frees space when
-/// it goes down.
+/// True if tombstones and ranges are more than half as many as the entries. Such a file frees space
+/// when it goes down.
 fn is_mostly_tombstones(file: &IndexFile) -> bool {
     let hidden = file.facts().tombstones + file.ranges().len() as u64;
     hidden * 2 > file.facts().entries

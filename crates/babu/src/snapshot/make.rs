@@ -1,4 +1,4 @@
-//! Giving a snapshot its files, at the point of a checkpoint where the levels are what it is of.
+//! Giving a snapshot its files, when a checkpoint's levels hold exactly the snapshot's state.
 
 use crate::error::ReadError;
 use crate::index::resident::{Access, waited};
@@ -11,7 +11,7 @@ use crate::ranges::RangeSet;
 use crate::snapshot::Definition;
 use crate::version::Version;
 
-/// The files of a snapshot of `now`. `base` is the snapshot that it is to be a difference to.
+/// The files of a snapshot of `now`. If `base` is given, they are a difference to that snapshot.
 pub(crate) fn make(
     merger: &mut Merger<'_>,
     now: &Version,
@@ -23,7 +23,7 @@ pub(crate) fn make(
         if definition.index.is_some_and(|only| only != index) {
             continue;
         }
-        // A whole state needs no files but those it has. A long chain of differences is begun anew.
+        // A whole state only needs the files that it has. A long chain of differences begins anew.
         let base = base.map(|base| base.of(index)).filter(|base| base.0.len() < 2 * MAX_LEVELS);
         *made.of_mut(index) = match (definition.selection.is_all(), base) {
             (true, _) => levels.clone(),
@@ -35,8 +35,8 @@ pub(crate) fn make(
                         files.0.insert(0, own);
                         files
                     }
-                    // Where a part of it cannot be read it has all files as they are; whoever reads
-                    // it sees only what is selected.
+                    // If a part of the state cannot be read, the snapshot shares all files as they
+                    // are. Its view still shows only what is selected.
                     Err(ReadError::Damaged(damage)) if damage.keys.is_some() => {
                         merger.maker.discard(begun);
                         levels.clone()
@@ -49,7 +49,7 @@ pub(crate) fn make(
     Ok(made)
 }
 
-/// Files with what of `now` is selected and other than in `base`.
+/// Writes files with the selected entries of `now` that differ from `base`.
 fn difference(
     merger: &mut Merger<'_>,
     now: &Levels,
@@ -95,7 +95,7 @@ fn difference(
     open_all(&merger.maker, written)
 }
 
-/// A merge without its tombstones.
+/// A merge that passes over tombstones.
 struct Values<'a>(Merge<'a>);
 
 impl<'a> Values<'a> {

@@ -9,8 +9,8 @@
 //! from then on   the manifest names its files; they are removed when neither a snapshot nor the database needs them
 //! ```
 //!
-//! So a whole snapshot is a difference by itself (BabuDB §VI): it costs no write, and as much space
-//! as has changed since.
+//! So a whole snapshot is a difference by itself (BabuDB §VI). It costs no write. It takes the
+//! space of what has changed since.
 
 mod make;
 pub(crate) mod select;
@@ -29,19 +29,19 @@ use crate::view::{Scope, View};
 
 pub(crate) use make::make;
 
-/// The longest name of a snapshot or index, bytes.
+/// Length in bytes of the longest name of a snapshot or index.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// What a snapshot has in it.
+/// The content of a snapshot: a part of the database, or all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Definition {
-    /// One index, or all.
+    /// The one index that the snapshot contains. `None`: all indices.
     pub index: Option<IndexId>,
-    /// Which of its keys.
+    /// The keys of these indices that the snapshot contains.
     pub selection: Selection,
-    /// Name of an earlier snapshot: what is the same there is not written again. It may be dropped
-    /// later; what is needed of it stays. Only of use for a partial snapshot, as a whole one shares
-    /// files in any case.
+    /// Name of an earlier snapshot. What is equal in it is not written again. It may be dropped
+    /// later: what this snapshot needs of it stays. A base is only of use for a partial snapshot,
+    /// as a whole one shares files anyway.
     pub base: Option<String>,
 }
 
@@ -51,21 +51,21 @@ pub struct Snapshot {
     pub(crate) lsn: Lsn,
     pub(crate) definition: Definition,
     pub(crate) view: View,
-    /// False: its files are made by the next checkpoint; until then the log and the layers in
-    /// memory hold it.
+    /// False until a checkpoint has made the snapshot's files. Until then the log and the layers in
+    /// memory hold its state.
     pub(crate) is_made: bool,
 }
 
-/// By name.
+/// Snapshots by name.
 pub(crate) type Snapshots = BTreeMap<String, Snapshot>;
 
-/// A snapshot that could not be taken or dropped. Nothing has changed.
+/// A snapshot could not be taken or dropped. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// There is one of this name.
+    /// A snapshot of this name exists.
     #[error("there is a snapshot {0:?} already: drop it first, or use another name")]
     Exists(String),
-    /// There is none of this name.
+    /// There is no snapshot of this name.
     #[error("there is no snapshot {0:?}")]
     Missing(String),
     /// The name is empty or longer than [`MAX_NAME_BYTES`].
@@ -89,7 +89,7 @@ impl From<ReserveError> for SnapshotError {
 }
 
 impl Definition {
-    /// Everything.
+    /// A snapshot of everything.
     pub fn all() -> Definition {
         Definition::default()
     }
@@ -98,7 +98,7 @@ impl Definition {
         Scope { index: self.index, selection: self.selection.clone() }
     }
 
-    /// u8 flags (1: one index, 2: a base) ‖ u16 index ‖ sized base ‖ selection.
+    /// Encodes u8 flags (1: one index, 2: a base) ‖ u16 index ‖ sized base ‖ selection.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.index.is_some()) | u8::from(self.base.is_some()) << 1);
         out.extend_from_slice(&self.index.unwrap_or_default().0.to_le_bytes());
@@ -121,31 +121,31 @@ impl Definition {
 }
 
 impl Snapshot {
-    /// The group that its state is after.
+    /// The last group that the snapshot contains.
     pub fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// What is in it.
+    /// The part of the database that the snapshot contains.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Its content. Any thread may read it, for as long as it likes.
+    /// The content. Any thread may read it at any time.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Whether a checkpoint has given it files. Until then it is in memory and log.
+    /// True if a checkpoint has given the snapshot its files. Until then it is in memory and log.
     pub fn is_made(&self) -> bool {
         self.is_made
     }
 }
 
 impl Db {
-    /// Takes a persistent snapshot of the state as it is. Takes no time: it can be read at once, is
-    /// as durable as the log ([`Db::write`], [`crate::Syncer::sync`]), and gets its files from the
-    /// next checkpoint.
+    /// Takes a persistent snapshot of the current state. This takes no time. The snapshot can be
+    /// read at once, and gets its files from the next checkpoint. It is as durable as the log
+    /// ([`Db::write`], [`crate::Syncer::sync`]).
     ///
     /// # Panics
     /// If the definition names an index of another database.
@@ -166,7 +166,7 @@ impl Db {
         Ok(self.apply(&batch, b""))
     }
 
-    /// Gives a persistent snapshot up. Its files go with the next checkpoint.
+    /// Drops a persistent snapshot. The next checkpoint removes its files.
     pub fn drop_snapshot(&mut self, name: &str) -> Result<Lsn, SnapshotError> {
         if !self.state.snapshots.contains_key(name) {
             return Err(SnapshotError::Missing(name.to_owned()));
@@ -176,12 +176,12 @@ impl Db {
         Ok(self.apply(&batch, b""))
     }
 
-    /// All persistent snapshots by name.
+    /// All persistent snapshots, by name.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, &Snapshot)> {
         self.state.snapshots.iter().map(|(name, snapshot)| (&name[..], snapshot))
     }
 
-    /// A persistent snapshot.
+    /// The persistent snapshot of this name.
     pub fn find_snapshot(&self, name: &str) -> Option<&Snapshot> {
         self.state.snapshots.get(name)
     }

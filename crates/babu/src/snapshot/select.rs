@@ -1,15 +1,16 @@
-//! Which keys a partial snapshot has (BabuDB §II.C: "by means of key patterns or prefixes").
+//! The keys that a partial snapshot contains (BabuDB §II.C: "by means of key patterns or
+//! prefixes").
 
 use crate::codec::{Fields, put_sized, put_varint};
 use crate::key::prefix_end;
 
-/// A set of keys: those that match any of its patterns; all keys if there are none.
+/// A set of keys: those that match any of its patterns. Without patterns it has all keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     patterns: Vec<Pattern>,
 }
 
-/// A pattern of whole keys.
+/// A pattern that matches whole keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<Part>);
 
@@ -18,29 +19,29 @@ pub struct Pattern(Vec<Part>);
 pub enum Part {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// So many bytes, whatever they are.
+    /// This many arbitrary bytes.
     Any(u16),
-    /// Any number of bytes, none included.
+    /// Any number of arbitrary bytes, or none.
     Rest,
 }
 
 impl Pattern {
-    /// Keys that begin with `prefix`.
+    /// The pattern of keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Pattern {
         Pattern(vec![Part::Bytes(prefix.to_vec()), Part::Rest])
     }
 
-    /// Keys that consist of these parts, one after the other.
+    /// The pattern of keys that consist of these parts in order.
     pub fn parts(parts: impl IntoIterator<Item = Part>) -> Pattern {
         Pattern(parts.into_iter().collect())
     }
 
-    /// Whether a key is one of these.
+    /// True if the pattern matches a key.
     pub fn has(&self, key: &[u8]) -> bool {
         matches(&self.0, key)
     }
 
-    /// What all keys begin with.
+    /// Bytes with which all matching keys begin.
     fn fixed(&self) -> &[u8] {
         match self.0.first() {
             Some(Part::Bytes(bytes)) => bytes,
@@ -49,7 +50,8 @@ impl Pattern {
     }
 }
 
-/// Goes back to the last `Rest` only: what is before it has found its earliest place.
+/// Tries only the last `Rest` again on a mismatch. Parts before it already match at their earliest
+/// place.
 fn matches(parts: &[Part], key: &[u8]) -> bool {
     let (mut part, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -81,32 +83,32 @@ fn matches(parts: &[Part], key: &[u8]) -> bool {
 }
 
 impl Selection {
-    /// All keys.
+    /// The set of all keys.
     pub fn all() -> Selection {
         Selection::default()
     }
 
-    /// Keys that begin with `prefix`.
+    /// The set of keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Selection {
         Selection::of([Pattern::prefix(prefix)])
     }
 
-    /// Keys that match any of these.
+    /// The set of keys that match any of these patterns.
     pub fn of(patterns: impl IntoIterator<Item = Pattern>) -> Selection {
         Selection { patterns: patterns.into_iter().collect() }
     }
 
-    /// True if every key is in it.
+    /// True if the set has every key.
     pub fn is_all(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether a key is in it.
+    /// True if the set has this key.
     pub fn has(&self, key: &[u8]) -> bool {
         self.is_all() || self.patterns.iter().any(|pattern| pattern.has(key))
     }
 
-    /// Disjoint, ascending stretches of keys outside of which nothing is selected.
+    /// Disjoint, ascending ranges of keys. No key outside of them is selected.
     pub(crate) fn stretches(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut prefixes: Vec<&[u8]> = self.patterns.iter().map(Pattern::fixed).collect();
         if self.is_all() {
@@ -122,8 +124,8 @@ impl Selection {
         kept.into_iter().map(|prefix| (prefix.to_vec(), prefix_end(prefix))).collect()
     }
 
-    /// Varint number of patterns; per pattern varint number of parts; per part 0 ‖ sized bytes, 1 ‖
-    /// varint count, or 2.
+    /// Encodes varint number of patterns; per pattern varint number of parts; per part 0 ‖ sized
+    /// bytes, 1 ‖ varint count, or 2.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.patterns.len() as u64);
         for Pattern(parts) in &self.patterns {

@@ -1,23 +1,23 @@
 //! The memory of one tree: records and leaves, in large pieces that are freed all at once.
 //!
-//! What is given up is used again for what has the same size, so that memory never exceeds the sum
-//! of the most there was of each size.
+//! A released block is used again for a block of that size. So memory never exceeds the sum of the
+//! highest use of each size.
 //!
-//! The first touch of a page costs more than all else that is done with the thirty records in it
-//! (1.0 µs, and 2.2 µs where others are at work), and so does finding out, later, where a page is
-//! that nobody has touched for long. Hence pieces are mappings, which the kernel hands out cleared,
-//! and from the first that is large enough on they consist of huge pages. (Measured in a virtual
-//! machine, first touch for each 4 KiB: 2.2 µs, with huge pages 0.47; at a million records, with
-//! huge pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
+//! **Huge pages.** The first touch of a page costs more than all other work on the thirty records
+//! in it (1.0 µs, and 2.2 µs on a busy machine). A later search for a page that was not used for
+//! long is slow too. So pieces are mappings, which the kernel hands out cleared. From a certain
+//! size on they consist of huge pages. (Measured in a virtual machine, first touch for each 4 KiB:
+//! 2.2 µs, with huge pages 0.47. At a million records, with huge pages for the whole process:
+//! lookups 1.9, creates 1.6 times as fast.)
 //!
-//! A huge page costs a fifth of a millisecond when it is first touched, and some five where a
-//! hypervisor has to find the memory, too. Trees that grow alike, as those of a directory's shards
-//! do, would come to one at the same moment, all of them (eight trees: half of the creates of that
-//! tenth of a second). So each begins with its huge pages somewhere else.
+//! **Phases.** A huge page costs a fifth of a millisecond at its first touch, and about five where
+//! a hypervisor has to find the memory. Trees that grow alike, such as those of a directory's
+//! shards, would all come to one at the same moment. (With eight trees this cost half of the
+//! creates of that tenth of a second.) So the trees begin with huge pages at different sizes.
 //!
-//! Trees follow each other. Some pieces of one that is gone are kept for the next, which need then
-//! not ask the kernel for memory: that costs a clearing of each page, and sometimes, where memory
-//! is full of cached files, a wait of many milliseconds.
+//! **Spare pieces.** Trees follow each other. Some pieces of a freed tree are kept for the next
+//! one, which then need not ask the kernel for memory. That would cost a clearing of each page, and
+//! sometimes a wait of many milliseconds, where memory is full of cached files.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,30 +27,30 @@ use memmap2::MmapMut;
 
 use crate::tree::hints::prefetch;
 
-/// Blocks begin at, and are, multiples of this.
+/// Blocks begin at multiples of this, and their lengths are multiples of it. In bytes.
 const UNIT_BYTES: usize = 8;
-/// The longest block.
+/// Length of the longest block, in bytes.
 pub(crate) const MAX_BLOCK_BYTES: usize = 1 << 10;
-/// Each piece is twice as large as the one before, so that a small tree stays small, up to the last
-/// size, for which an address has place.
+/// Each piece is twice as large as the one before, so that a small tree stays small. The last size
+/// is the largest that an address can express.
 const FIRST_PIECE_SHIFT: usize = 12;
 const PIECE_SHIFT: usize = 25;
-/// The kernel clears a huge page as a whole: a tree that has just passed half a megabyte takes two
-/// more at once. Smaller pieces stop a step earlier, as a larger one would only put that off.
+/// The kernel clears a huge page as a whole, so a tree that passes half a megabyte takes two more
+/// at once. Smaller pieces end a step earlier: a larger one would only postpone that.
 const HUGE_PAGE_SHIFT: usize = 21;
 const SMALL_PIECES: usize = HUGE_PAGE_SHIFT - FIRST_PIECE_SHIFT - 2;
-/// A tree has up to so many more of the largest small ones, less one: a prime, so that whoever
-/// opens several trees at a time sees all of these numbers, too.
+/// A tree has up to this many, less one, more pieces of the largest small size. It is a prime, so
+/// that a caller that opens several trees at a time also gets all of these numbers.
 const PHASES: usize = 7;
-/// Memory so far behind what is handed out is asked for: it is not in the processor's caches either
-/// when it is needed first, and a leaf that is split needs a whole kilobyte.
+/// Memory is prefetched this many bytes after what is handed out. Fresh memory is not in the
+/// processor's caches, and a leaf that is split needs a whole kilobyte.
 const AHEAD_BYTES: usize = 2 << 10;
-/// So much memory in huge pages is kept.
+/// Most bytes of huge pages that are kept for later trees.
 const SPARE_BYTES: usize = 64 << 20;
 const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
 
-/// Where a block is: bits 22–31 the piece, the others the position in it, in units of 8 bytes. 32
-/// GiB in all.
+/// The address of a block, within 32 GiB. Bits 22–31 are the piece's number. The others are the
+/// position in the piece, in units of 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Address(pub(crate) u32);
 
@@ -68,19 +68,19 @@ impl Address {
 
 pub(crate) struct Arena {
     pieces: Vec<MmapMut>,
-    /// Pieces before the first that is large enough for huge pages.
+    /// Number of pieces before the first that is large enough for huge pages.
     small_pieces: usize,
-    /// How much of the last piece is used.
+    /// Bytes of the last piece that are handed out or released.
     used: usize,
-    /// Given up, by length in units.
+    /// Released blocks, by length in units.
     free: Vec<Vec<Address>>,
     free_count: usize,
-    /// Memory of all pieces as far as it was ever used.
+    /// Bytes of all pieces that were ever handed out.
     bytes: usize,
     spare: Arc<Spare>,
 }
 
-/// Pieces of trees that are gone.
+/// Pieces of freed trees, for later ones.
 #[derive(Default)]
 struct Spare(Mutex<Vec<MmapMut>>);
 
@@ -89,7 +89,7 @@ impl Spare {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of this size, with whatever is in it.
+    /// A piece of this size, with arbitrary content.
     fn take(&self, size: usize) -> Option<MmapMut> {
         let mut kept = self.pieces();
         let position = kept.iter().position(|piece| piece.len() == size)?;
@@ -131,19 +131,20 @@ impl Arena {
         }
     }
 
-    /// An empty one that takes over memory of this, and of those before, when they are gone.
+    /// An empty arena. It takes over memory of this arena, and of earlier ones, once they are
+    /// freed.
     pub(crate) fn successor(&self) -> Arena {
         let mut arena = Arena::with_phase(self.small_pieces - SMALL_PIECES);
         arena.spare = self.spare.clone();
         arena
     }
 
-    /// Memory taken: blocks in use, blocks given up, and the lists of these.
+    /// Memory in bytes: blocks in use, released blocks, and the lists of these.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.free_count * size_of::<Address>()
     }
 
-    /// The block of so many bytes at an address.
+    /// The block of `len` bytes at an address.
     #[inline]
     pub(crate) fn block(&self, address: Address, len: usize) -> &[u8] {
         let offset = address.offset();
@@ -156,7 +157,7 @@ impl Arena {
         &mut self.pieces[address.piece()][offset..offset + len]
     }
 
-    /// Two blocks, the first to be copied from.
+    /// Two blocks at once, to copy from the first to the second.
     pub(crate) fn two_blocks(
         &mut self,
         (from, from_len): (Address, usize),
@@ -179,7 +180,7 @@ impl Arena {
         }
     }
 
-    /// A block of `len` bytes, at most [`MAX_BLOCK_BYTES`]; what is in it is anything.
+    /// Allocates a block of `len` bytes, at most [`MAX_BLOCK_BYTES`]. Its content is arbitrary.
     #[inline]
     pub(crate) fn allocate(&mut self, len: usize) -> Address {
         let units = units(len);
@@ -216,7 +217,7 @@ impl Arena {
         self.used = 0;
     }
 
-    /// Gives up the block of `len` bytes at an address.
+    /// Releases the block of `len` bytes at an address.
     #[inline]
     pub(crate) fn release(&mut self, address: Address, len: usize) {
         let units = units(len);
@@ -227,13 +228,13 @@ impl Arena {
         self.free_count += 1;
     }
 
-    /// True if blocks of these lengths are the same.
+    /// True if blocks of these lengths take equal room, so that one can replace the other.
     pub(crate) fn is_same_size(len: usize, other: usize) -> bool {
         units(len) == units(other)
     }
 }
 
-/// The size of a piece by its number, of a tree with so many small ones.
+/// Size in bytes of the piece with this number, in a tree with `small_pieces` small ones.
 fn piece_bytes(number: usize, small_pieces: usize) -> usize {
     let shift = match number.checked_sub(small_pieces) {
         None => FIRST_PIECE_SHIFT + number.min(SMALL_PIECES - 1),
@@ -246,8 +247,8 @@ fn is_huge(piece_bytes: usize) -> bool {
     piece_bytes >= 1 << HUGE_PAGE_SHIFT
 }
 
-/// Memory from the kernel, which is all zeros. Huge pages need a mapping that begins at a multiple
-/// of their size; kernels see to that by themselves where the length is one, too.
+/// Memory from the kernel, all zeros. Huge pages need a mapping that begins at a multiple of their
+/// size. Kernels see to that if the length is such a multiple.
 fn new_piece(size: usize) -> MmapMut {
     let piece = MmapMut::map_anon(size).unwrap_or_else(|error| match Layout::array::<u8>(size) {
         Ok(layout) => handle_alloc_error(layout),
@@ -255,7 +256,7 @@ fn new_piece(size: usize) -> MmapMut {
     });
     #[cfg(target_os = "linux")]
     if is_huge(size) {
-        // Refused where the kernel knows no huge pages, which is no harm.
+        // A kernel without huge pages refuses this, which does no harm.
         let _ = piece.advise(memmap2::Advice::HugePage);
     }
     piece

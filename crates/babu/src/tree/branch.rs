@@ -7,8 +7,8 @@
 //! more                   rows of leaves          heads ► rows ► heads ► leaves
 //! ```
 //!
-//! Three steps at most: a row of rows with a hundred million entries has 20,000 heads, and one is
-//! added to these for every 3,000 entries.
+//! A search takes three steps at most. A row of rows with a hundred million entries has 20,000
+//! heads. It gets one more for every 3,000 entries.
 
 use crate::tree::Found;
 use crate::tree::leaf::Leaf;
@@ -22,8 +22,8 @@ pub(crate) enum Branch {
     Rows(Box<Rows>),
 }
 
-/// As in a row: none is empty, each before the next, `heads[i]` is the head of the first entry of
-/// `rows[i]`.
+/// Rows of leaves. As in a row, none is empty, and all keys of a row precede those of the next.
+/// `heads[i]` is the head of the first entry of `rows[i]`.
 pub(crate) struct Rows {
     heads: Vec<u64>,
     rows: Vec<Row>,
@@ -46,7 +46,7 @@ impl Branch {
         }
     }
 
-    /// Asks for the memory of the leaf that a key is in, or would be.
+    /// Prefetches the memory of the leaf that holds a key, or would hold it.
     #[inline]
     pub(crate) fn prefetch(&self, rest: Rest<'_>, records: &Records) {
         match self {
@@ -56,7 +56,7 @@ impl Branch {
         }
     }
 
-    /// Sets what an entry says; adds it if there is none. `None` is a tombstone.
+    /// Sets the value of an entry, and adds the entry if there is none. `None` is a tombstone.
     pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         match self {
             Branch::Leaf(leaf) => match leaf.search(rest, records) {
@@ -100,7 +100,7 @@ impl Branch {
         is_removed
     }
 
-    /// Removes the keys from `from` (or the first) up to, not including, `to` (or to the last).
+    /// Removes the keys from `from` (or the first) up to, not including, `to` (or up to the last).
     pub(crate) fn remove_range(
         &mut self,
         from: Option<Rest<'_>>,
@@ -124,7 +124,7 @@ impl Branch {
         self.simplify();
     }
 
-    /// Goes back to a simpler form if few entries are left.
+    /// Returns to a simpler form if few entries are left.
     fn simplify(&mut self) {
         if let Branch::Rows(rows) = self
             && rows.rows.len() <= 1
@@ -144,12 +144,12 @@ impl Branch {
         matches!(self, Branch::Leaf(leaf) if leaf.is_empty())
     }
 
-    /// Removes everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self, records: &mut Records) {
         self.remove_range(None, None, records);
     }
 
-    /// All leaves.
+    /// All leaves, in ascending order.
     pub(crate) fn leaves(&self) -> Leaves<'_> {
         match self {
             Branch::Leaf(leaf) => Leaves::new(std::slice::from_ref(leaf), &[]),
@@ -158,7 +158,7 @@ impl Branch {
         }
     }
 
-    /// Leaves from the one on that has a key, or would have it.
+    /// Leaves in ascending order, beginning with the one that holds a key or would hold it.
     pub(crate) fn leaves_from(&self, rest: Rest<'_>, records: &Records) -> Leaves<'_> {
         match self {
             Branch::Leaf(_) => self.leaves(),
@@ -217,8 +217,8 @@ impl Rows {
         is_removed
     }
 
-    /// Restores the invariants where a row has lost entries, and joins it with the next if both
-    /// have few.
+    /// Restores the invariants after a row has lost entries. Joins the row with the next if both
+    /// are short.
     fn tidy(&mut self, position: usize) {
         if self.rows[position].is_empty() {
             self.rows.remove(position);
@@ -258,7 +258,7 @@ impl Rows {
     }
 }
 
-/// Leaves in ascending order.
+/// Iterator over leaves in ascending order.
 #[derive(Default, Clone)]
 pub(crate) struct Leaves<'a> {
     leaves: std::slice::Iter<'a, Leaf>,
@@ -270,7 +270,7 @@ impl<'a> Leaves<'a> {
         Leaves { leaves: leaves.iter(), rows: rows.iter() }
     }
 
-    /// The leaf that follows.
+    /// The next leaf, without advancing.
     pub(crate) fn peek(&self) -> Option<&'a Leaf> {
         let next_row = || self.rows.as_slice().first()?.leaves().first();
         self.leaves.as_slice().first().or_else(next_row)

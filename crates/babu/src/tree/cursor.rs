@@ -1,4 +1,4 @@
-//! Going over a tree's entries in order.
+//! Cursors over a tree's entries, in ascending order.
 
 use crate::key::Key;
 use crate::tree::Found;
@@ -8,14 +8,14 @@ use crate::tree::parts::{FIXED_BYTES, PREFIX_BYTES, Prefix, Rest, split};
 use crate::tree::prefixes::{Branches, Prefixes};
 use crate::tree::records::Records;
 
-/// Stands before an entry; [`TreeCursor::advance`] passes over it. The key is put together in the
-/// cursor and lent.
+/// A cursor that stands before an entry. [`TreeCursor::advance`] passes over that entry. The cursor
+/// holds the key of the passed entry, and lends it.
 pub(crate) struct TreeCursor<'a> {
     records: &'a Records,
     branches: Branches<'a>,
     leaves: Leaves<'a>,
     leaf: &'a Leaf,
-    /// The next entry of the leaf, and the end of those wanted.
+    /// The next entry of the leaf. `end` is the end of the entries to visit.
     position: usize,
     end: usize,
     ahead: Ahead<'a>,
@@ -27,7 +27,7 @@ pub(crate) struct TreeCursor<'a> {
 static NO_ENTRIES: Leaf = Leaf::new();
 
 impl<'a> TreeCursor<'a> {
-    /// Entries of `from..to`; `None` is the end of all keys.
+    /// A cursor over the entries of `from..to`. `None` is the end of all keys.
     pub(crate) fn new(
         prefixes: &'a Prefixes,
         records: &'a Records,
@@ -79,7 +79,7 @@ impl<'a> TreeCursor<'a> {
         }
     }
 
-    /// Goes to a leaf, and sees how much of it is wanted.
+    /// Goes to a leaf, and finds how many of its entries to visit.
     fn enter(&mut self, leaf: &'a Leaf, position: usize) {
         self.leaf = leaf;
         self.position = position;
@@ -100,7 +100,7 @@ impl<'a> TreeCursor<'a> {
         }
     }
 
-    /// What follows is behind the end.
+    /// Ends the scan after this leaf.
     fn finish(&mut self) {
         self.leaves = Leaves::default();
         self.branches.finish();
@@ -121,7 +121,7 @@ impl<'a> TreeCursor<'a> {
         true
     }
 
-    /// Passes over an entry: its key is [`TreeCursor::key`] until the next call.
+    /// Passes over an entry. Its key is [`TreeCursor::key`] until the next call.
     #[inline]
     pub(crate) fn advance(&mut self) -> Option<Found<'a>> {
         if self.position == self.end && !self.next_leaf() {
@@ -151,12 +151,11 @@ impl<'a> Iterator for TreeCursor<'a> {
     }
 }
 
-/// How many entries ahead of a scan memory is asked for: enough to hide that it is slow, few enough
-/// to stay in the nearest cache until they are reached.
+/// Number of entries by which prefetches run ahead of a scan. They are enough to hide slow memory,
+/// and few enough to stay in the nearest cache until the scan reaches them.
 const AHEAD_ENTRIES: usize = 16;
 
-/// Runs ahead of a scan within a branch, and asks for the memory of records, and of leaves a leaf
-/// ahead of these.
+/// Runs ahead of a scan within a branch. Prefetches records, and leaves one leaf ahead of these.
 #[derive(Default)]
 struct Ahead<'a> {
     leaf: Option<&'a Leaf>,
@@ -194,11 +193,11 @@ impl<'a> Ahead<'a> {
 
 const SHORT_BYTES: usize = 48;
 
-/// A key put together.
+/// A key that is put together from its prefix and its rest.
 struct Spelled {
     short: [u8; SHORT_BYTES],
     len: usize,
-    /// Keys that are not short.
+    /// Keys that do not fit into `short`.
     long: Vec<u8>,
 }
 

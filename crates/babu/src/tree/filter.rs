@@ -1,64 +1,64 @@
-//! What a tree knows of its keys in one access to memory: for lookups in trees that are frozen.
+//! A filter over the keys of a tree. In a frozen tree it tells with one memory access that a key is
+//! absent.
 //!
-//! A create asks for a name that is not there, in the active tree, where it is about to be put, and
-//! in every frozen one, where only the answer is wanted. There a filter refuses 499 of 500 and more
-//! without a search. (Measured beside a checkpoint: docs/BENCHMARKS-HISTORY.md, "Creates beside a
-//! checkpoint". With 79 of 80 in each of several parts, by reckoning one create in 25 went on to
-//! search a frozen tree of 100,000, and these were the slowest hundredth.)
+//! A create looks its name up in the active tree, where it will put the name, and in every frozen
+//! tree. In these the filter spares the search for at least 499 of 500 absent names. (Measured
+//! beside a checkpoint: docs/BENCHMARKS-HISTORY.md, "Creates beside a checkpoint". If each of
+//! several parts denied 79 of 80, one create in 25 would still search a frozen tree of 100,000, by
+//! calculation. Those were the slowest hundredth.)
 //!
-//! Nobody knows how many keys a tree will have. A filter begins with room for a little more than
-//! the tree before it had, and has more parts, each four times as large as all before, when they
-//! are used up: a question asks all parts, from the largest on. Where keys come and go, what is
-//! gone still takes room; then there are no more parts, and more and more questions need a search.
+//! The number of keys is not known beforehand. A filter begins with room for a little more keys
+//! than the tree before it had. When that is used up, it gets another part, four times as large as
+//! all parts before. A question asks all parts, from the largest on. Removed keys still take room.
+//! Where keys come and go, the filter gets no more parts, and ever more questions need a search.
 //!
-//! Once a tree is frozen its keys are known. The checkpoint, which reads them all anyway, first
-//! makes one part of them that is as large as it need be, and from then on questions go there
-//! ([`TreeFilter::unite`]). (Three to five parts instead of one cost the slowest hundredth of
-//! lookups 0.1 to 0.3 µs: docs/BENCHMARKS-HISTORY.md.)
+//! Once a tree is frozen, its keys are known. The checkpoint reads them all anyway. It first makes
+//! one part of them, of the right size, which answers from then on ([`TreeFilter::unite`]). (Three
+//! to five parts instead of one cost the slowest hundredth of lookups 0.1 to 0.3 µs:
+//! docs/BENCHMARKS-HISTORY.md.)
 
 use std::sync::OnceLock;
 
 use crate::index::filter::{self, Filter};
 
-/// Room of the first part, keys, if nothing better is known: 10 KiB. (Each part more costs a
-/// question some 15 ns.)
+/// Least room of the first part, in keys: 10 KiB. (Each further part costs a question some 15 ns.)
 const LEAST_KEYS: usize = 4096;
-/// Bits are for so many times as many keys: several parts that are wrong once in 80 would be wrong
-/// too often together.
+/// Bits have room for this many times as many keys. Several parts that were each wrong once in 80
+/// would be wrong too often together.
 const SPARSENESS: usize = 2;
-/// From part to part.
+/// Each new part has this many times the room of all parts before it.
 const GROWTH: usize = 4;
-/// A tree may have more keys than the one before, by this part of them, until its filter needs a
-/// second part, which is large.
+/// A tree may have more keys than the one before, by one part in this many. Beyond that its filter
+/// needs a second part, which is large.
 const MARGIN: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct TreeFilter {
     parts: Vec<Part>,
-    /// Keys that are expected.
+    /// Number of keys that are expected.
     expected: usize,
-    /// All keys of a tree that is frozen, and no others: answers instead of the parts.
+    /// A filter of exactly the keys of a frozen tree. It answers instead of the parts.
     united: OnceLock<Filter>,
 }
 
 struct Part {
     bits: Filter,
-    /// Keys for which there is room.
+    /// Number of keys for which there is room left.
     room: usize,
 }
 
 impl TreeFilter {
-    /// For a tree that will have about so many keys.
+    /// A filter for a tree that will have about this many keys.
     pub(crate) fn expecting(keys: usize) -> TreeFilter {
         TreeFilter { expected: keys, ..TreeFilter::default() }
     }
 
-    /// For the next tree of the same kind.
+    /// A filter for the tree after one that has `keys` keys.
     pub(crate) fn anew(&self, keys: usize) -> TreeFilter {
         TreeFilter::expecting((keys + keys / MARGIN).max(self.expected / 2))
     }
 
-    /// Notes the hash of a key of a tree that now has so many.
+    /// Adds the hash of a key. `keys` is the number of keys that the tree now has.
     #[inline]
     pub(crate) fn add(&mut self, hash: u64, keys: usize) {
         if self.parts.last().is_none_or(|part| part.room == 0) {
@@ -70,13 +70,14 @@ impl TreeFilter {
         }
     }
 
-    /// Makes room, if there are as many keys as it was made for.
+    /// Makes room after the room for expected keys is used up.
     #[cold]
     fn grow(&mut self, keys: usize) {
         let all: usize = self.parts.iter().map(|part| part.bits.room() / SPARSENESS).sum();
         match self.parts.last_mut() {
             None => self.push(self.expected.max(LEAST_KEYS)),
-            // Most of those that were noted are gone, or were noted again. What it says stays true.
+            // Most added keys are gone, or were added repeatedly. The part takes more, and stays
+            // correct.
             Some(last) if keys < all / 2 => last.room = all / 2,
             Some(_) => self.push(all * GROWTH),
         }
@@ -86,7 +87,7 @@ impl TreeFilter {
         self.parts.push(Part { bits: Filter::with_room(room * SPARSENESS), room });
     }
 
-    /// False if no key of this hash was ever noted.
+    /// False only if no key of this hash was added.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         match self.united.get() {
@@ -95,19 +96,19 @@ impl TreeFilter {
         }
     }
 
-    /// Makes one part of several, given the hashes of all keys there are, which are `keys`. To be
-    /// called once nothing is noted any more; others may ask meanwhile.
+    /// Makes one part of several. `hashes` gives the hashes of all keys, of which there are `keys`.
+    /// Call it when no more keys are added. Other threads may ask meanwhile.
     pub(crate) fn unite(&self, keys: usize, hashes: impl FnOnce(&mut dyn FnMut(u64))) {
         if self.parts.len() < 2 || self.united.get().is_some() {
             return;
         }
         let mut bits = Filter::with_room((keys * SPARSENESS).max(1));
         hashes(&mut |hash| bits.add(hash));
-        // Whoever else has made one has made the same.
+        // If another thread has set one meanwhile, it is equal.
         let _ = self.united.set(bits);
     }
 
-    /// Asks for the memory that a question for this hash looks at.
+    /// Prefetches the memory that a question for this hash reads.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         match self.united.get() {
@@ -116,7 +117,7 @@ impl TreeFilter {
         }
     }
 
-    /// Memory taken.
+    /// Memory of the filter in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let united = self.united.get().map_or(0, Filter::len);
         united + self.parts.iter().map(|part| part.bits.len()).sum::<usize>()
@@ -164,7 +165,7 @@ mod tests {
         let mut filter = TreeFilter::default().anew(3_000);
         (0..3_300u32).for_each(|number| filter.add(hash(&number.to_be_bytes()), number as usize));
         assert_eq!(filter.parts.len(), 1);
-        // One small tree in between does not make it forget.
+        // A small tree in between halves the expected number only.
         assert_eq!(filter.anew(7).expected, 3_375 / 2);
     }
 
@@ -178,7 +179,7 @@ mod tests {
             let mut filter = TreeFilter::default();
             hashes(0..count).enumerate().for_each(|(keys, hash)| filter.add(hash, keys));
             assert!(filter.parts.len() > 1, "{count}");
-            // The second half was removed again.
+            // The tree has removed the second half again.
             let left = count / 2;
             filter.unite(left as usize, |note| hashes(0..left).for_each(note));
             assert!(hashes(0..left).all(|hash| filter.may_contain(hash)), "{count}");
@@ -205,7 +206,7 @@ mod tests {
             std::thread::scope(|scope| {
                 let read = || {
                     begin.wait();
-                    // Once more when it is over.
+                    // Each reader checks once more after the writers have ended.
                     while {
                         let was_done = is_done.load(Ordering::Acquire);
                         assert!(hashes(0..KEYS).all(|hash| {
@@ -223,7 +224,7 @@ mod tests {
                 let writers = [scope.spawn(unite), scope.spawn(unite)];
                 let ends = writers.map(|writer| writer.join());
                 is_done.store(true, Ordering::Release);
-                // Only now: readers must end also if a writer has failed.
+                // Check only now: readers must also end if a writer has failed.
                 assert!(ends.iter().all(Result::is_ok));
                 assert!(readers.map(|reader| reader.join()).iter().all(Result::is_ok));
             });

@@ -4,10 +4,10 @@
 //! │ heads of keys, ascending: 8 × room │ slots: 8 × room │        one block of the arena
 //! ```
 //!
-//! A search runs over the heads alone, which are a few lines next to each other; the memory of
-//! these is asked for before it begins.
+//! A search reads only the heads, which are a few adjacent cache lines. They are prefetched before
+//! it begins.
 //!
-//! Heads, and where they are equal the keys, ascend strictly.
+//! Heads, and keys of equal heads, ascend strictly.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::tree::record::Record;
 use crate::tree::records::Records;
 use crate::tree::slot::Slot;
 
-/// More do not fit.
+/// Most entries of a leaf.
 pub(crate) const LEAF_ENTRIES: usize = 64;
 const WORD_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 2 * WORD_BYTES;
@@ -29,7 +29,7 @@ const _: () = assert!(LEAF_ENTRIES * ENTRY_BYTES <= MAX_BLOCK_BYTES);
 
 type Words = [[u8; WORD_BYTES]];
 
-/// Does not free its memory by itself: that is [`Leaf::clear`], or the end of the tree.
+/// A leaf. Dropping it does not free its memory: [`Leaf::clear`] does, or the end of the tree.
 #[derive(Default)]
 pub(crate) struct Leaf {
     block: Address,
@@ -62,7 +62,7 @@ impl Leaf {
         usize::from(self.room) * ENTRY_BYTES
     }
 
-    /// Heads and slots.
+    /// Heads and record handles of all entries.
     #[inline]
     fn words<'a>(&self, records: &'a Records) -> (&'a Words, &'a Words) {
         if self.room == 0 {
@@ -88,14 +88,14 @@ impl Leaf {
         Slot(u64::from_ne_bytes(self.words(records).1[position]))
     }
 
-    /// Heads and slots with all the room there is.
+    /// Heads and record handles with all room of the leaf.
     #[inline]
     fn words_mut<'a>(&self, records: &'a mut Records) -> (&'a mut Words, &'a mut Words) {
         let block = records.arena.block_mut(self.block, self.block_bytes());
         block.as_chunks_mut().0.split_at_mut(usize::from(self.room))
     }
 
-    /// The key of an entry from behind its prefix, and what the entry says.
+    /// The part of an entry's key after the prefix, and the entry's content.
     #[inline]
     pub(crate) fn entry<'a>(&self, position: usize, records: &'a Records) -> (Rest<'a>, Found<'a>) {
         let (heads, slots) = self.words(records);
@@ -104,12 +104,12 @@ impl Leaf {
         (record.rest(u64::from_ne_bytes(heads[position])), found(slot, record))
     }
 
-    /// How the first entry's key compares to one with the same head.
+    /// Compares the first entry's key to a key with an equal head.
     pub(crate) fn first_order(&self, rest: Rest<'_>, records: &Records) -> Ordering {
         records.get(self.slot(0, records)).rest(rest.head).order(rest)
     }
 
-    /// Asks for the memory of the leaf.
+    /// Prefetches the memory of the leaf.
     #[inline]
     pub(crate) fn prefetch(&self, records: &Records) {
         let (heads, slots) = self.words(records);
@@ -117,13 +117,13 @@ impl Leaf {
         prefetch(slots.as_flattened());
     }
 
-    /// Asks for the memory of an entry's record.
+    /// Prefetches the memory of an entry's record.
     #[inline]
     pub(crate) fn prefetch_record(&self, position: usize, records: &Records) {
         records.prefetch(self.slot(position, records));
     }
 
-    /// Where a key is, or where it would be.
+    /// Position of a key, or as an error the position where it would be inserted.
     #[inline]
     pub(crate) fn search(&self, rest: Rest<'_>, records: &Records) -> Result<usize, usize> {
         let (heads, slots) = self.words(records);
@@ -155,12 +155,12 @@ impl Leaf {
         found.map(|position| start + position).map_err(|position| start + position)
     }
 
-    /// How many entries are before a key.
+    /// Number of entries whose keys are less than this key.
     pub(crate) fn lower_bound(&self, rest: Rest<'_>, records: &Records) -> usize {
         self.search(rest, records).unwrap_or_else(|position| position)
     }
 
-    /// What there is to say of a key.
+    /// The content of a key's entry.
     #[inline]
     pub(crate) fn get<'a>(&self, rest: Rest<'_>, records: &'a Records) -> Option<Found<'a>> {
         let position = self.search(rest, records).ok()?;
@@ -168,8 +168,8 @@ impl Leaf {
         Some(found(slot, records.get(slot)))
     }
 
-    /// Adds an entry at its place, which [`Leaf::search`] has told. `None` is a tombstone. The leaf
-    /// is not full.
+    /// Adds an entry at the position that [`Leaf::search`] returned. A value of `None` is a
+    /// tombstone. The leaf must not be full.
     pub(crate) fn insert(
         &mut self,
         position: usize,
@@ -190,7 +190,7 @@ impl Leaf {
         self.count += 1;
     }
 
-    /// Changes what an entry says. `None` makes it a tombstone.
+    /// Replaces the value of an entry. `None` makes the entry a tombstone.
     pub(crate) fn replace(
         &mut self,
         position: usize,
@@ -202,7 +202,7 @@ impl Leaf {
         self.words_mut(records).1[position] = slot.0.to_ne_bytes();
     }
 
-    /// Removes entries.
+    /// Removes the entries at these positions.
     pub(crate) fn remove(&mut self, range: Range<usize>, records: &mut Records) {
         for position in range.clone() {
             records.remove(self.slot(position, records));
@@ -215,7 +215,7 @@ impl Leaf {
         }
     }
 
-    /// Removes all entries, and the leaf's memory.
+    /// Removes all entries, and frees the leaf's memory.
     pub(crate) fn clear(&mut self, records: &mut Records) {
         for position in 0..self.len() {
             records.remove(self.slot(position, records));
@@ -226,7 +226,7 @@ impl Leaf {
         *self = Leaf::new();
     }
 
-    /// Takes the entries from `position` on out into a leaf of their own.
+    /// Moves the entries from `position` on into a new leaf, and returns that.
     pub(crate) fn split_off(&mut self, position: usize, records: &mut Records) -> Leaf {
         let count = self.len();
         let mut right = Leaf::with_room(LEAF_ENTRIES, records);
@@ -235,7 +235,7 @@ impl Leaf {
         right
     }
 
-    /// Takes over all entries of the leaf that follows.
+    /// Takes over all entries of the next leaf.
     pub(crate) fn append(&mut self, right: Leaf, records: &mut Records) {
         let room = room_for(self.len() + right.len());
         if usize::from(self.room) < room {
@@ -262,7 +262,7 @@ impl Leaf {
         *self = moved;
     }
 
-    /// Adds entries of another leaf at the end.
+    /// Appends entries of another leaf.
     fn copy(&mut self, other: &Leaf, range: Range<usize>, records: &mut Records) {
         let (from, to) = records
             .arena
@@ -293,7 +293,7 @@ fn found<'a>(slot: Slot, record: Record<'a>) -> Found<'a> {
     }
 }
 
-/// For how many entries a leaf that has so many makes room.
+/// Number of entries for which a leaf with `count` entries has room.
 fn room_for(count: usize) -> usize {
     count.next_power_of_two().min(LEAF_ENTRIES)
 }

@@ -6,10 +6,10 @@
 //! sorted prefixes ──────────┘
 //! ```
 //!
-//! A lookup hashes the prefix and searches only among its own; the sorted prefixes serve scans. A
-//! tree knows nothing of the layers below it: it holds values, tombstones, and ranges that are
-//! hidden from below. Nothing in it changes while it is read, so that a frozen one can be read on
-//! any number of threads.
+//! A lookup hashes the prefix, and searches only among keys with that prefix. The sorted prefixes
+//! serve scans. A tree knows nothing of the layers below it. It holds values, tombstones, and
+//! ranges that it hides in layers below. Nothing in it changes during reads, so any number of
+//! threads can read a frozen tree.
 //!
 //! 1. A key has at most one entry.
 //! 2. An entry counts even if a range of the same tree covers its key: the entry is newer.
@@ -39,10 +39,10 @@ use crate::tree::records::Records;
 
 pub(crate) use crate::tree::cursor::TreeCursor;
 
-/// What a range takes, roughly.
+/// Approximate memory of a range, in bytes.
 const RANGE_BYTES: usize = 96;
 
-/// What a layer says of a key it has something to say about.
+/// The entry of a layer for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
     Value(&'a [u8]),
@@ -59,14 +59,15 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// It changes no more. Returns an empty one for what comes after it.
+    /// Makes the tree immutable. Returns an empty tree for later changes.
     pub(crate) fn freeze(&mut self) -> Tree {
         self.is_frozen = true;
         let filter = self.filter.anew(self.records.count());
         Tree { filter, records: self.records.successor(), ..Tree::default() }
     }
 
-    /// What it says of a key whose hash, if it is known, is `hash`: see [`filter::hash`].
+    /// The tree's entry for a key. `hash` is the key's [`filter::hash`], if known; it is filled in
+    /// if needed. A frozen tree asks its filter first.
     #[inline]
     pub(crate) fn look(&self, key: &[u8], hash: &mut Option<u64>) -> Option<Found<'_>> {
         if self.is_frozen
@@ -88,14 +89,14 @@ impl Tree {
         self.ranges.end_of(key).map(|_| Found::Deleted)
     }
 
-    /// Asks for what [`Tree::look`] will look at first, if it is frozen.
+    /// Prefetches what [`Tree::look`] reads first in a frozen tree.
     #[inline]
     pub(crate) fn prefetch_filter(&self, hash: u64) {
         self.filter.prefetch(hash);
     }
 
-    /// Makes questions to a frozen tree cheaper: takes a walk through all its keys, during which
-    /// others may ask.
+    /// Makes lookups in a frozen tree cheaper, by giving its filter one exact part. Reads all keys.
+    /// Other threads may look up meanwhile.
     pub(crate) fn unite_filter(&self) {
         debug_assert!(self.is_frozen);
         self.filter.unite(self.records.count(), |note| {
@@ -106,7 +107,7 @@ impl Tree {
         });
     }
 
-    /// Asks for what a change of the key will touch.
+    /// Prefetches what a change of the key will touch.
     #[inline]
     pub(crate) fn prefetch(&self, key: &[u8]) {
         let (prefix, rest) = split(key);
@@ -123,8 +124,8 @@ impl Tree {
         self.note(key, count);
     }
 
-    /// Tells the filter of a key that was set, if it is new: before there were `count`. What was
-    /// replaced, it knows.
+    /// Adds a key that was set to the filter, if it is new. `count` is the number of entries
+    /// before. A replaced key is in the filter already.
     #[inline]
     fn note(&mut self, key: &[u8], count: usize) {
         if self.records.count() != count {
@@ -132,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// Removes a key, and hides it below if there is anything below.
+    /// Removes a key. If layers below hold anything, also hides the key there.
     pub(crate) fn delete(&mut self, key: &[u8], has_below: bool) {
         let (prefix, rest) = split(key);
         if has_below {
@@ -148,7 +149,7 @@ impl Tree {
         }
     }
 
-    /// Removes all keys of `from..to`, and hides them below if there is anything below.
+    /// Removes all keys of `from..to`. If layers below hold anything, also hides the range there.
     pub(crate) fn delete_range(&mut self, from: &[u8], to: &[u8], has_below: bool) {
         let (first, first_rest) = split(from);
         let (last, last_rest) = split(to);
@@ -173,7 +174,7 @@ impl Tree {
         self.give_back();
     }
 
-    /// Gives memory back once nothing is left.
+    /// Gives memory back once the tree has no entries.
     fn give_back(&mut self) {
         if self.records.count() == 0 {
             self.records = self.records.successor();
@@ -181,27 +182,27 @@ impl Tree {
         }
     }
 
-    /// The end of the range hidden from below that holds `key`.
+    /// End of the hidden range that holds `key`. `None` if there is no such range.
     pub(crate) fn hidden_until(&self, key: &[u8]) -> Option<&Key> {
         self.ranges.end_of(key)
     }
 
-    /// What is hidden from below.
+    /// Ranges that the tree hides in layers below.
     pub(crate) fn ranges(&self) -> &RangeSet {
         &self.ranges
     }
 
-    /// Entries of `from..to`; `None` is the end of all keys.
+    /// A cursor over the entries of `from..to`. `None` is the end of all keys.
     pub(crate) fn seek(&self, from: &[u8], to: Option<&[u8]>) -> TreeCursor<'_> {
         TreeCursor::new(&self.prefixes, &self.records, from, to)
     }
 
-    /// Nothing in it and nothing hidden by it.
+    /// True if the tree has no entries and hides nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.count() == 0 && self.ranges.is_empty()
     }
 
-    /// Memory taken, roughly.
+    /// Approximate memory of the tree in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.records.bytes()
             + self.prefixes.len() * BRANCH_BYTES
@@ -212,7 +213,7 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
-    /// Checks the invariants.
+    /// Checks the invariants of the tree.
     pub(crate) fn check(&self) {
         let mut count = 0;
         for (_, branch) in self.prefixes.from(Prefix([0, 0])) {

@@ -1,4 +1,4 @@
-//! A tree against a sorted map.
+//! Random operations on a tree, compared with a sorted map.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ impl Random {
     }
 }
 
-/// Makes keys that share prefixes, heads and long tails, are short, long, or empty, and differ by
-/// zeros at their end.
+/// Makes keys that share prefixes, heads and long tails. Some are short, long, or empty, or differ
+/// only by zeros at their end.
 struct Keys {
     prefixes: usize,
     numbers: usize,
-    /// Numbers are in the head, and so mostly different there; else in the tail, behind heads that
-    /// are alike.
+    /// If true, numbers are in the head, and heads mostly differ. Otherwise numbers are in the
+    /// tail, after equal heads.
     is_spread: bool,
 }
 
@@ -54,7 +54,7 @@ impl Keys {
     }
 }
 
-/// A tree with nothing below it, and what it should hold.
+/// A tree with nothing below it, and its expected content.
 #[derive(Default)]
 struct Pair {
     tree: Tree,
@@ -107,7 +107,7 @@ fn value(random: &mut Random) -> Vec<u8> {
     vec![random.below(256) as u8; len]
 }
 
-/// Phases in which puts, deletions or neither prevail, so that branches go through all forms in
+/// Runs phases in which puts, deletions or neither prevail. So branches go through all forms in
 /// both directions.
 fn run(seed: u64, keys: &Keys, operations: usize) {
     let mut random = Random(seed);
@@ -186,7 +186,7 @@ fn ascending_and_descending_keys_fill_leaves() {
         assert!(pair.tree.bytes() < data * 3 / 2, "{}", pair.tree.bytes());
         pair.delete_range(&[1; 17], &[1; 18]);
         pair.check_all();
-        // Whole leaves and rows go; a bit at each end stays.
+        // Whole leaves and rows go, and a part at each end stays.
         pair.delete_range(&[&[1; 16][..], &[0, 0]].concat(), &[2]);
         pair.check_all();
     }

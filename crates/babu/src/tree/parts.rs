@@ -6,29 +6,29 @@
 //! bytes 24–     tail     the rest
 //! ```
 //!
-//! Numbers are compared as the bytes are. Padding makes different keys alike, and then the length
-//! decides: of two keys that end within the first 24 bytes and differ by zeros only the shorter one
-//! comes first, and both come before a key that has a tail. So keys are in order by (prefix, head,
-//! length but at most 24, tail).
+//! Numbers compare as their bytes do. Padding may make different keys equal, and then the length
+//! decides. Of two keys that end within the first 24 bytes and differ only by zeros, the shorter is
+//! less. Both are less than a key that has a tail. So keys are ordered by (prefix, head, length but
+//! at most 24, tail).
 
 use std::cmp::Ordering;
 
 use crate::mix::mix;
 
 pub(crate) const PREFIX_BYTES: usize = 16;
-/// What prefix and head take of a key.
+/// Number of bytes in prefix and head.
 pub(crate) const FIXED_BYTES: usize = 24;
 
-/// A key's first 16 bytes, padded with zeros, as a number with the same order. (Two halves: a
-/// `u128` would align what holds it to 16 bytes.)
+/// A key's first 16 bytes, padded with zeros, as a number with the order of the bytes. It is kept
+/// in halves, as a `u128` would align its owner to 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Prefix(pub(crate) [u64; 2]);
 
-/// What follows a key's prefix.
+/// The part of a key after the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rest<'a> {
     pub(crate) head: u64,
-    /// Length of the whole key.
+    /// Length of the whole key, in bytes.
     pub(crate) key_bytes: usize,
     pub(crate) tail: &'a [u8],
 }
@@ -38,7 +38,8 @@ impl Prefix {
         self.number().to_be_bytes()
     }
 
-    /// Prefixes are hashes where it matters: directory ids under a secret.
+    /// A hash of the prefix. Where it matters, prefixes are hashes already: directory ids under a
+    /// secret.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         mix(self.number())
@@ -51,7 +52,7 @@ impl Prefix {
 }
 
 impl Rest<'_> {
-    /// The order of two keys with the same prefix and head.
+    /// Orders two keys with equal prefix and head.
     pub(crate) fn order(self, other: Rest<'_>) -> Ordering {
         let fixed = |rest: Rest<'_>| rest.key_bytes.min(FIXED_BYTES);
         fixed(self).cmp(&fixed(other)).then_with(|| self.tail.cmp(other.tail))
@@ -70,7 +71,7 @@ impl PartialOrd for Rest<'_> {
     }
 }
 
-/// Splits a key.
+/// Splits a key into prefix and rest.
 #[inline]
 pub(crate) fn split(key: &[u8]) -> (Prefix, Rest<'_>) {
     let (fixed, tail) = match key.split_first_chunk::<FIXED_BYTES>() {
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn split_keys_keep_their_order() {
-        // Lengths on both sides of 16 and 24, bytes that make padding matter.
+        // The lengths lie on both sides of 16 and 24. The bytes make padding matter.
         let mut keys: Vec<Vec<u8>> = Vec::new();
         for len in [0, 1, 2, 15, 16, 17, 18, 23, 24, 25, 26, 40] {
             for fill in [0u8, 1, 255] {

@@ -1,4 +1,4 @@
-//! The branches of a tree: found by their prefix, and in order.
+//! The branches of a tree, found by prefix or in order.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, RangeBounds};
@@ -8,11 +8,11 @@ use hashbrown::HashTable;
 use crate::tree::branch::Branch;
 use crate::tree::parts::Prefix;
 
-/// Memory of a branch without entries: its place here, in the table and in the order.
+/// Memory of a branch without entries, in bytes: its place in `branches`, `table` and `in_order`.
 pub(crate) const BRANCH_BYTES: usize = 160;
 
-/// 1. `table` and `in_order` have the positions of the same branches; the others are in `free`, and
-///    are empty.
+/// 1. `table` and `in_order` hold the positions of the same branches. All other positions are in
+///    `free`, and their branches are empty.
 #[derive(Default)]
 pub(crate) struct Prefixes {
     table: HashTable<u32>,
@@ -26,7 +26,7 @@ impl Prefixes {
         self.table.len()
     }
 
-    /// Branches there were at once.
+    /// Highest number of branches that there were at once.
     #[cfg(test)]
     pub(crate) fn places(&self) -> usize {
         self.branches.len()
@@ -48,7 +48,7 @@ impl Prefixes {
         Some(&mut self.branches[position as usize].1)
     }
 
-    /// The branch of a prefix; a new one if there is none.
+    /// The branch of a prefix. Adds a new one if there is none.
     #[inline]
     pub(crate) fn branch(&mut self, prefix: Prefix) -> &mut Branch {
         let position = self.position(prefix).unwrap_or_else(|| self.add(prefix));
@@ -73,7 +73,7 @@ impl Prefixes {
         position
     }
 
-    /// Gives up a branch, so that scans need not pass over it once it is empty.
+    /// Removes a branch. Empty branches are removed so that scans need not pass over them.
     pub(crate) fn release(&mut self, prefix: Prefix) -> Option<Branch> {
         let position = self.in_order.remove(&prefix)?;
         if let Ok(entry) = self.table.find_entry(prefix.hash(), |&other| other == position) {
@@ -95,14 +95,14 @@ impl Prefixes {
     }
 }
 
-/// Branches in ascending order.
+/// Iterator over branches in ascending order.
 pub(crate) struct Branches<'a> {
     in_order: btree_map::Range<'a, Prefix, u32>,
     branches: &'a [(Prefix, Branch)],
 }
 
 impl Branches<'_> {
-    /// Nothing follows.
+    /// Ends the iteration.
     pub(crate) fn finish(&mut self) {
         self.in_order = btree_map::Range::default();
     }

@@ -1,5 +1,5 @@
-//! What a tree keeps of an entry beside the head of its key: in one place, so that a lookup that
-//! has found the head waits for memory once more, and not twice.
+//! A record: what a tree keeps of an entry beside the head of its key. It is one piece of memory.
+//! So a lookup that has found the head waits for memory once more, and not twice.
 //!
 //! ```text
 //! u8 length of the whole key, or 255 ‖ u16 length of the whole key
@@ -11,10 +11,10 @@ use crate::tree::parts::{FIXED_BYTES, Rest};
 
 const LONG: u8 = u8::MAX;
 
-/// A record, taken apart.
+/// A decoded record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
-    /// Length of the whole key.
+    /// Length of the whole key, in bytes.
     pub(crate) key_bytes: usize,
     pub(crate) tail: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -34,13 +34,13 @@ impl<'a> Record<'a> {
         Record { key_bytes, tail, value }
     }
 
-    /// The key from behind its prefix, given its head.
+    /// The part of the key after its prefix. The caller gives the head.
     #[inline]
     pub(crate) fn rest(self, head: u64) -> Rest<'a> {
         Rest { head, key_bytes: self.key_bytes, tail: self.tail }
     }
 
-    /// True if it is that key's, provided that the head is.
+    /// True if this is the record of the key, provided that the heads are equal.
     #[inline]
     pub(crate) fn is_of(self, rest: Rest<'_>) -> bool {
         self.key_bytes == rest.key_bytes && self.tail == rest.tail
@@ -51,13 +51,13 @@ fn length_bytes(key_bytes: usize) -> usize {
     if key_bytes < usize::from(LONG) { 1 } else { 3 }
 }
 
-/// The length of a record.
+/// Length of a record in bytes.
 #[inline]
 pub(crate) fn record_bytes(rest: Rest<'_>, value: &[u8]) -> usize {
     length_bytes(rest.key_bytes) + rest.tail.len() + value.len()
 }
 
-/// Writes a record of exactly the length of `out`.
+/// Writes a record, whose length is that of `out`.
 #[inline]
 pub(crate) fn write(out: &mut [u8], rest: Rest<'_>, value: &[u8]) {
     let (length, out) = out.split_at_mut(length_bytes(rest.key_bytes));

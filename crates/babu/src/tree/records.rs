@@ -1,4 +1,4 @@
-//! Memory of a tree: records, and the leaves that name them.
+//! The memory of a tree: its records, and the leaves that refer to them.
 
 use crate::tree::arena::{Arena, MAX_BLOCK_BYTES};
 use crate::tree::hints::prefetch;
@@ -6,13 +6,14 @@ use crate::tree::parts::Rest;
 use crate::tree::record::{self, Record, record_bytes};
 use crate::tree::slot::Slot;
 
-/// What the allocator takes for a long record beside its bytes, and its place here.
+/// Memory of a long record beside its bytes, in bytes: the allocator's part, and its place in
+/// `long`.
 const LONG_RECORD_BYTES: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Records {
     pub(crate) arena: Arena,
-    /// Records longer than a block, by number; an empty one is free.
+    /// Records longer than a block, by number. An empty one is free.
     long: Vec<Box<[u8]>>,
     free: Vec<u32>,
     long_bytes: usize,
@@ -20,17 +21,17 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// None, in memory that these, when they are gone, leave behind.
+    /// An empty set of records. It takes over this one's memory once that is freed.
     pub(crate) fn successor(&self) -> Records {
         Records { arena: self.arena.successor(), ..Records::default() }
     }
 
-    /// Records there are: one for each entry.
+    /// Number of records. Each entry has one.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Memory taken, roughly.
+    /// Approximate memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + self.long_bytes
     }
@@ -48,7 +49,7 @@ impl Records {
         Record::read(self.bytes_of(slot))
     }
 
-    /// Asks for a record's memory.
+    /// Prefetches a record.
     #[inline]
     pub(crate) fn prefetch(&self, slot: Slot) {
         if slot.long_number().is_none() {
@@ -56,7 +57,7 @@ impl Records {
         }
     }
 
-    /// Keeps a record. Without a value it is a tombstone.
+    /// Stores a record, and returns its record handle. Without a value it is a tombstone.
     #[inline]
     pub(crate) fn add(&mut self, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
         let bytes = value.unwrap_or_default();
@@ -88,7 +89,7 @@ impl Records {
         })
     }
 
-    /// Puts a record of the same key in the place of one: literally, if the size allows.
+    /// Replaces a record by one of the same key. Overwrites it in place if the sizes allow.
     pub(crate) fn replace(&mut self, old: Slot, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
         let bytes = value.unwrap_or_default();
         let len = record_bytes(rest, bytes);
@@ -101,7 +102,7 @@ impl Records {
         self.add(rest, value)
     }
 
-    /// Gives up a record.
+    /// Removes a record.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.count -= 1;

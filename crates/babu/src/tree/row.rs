@@ -1,4 +1,4 @@
-//! Leaves of one branch, side by side, with the heads of their first entries in front.
+//! A row: the leaves of one branch side by side, with the heads of their first entries in front.
 
 use std::cmp::Ordering;
 
@@ -7,13 +7,13 @@ use crate::tree::leaf::{LEAF_ENTRIES, Leaf};
 use crate::tree::parts::Rest;
 use crate::tree::records::Records;
 
-/// A longer row is split.
+/// Most leaves of a row. A longer row is split.
 pub(crate) const ROW_LEAVES: usize = 128;
-/// Neighbours that have fewer entries, or leaves, together become one.
+/// Neighbours may be joined if together they have at most this many entries, or leaves.
 const SPARSE_LEAF: usize = LEAF_ENTRIES / 2;
 const SPARSE_ROW: usize = ROW_LEAVES / 2;
 
-/// 1. No leaf is empty; all keys of a leaf are before those of the next.
+/// 1. No leaf is empty, and all keys of a leaf are less than those of the next.
 /// 2. `heads[i]` is the head of the first entry of `leaves[i]`.
 #[derive(Default)]
 pub(crate) struct Row {
@@ -21,8 +21,9 @@ pub(crate) struct Row {
     leaves: Vec<Leaf>,
 }
 
-/// The last of several places, known by the heads of their first keys, that begins at or before a
-/// key; or the first. `order` compares a place's first key to one with the same head.
+/// Position of the last leaf or row whose first key is at most a key, or 0. `heads` are the heads
+/// of the first keys. `order(n)` compares the first key at position n to the key, if their heads
+/// are equal.
 #[inline]
 pub(crate) fn find(heads: &[u64], rest: Rest<'_>, order: impl Fn(usize) -> Ordering) -> usize {
     let behind = heads.partition_point(|&head| head <= rest.head);
@@ -41,7 +42,7 @@ pub(crate) fn find(heads: &[u64], rest: Rest<'_>, order: impl Fn(usize) -> Order
 }
 
 impl Row {
-    /// A row of one leaf that is not empty.
+    /// A row of one leaf, which is not empty.
     pub(crate) fn of(leaf: Leaf, records: &Records) -> Row {
         Row { heads: vec![leaf.head(0, records)], leaves: vec![leaf] }
     }
@@ -55,12 +56,12 @@ impl Row {
         self.heads[0]
     }
 
-    /// How the first entry's key compares to one with the same head.
+    /// Compares the first entry's key to a key with an equal head.
     pub(crate) fn first_order(&self, rest: Rest<'_>, records: &Records) -> Ordering {
         self.leaves[0].first_order(rest, records)
     }
 
-    /// The leaf that a key is in, or would be.
+    /// Position of the leaf that holds a key, or would hold it.
     #[inline]
     pub(crate) fn find(&self, rest: Rest<'_>, records: &Records) -> usize {
         find(&self.heads, rest, |position| self.leaves[position].first_order(rest, records))
@@ -73,14 +74,14 @@ impl Row {
         leaf.get(rest, records)
     }
 
-    /// Asks for the memory of the leaf that a key is in, or would be.
+    /// Prefetches the memory of the leaf that holds a key, or would hold it.
     #[inline]
     pub(crate) fn prefetch(&self, rest: Rest<'_>, records: &Records) {
         self.leaves[self.find(rest, records)].prefetch(records);
     }
 
-    /// Sets what an entry says; adds it if there is none. The row may be one leaf longer
-    /// afterwards.
+    /// Sets the value of an entry, and adds the entry if there is none. The row may become one leaf
+    /// too long.
     pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         let position = self.find(rest, records);
         let leaf = &mut self.leaves[position];
@@ -100,8 +101,7 @@ impl Row {
         }
     }
 
-    /// Makes two of a leaf: halves, or, where keys come in ascending order, all but the last entry
-    /// and this.
+    /// Splits a leaf in halves. With ascending keys, only the last entry goes into the new leaf.
     fn split(&mut self, position: usize, is_ascending: bool, records: &mut Records) {
         let left = &mut self.leaves[position];
         let at = if is_ascending { LEAF_ENTRIES - 1 } else { LEAF_ENTRIES / 2 };
@@ -110,7 +110,7 @@ impl Row {
         self.leaves.insert(position + 1, right);
     }
 
-    /// Removes an entry. The row may be empty afterwards.
+    /// Removes an entry. Returns whether there was one. The row may become empty.
     pub(crate) fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
         let position = self.find(rest, records);
         let leaf = &mut self.leaves[position];
@@ -125,8 +125,8 @@ impl Row {
         true
     }
 
-    /// Restores the invariants where a leaf has lost entries, and joins it with a neighbour if both
-    /// have few.
+    /// Restores the invariants after a leaf has lost entries. Joins the leaf with a neighbour if
+    /// both have few.
     fn tidy(&mut self, position: usize, records: &mut Records) {
         if self.leaves[position].is_empty() {
             self.leaves.remove(position);
@@ -160,8 +160,8 @@ impl Row {
         }
     }
 
-    /// Removes the keys from `from` (or the first) up to, not including, `to` (or to the last). The
-    /// row may be empty afterwards.
+    /// Removes the keys from `from` (or the first) up to, not including, `to` (or up to the last).
+    /// The row may become empty.
     pub(crate) fn remove_range(
         &mut self,
         from: Option<Rest<'_>>,
@@ -203,24 +203,24 @@ impl Row {
         self.leaves.len() > ROW_LEAVES
     }
 
-    /// Takes the second half out.
+    /// Moves the second half of the leaves into a new row, and returns that.
     pub(crate) fn split_off(&mut self) -> Row {
         let at = self.leaves.len() / 2;
         Row { heads: self.heads.split_off(at), leaves: self.leaves.split_off(at) }
     }
 
-    /// True if they are better one row.
+    /// True if this row and the next are short enough to be joined.
     pub(crate) fn should_join(&self, right: &Row) -> bool {
         self.leaves.len() + right.leaves.len() <= SPARSE_ROW
     }
 
-    /// Takes over all leaves of the row that follows.
+    /// Takes over all leaves of the next row.
     pub(crate) fn append(&mut self, mut right: Row) {
         self.heads.append(&mut right.heads);
         self.leaves.append(&mut right.leaves);
     }
 
-    /// Takes the leaf, if there is one only, with few entries.
+    /// Removes and returns the leaf, if it is the only one and has few entries.
     pub(crate) fn take_only_leaf(&mut self) -> Option<Leaf> {
         let is_one = self.leaves.len() == 1 && self.leaves[0].len() <= SPARSE_LEAF;
         if is_one { self.leaves.pop() } else { None }

@@ -1,8 +1,8 @@
-//! Where a record is.
+//! The record handle: where the memory of a tree holds a record.
 
 use crate::tree::arena::Address;
 
-/// Eight bytes:
+/// A record handle of eight bytes:
 ///
 /// ```text
 /// bits  0–31   address; of a long record, its number
@@ -35,19 +35,19 @@ impl Slot {
         self.0 & DELETED != 0
     }
 
-    /// The number of a long record.
+    /// The number of a long record. `None` if the record is not long.
     #[inline]
     pub(crate) fn long_number(self) -> Option<usize> {
         (self.0 & LONG != 0).then_some(self.0 as u32 as usize)
     }
 
-    /// Where a record that is not long is.
+    /// The address of a record that is not long.
     #[inline]
     pub(crate) fn address(self) -> Address {
         Address(self.0 as u32)
     }
 
-    /// The length of a record that is not long.
+    /// The length in bytes of a record that is not long.
     #[inline]
     pub(crate) fn len(self) -> usize {
         usize::from((self.0 >> LENGTH_SHIFT) as u16)
