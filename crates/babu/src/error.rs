@@ -67,7 +67,7 @@ pub enum ReadError {
     /// The bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// The file was written by another version of this crate, whose format this one does not read.
+    /// Another version of this crate wrote the file, in a format that this version does not read.
     #[error(
         "{file} has format version {found}; this program reads version {supported}: use the program that wrote it"
     )]
@@ -126,7 +126,7 @@ pub(crate) struct FatalFacts {
 }
 
 impl Fatal {
-    /// Name of the file whose write or sync failed first.
+    /// Name of the file of the first failed write or sync.
     pub fn file(&self) -> &str {
         &self.0.file
     }

@@ -29,8 +29,8 @@ pub(crate) struct Reading<'a> {
 /// An entry of a layer: a value, or `None` for a tombstone.
 pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 
-/// Most files of a level whose filter is prefetched. In larger levels, finding the file twice costs
-/// more than the prefetch saves.
+/// Filters are prefetched in levels of at most this many files. In larger levels, finding the file
+/// twice costs more than the prefetch saves.
 const PREFETCHED_FILES: usize = 8;
 
 /// The value of a key in `layers`, which are given from the newest on.
@@ -91,13 +91,13 @@ fn prefetch_filters<'a>(
     }
 }
 
-/// The file whose span contains `key`.
+/// The file with `key` in its span.
 fn file_of<'a>(files: &'a [Arc<IndexFile>], key: &[u8]) -> Option<&'a Arc<IndexFile>> {
     let position = files.partition_point(|file| *file.facts().from <= *key).checked_sub(1)?;
     files.get(position).filter(|file| *key < *file.facts().to)
 }
 
-/// The files whose spans meet `from..to`. `None` is the end of all keys.
+/// The files with spans that meet `from..to`. `None` is the end of all keys.
 pub(crate) fn overlapping<'a>(
     files: &'a [Arc<IndexFile>],
     from: &[u8],

@@ -180,9 +180,9 @@ impl Db {
     }
 }
 
-/// Refuses a folder without a manifest whose files hold anything. The first manifest is durable
-/// before anything is written to the log. So empty files alone mean that the database was never
-/// created.
+/// Refuses a folder that has no manifest, but files that hold anything. The first manifest is
+/// durable before anything is written to the log. So empty files alone mean that the database was
+/// never created.
 pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
     let mut something = !listing.indexes.is_empty();
     for &number in &listing.logs {

@@ -1,5 +1,5 @@
-//! A disk that is full to the last byte: what is kept for that, so that deletions make room again,
-//! whatever stops in between.
+//! A disk that is full to the last byte. The kept room lets deletions free space again, wherever a
+//! crash stops the work.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn options(file_bytes: u64) -> Options {
     }
 }
 
-/// Indices that are written as a whole, and such of several levels.
+/// File sizes for an index of one level, and for an index of several levels.
 const FLAT: u64 = 1 << 20;
 const DEEP: u64 = 8 << 10;
 
@@ -31,12 +31,12 @@ fn open(disk: &MemDisk, file_bytes: u64) -> Result<Db, OpenError> {
     Db::open(Arc::new(disk.clone()), options(file_bytes)).map(|(db, _)| db)
 }
 
-/// What a database should hold after each group since some time.
+/// A database at work, and its expected content.
 struct Work {
     db: Db,
     model: Model,
     rng: Rng,
-    /// Keys deleted, in order, each by a group.
+    /// Deleted keys in order. Each was deleted by a group of its own.
     deleted: Vec<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl Work {
         Work { db, model: Model::new(), rng: Rng::new(7), deleted: Vec::new() }
     }
 
-    /// A new key.
+    /// Puts a new random key.
     fn put(&mut self, priority: Priority) -> Result<(), ReserveError> {
         let key = self.rng.next().to_be_bytes().to_vec();
         let value: Vec<u8> = (0..100).map(|_| self.rng.next() as u8).collect();
@@ -69,7 +69,7 @@ impl Work {
         }
     }
 
-    /// Deletes some key, in the order of keys; makes a checkpoint as soon as that is worth while.
+    /// Deletes a key. Makes a checkpoint first if the log reserve is low.
     fn delete(&mut self, key: &[u8]) -> Result<(), CheckpointNowError> {
         let mut batch = Batch::new();
         batch.delete(key);
@@ -84,7 +84,8 @@ impl Work {
         Ok(())
     }
 
-    /// Of an index of several levels, each checkpoint moves what it has the room for.
+    /// Deletes keys until a put succeeds. With several levels, each checkpoint moves only what it
+    /// has room for.
     fn make_room(&mut self, file_bytes: u64) {
         let mut tries = if file_bytes == FLAT { 1 } else { 20 };
         while let Err(error) = self.put(Priority::Normal) {
@@ -104,7 +105,7 @@ impl Work {
     }
 }
 
-/// What an earlier checkpoint did not come to write is written though there is no room for a new
+/// Layers that a failed checkpoint left are written by the next one, even without room for a new
 /// log.
 #[test]
 fn what_is_frozen_needs_no_new_log() {
@@ -124,7 +125,8 @@ fn what_is_frozen_needs_no_new_log() {
     assert_eq!(contents(&work.db).unwrap(), work.model);
 }
 
-/// A disk of this kind, full to the last byte of a database that had to be refused everything.
+/// Fills the disk to the last byte with a database, until every change is refused. Returns the disk
+/// and the expected content.
 fn full_disk(disk: MemDisk, file_bytes: u64, ends_with_deletions: bool) -> (MemDisk, Model) {
     disk.full_after(CAPACITY);
     let mut work = Work::begin(&disk, file_bytes);
@@ -149,7 +151,7 @@ fn full_disk(disk: MemDisk, file_bytes: u64, ends_with_deletions: bool) -> (MemD
     (disk, expected)
 }
 
-/// The disk as it is, in a life of its own.
+/// A copy of the disk. Its crashes do not affect the original.
 fn copy(disk: &MemDisk, is_appending: bool) -> MemDisk {
     let files = disk.files();
     let files = files.iter().map(|(name, bytes)| (&name[..], &bytes[..]));
@@ -196,7 +198,7 @@ fn a_database_on_a_disk_full_to_the_last_byte_opens_and_comes_back_by_deletions(
     });
 }
 
-/// With others on the disk, whatever the crash left free is theirs before the next opening.
+/// Crashes the disk. With other users on the disk, these take all room that the crash left free.
 fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDisk {
     let disk = match power {
         true => disk.crash_power(&mut || rng.next()),
@@ -208,8 +210,8 @@ fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDi
     disk
 }
 
-/// Opens and deletes until the disk stops; the keys deleted, those of them certainly, and what was
-/// to be deleted.
+/// Opens and deletes until the disk stops. Returns the keys to delete, in order, and how many of
+/// the deletions are durable.
 fn work_until_crash(disk: &MemDisk, file_bytes: u64, model: &Model) -> (Vec<Vec<u8>>, u64) {
     let Ok(db) = open(disk, file_bytes) else { return (Vec::new(), 0) };
     let begun = db.applied_lsn().0;
@@ -220,7 +222,7 @@ fn work_until_crash(disk: &MemDisk, file_bytes: u64, model: &Model) -> (Vec<Vec<
     if deleted.and_then(|()| work.db.checkpoint()).is_ok() {
         let _ = work.db.checkpoint();
     }
-    // The last of them may be there or not.
+    // The last deletion may have happened or not.
     (keys, work.db.durable_lsn().0.saturating_sub(begun))
 }
 
@@ -230,19 +232,19 @@ fn crash_at_every_change(power: bool) {
         work_until_crash(&disk, file_bytes, &model);
         let changes = disk.counters().changes;
         assert!(changes > 50);
-        // Of those within index files, of which there are many, not each.
+        // Most changes are within index files. Of these only some are tried.
         let step = if std::env::var_os("PANDO_LONG").is_some() { 1 } else { changes / 40 };
         for n in (1..=30).chain((31..=changes).step_by(step as usize | 1)) {
             let mut rng = Rng::new(n);
             let context = format!("files {file_bytes}, appending {is_appending}, change {n}");
-            // What is preallocated may be free again after a loss of power: then nobody else must
-            // have it.
+            // After a loss of power, preallocated space may be free again. The test then lets no
+            // other user take it.
             let with_others = !power && n % 2 == 0;
             let disk = copy(full, is_appending);
             disk.crash_at(n);
             let (keys, durable) = work_until_crash(&disk, file_bytes, &model);
             let mut disk = crash(&disk, power, with_others, &mut rng);
-            // Openings are cut short as well.
+            // Openings are interrupted as well.
             for round in 0..4 {
                 disk.crash_at(1 + (n * 5 + round) % 14);
                 let _ = open(&disk, file_bytes);

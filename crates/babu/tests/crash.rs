@@ -1,9 +1,9 @@
 //! Crashes at every operation that changes something on disk.
 //!
-//! Run once to count the changes; then run again for each, and stop there. What must hold after
-//! reopening: a process crash loses nothing that was written; a loss of power loses nothing that
-//! was durable; and in both cases the state is exactly that after some group. All of it on disks
-//! without and with an [`babu::Appender`].
+//! A first run counts the changes. Then a run for each change stops there, and the database is
+//! opened again. A process crash must lose nothing that was written. A loss of power must lose
+//! nothing that was durable. In both cases the state is exactly that after some group. All tests
+//! run on disks without and with an [`babu::Appender`].
 
 mod common;
 
@@ -11,7 +11,7 @@ use babu::{Batch, MemDisk};
 use common::crashes::{self, Kind, Promises, STEPS, assert_recovers, burst, work};
 use common::{Rng, Run, World, open, world};
 
-/// Many more seeds on request.
+/// Seeds from `first` on. On request there are many more.
 fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
     let times = if std::env::var_os("PANDO_LONG").is_some() { 20 } else { 1 };
     first..first + count * times
@@ -51,7 +51,7 @@ fn what_an_opening_brings_back_is_durable_from_then_on() {
         assert_eq!(recovered.last_lsn.0, promises.written);
         assert_eq!(db.durable_lsn(), recovered.last_lsn);
         drop(db);
-        // All that is not synced is lost, or (for other seeds) a part of it.
+        // A loss of power takes all that is not synced, or, for other seeds, a part of it.
         let mut rng = Rng::new(seed);
         let disk = disk.crash_power(&mut || if seed % 2 == 0 { 0 } else { rng.next() });
         let context = format!("seed {seed}");
@@ -64,7 +64,8 @@ fn an_installed_checkpoint_survives_any_loss_of_power() {
     (0..200).for_each(crashes::lose_power_after_checkpoint);
 }
 
-/// A database of some levels with a snapshot, and on top of it news of every kind in the log.
+/// The files and content of a database with some levels and a snapshot. Its log has news of every
+/// kind.
 fn deep_database(seed: u64) -> (std::collections::BTreeMap<String, Vec<u8>>, World) {
     let mut rng = Rng::new(seed);
     let disk = MemDisk::new();
@@ -179,7 +180,7 @@ fn failing(seeds: std::ops::Range<u64>, kind: Kind) {
                 assert_eq!(run.db.freeze().err(), Some(failed.clone().into()));
                 assert_eq!(disk.counters(), before, "nothing was tried");
             } else {
-                // A failed checkpoint costs nothing but the attempt.
+                // A failed checkpoint has no effect.
                 run.job = None;
                 run.done = None;
                 run.db.checkpoint().unwrap();
@@ -230,7 +231,7 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
                     promises.states.truncate(last as usize + 1);
                     promises.written = last;
                     promises.durable = last;
-                    // The machine may have stopped in the middle of reading it.
+                    // The machine may stop during this read.
                     if let Ok(found) = world(&db) {
                         assert_eq!(&found, promises.states.last().unwrap(), "{context}");
                         let mut run = Run::new(db);
@@ -261,8 +262,8 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
     assert!(lives > 1000 && openings_cut_short > 100, "{lives}, {openings_cut_short}");
 }
 
-/// After a failed sync the system takes pages for written that are not, and later syncs do not
-/// write them either.
+/// After a failed sync the kernel takes unwritten pages for written, and later syncs do not write
+/// them either.
 #[test]
 fn what_a_failed_sync_left_behind_is_durable_after_the_next_opening() {
     for seed in 0..100 {
@@ -289,7 +290,7 @@ fn what_a_failed_sync_left_behind_is_durable_after_the_next_opening() {
         let written = run.db.written_lsn().0;
         let promises = Promises { written, durable: written, states: run.states.clone() };
         drop(run);
-        // The machine goes on, and so does what it has in memory.
+        // The machine continues, with what it has in memory.
         let disk = disk.crash_process();
         let (db, recovered) = open(&disk).unwrap();
         assert_eq!(recovered.last_lsn.0, written);

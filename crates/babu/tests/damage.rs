@@ -1,4 +1,5 @@
-//! Flipped, cut and missing bytes: found, or harmless; never a panic, never a wrong answer.
+//! Flipped, cut and missing bytes. They are reported, or harmless. They never cause a panic or a
+//! wrong answer.
 
 mod common;
 
@@ -6,7 +7,7 @@ use babu::{Batch, Db, Lsn, MemDisk, OpenError, ReadError};
 use common::damages::{Files, Outcome, assert_found_or_harmless, database, disk_of, read_all};
 use common::open;
 
-/// A key as reports show it: what of it is no text is escaped.
+/// Decodes a key as reports show it, with escapes for bytes that are not text.
 fn unescaped(shown: &str) -> Vec<u8> {
     let mut key = Vec::new();
     let mut rest = shown.as_bytes();
@@ -55,7 +56,7 @@ fn the_report_of_a_damaged_block_names_the_keys_that_cannot_be_read() {
             let (from, to) = span.split_once(" up to ").unwrap();
             let (from, to) = (unescaped(from), unescaped(to));
             assert!(from < to && from.starts_with(b"k"), "{damage}");
-            // Of header, filter, block list and footer: all keys of the file.
+            // Damage to header, filter, block list or footer affects all keys of the file.
             let (db, _) = open(&disk).unwrap();
             let lost: Vec<u8> = (0..200).filter(|&n| db.get(&[b'k', n]).is_err()).collect();
             assert!(!lost.is_empty(), "{damage}");
@@ -172,7 +173,8 @@ fn random_bytes_in_any_file_never_panic() {
     });
 }
 
-/// A log of three groups on three writes. `synced` groups were synced before the next was made.
+/// The files and group ranges of a log with three groups, each written on its own. Each of the
+/// first `synced` groups was synced before the next was made.
 fn three_groups(synced: usize) -> (Files, Vec<std::ops::Range<usize>>) {
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk).unwrap();
@@ -215,7 +217,7 @@ fn a_whole_group_behind_a_hole_that_was_never_durable_is_cut() {
         assert_eq!(torn.whole_groups, 1);
         assert!(torn.bytes > groups[1].len() as u64);
         assert_eq!(db.get(&[3]).unwrap().as_deref(), None);
-        // It stays cut, and what comes next takes its place.
+        // The group stays cut, and the next group takes its number.
         let (mut db, recovered) = open(&disk.crash_process()).unwrap();
         assert_eq!((recovered.last_lsn, recovered.torn), (Lsn(1), None));
         assert_eq!(db.apply(&Batch::new(), b""), Lsn(2));
@@ -236,7 +238,7 @@ fn a_damaged_group_that_a_later_group_knew_durable_is_an_error_with_file_and_off
             };
             assert_eq!((&damage.file[..], damage.offset), (LOG, group.start as u64));
             assert!(damage.what.contains("had been durable"), "{damage}");
-            // Only the group behind knows, and it knows of one.
+            // Only the group after it has a claim, and that claim covers one group.
             let first = 1 + groups.iter().position(|known| known == group).unwrap();
             let affected = match first {
                 1 => "affected are the groups from 1 to 2, and all later ones",
@@ -253,7 +255,7 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
     let mut damaged = files.clone();
     damaged.get_mut(LOG).unwrap()[groups[2].start + 60] ^= 1;
     assert!(open(&disk_of(&damaged)).is_err());
-    // Each of the two slots may be lost: the other one still knows group 2.
+    // Either mark slot may be lost: the other one still claims group 2.
     for slot in [512, 1024] {
         let mut damaged = files.clone();
         let log = damaged.get_mut(LOG).unwrap();
@@ -261,7 +263,7 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
         log[groups[1].start + 60] ^= 1;
         assert!(open(&disk_of(&damaged)).is_err());
     }
-    // Without any sync it is a torn tail.
+    // Without a sync it is a torn tail.
     let (mut files, groups) = three_groups(0);
     files.get_mut(LOG).unwrap()[groups[2].start + 60] ^= 1;
     let (_, recovered) = open(&disk_of(&files)).unwrap();
@@ -272,8 +274,8 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
     );
 }
 
-/// Who syncs each group need not leave a mark for each: the group behind says as much, and the last
-/// sync of all leaves one.
+/// A caller that syncs each group leaves no mark: the next group carries the claim. The last sync
+/// of all leaves a mark.
 #[test]
 fn the_last_of_groups_that_are_synced_one_by_one_is_protected_once_a_sync_has_nothing_else_to_do() {
     let disk = MemDisk::new();
@@ -298,7 +300,7 @@ fn the_last_of_groups_that_are_synced_one_by_one_is_protected_once_a_sync_has_no
     let before = disk.files();
     assert_eq!(syncer.sync().unwrap(), Lsn(3));
     assert!(flipped(&disk, 2).is_err());
-    // It leaves one mark, and no more where nothing is new.
+    // The sync leaves one mark. A repeated sync leaves no more.
     let changed = |a: &Files, b: &Files| (0..4096).filter(|&at| a[LOG][at] != b[LOG][at]).count();
     let marked = disk.files();
     assert!((1..=64).contains(&changed(&before, &marked)));
@@ -306,7 +308,7 @@ fn the_last_of_groups_that_are_synced_one_by_one_is_protected_once_a_sync_has_no
     assert_eq!(changed(&marked, &disk.files()), 0);
 }
 
-/// Trailing zeros of a group do not count as torn bytes.
+/// Number of trailing zeros of a group. They do not count as torn bytes.
 fn recovered_zeros(files: &Files, group: &std::ops::Range<usize>) -> u64 {
     let bytes = &files[LOG][group.clone()];
     bytes.iter().rev().take_while(|&&byte| byte == 0).count() as u64
@@ -314,8 +316,8 @@ fn recovered_zeros(files: &Files, group: &std::ops::Range<usize>) -> u64 {
 
 #[test]
 fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
-    // The bytes of a log with durable claims, stored at 8-byte offsets inside a value that is then
-    // torn.
+    // A value holds the bytes of log groups that claim to be durable, at each alignment. Then the
+    // value is torn.
     let (files, groups) = three_groups(3);
     let stolen = &files[LOG][groups[1].start..groups[2].end];
     let disk = MemDisk::new();
@@ -340,7 +342,7 @@ fn another_format_version_is_named_not_called_damage() {
         let (mut files, _) = database();
         let manifest = files.get_mut("MANIFEST").unwrap();
         manifest[8] = version;
-        // The checksum is right for that version: seed, then the head, then the body.
+        // The checksum is right for that version. It covers seed, head and body, in this order.
         let crc = |bytes: &[u8], seed| crc32c_append(seed, bytes);
         let seed = crc(&[0; 16], crc(b"babuMAN\n", 0));
         let checksum = crc(&manifest[16..], crc(&manifest[..12], seed));
@@ -356,7 +358,7 @@ fn another_format_version_is_named_not_called_damage() {
     }
 }
 
-/// CRC-32C bit by bit: a second opinion on the checksum in use.
+/// CRC-32C, computed bit by bit, to check the implementation in use.
 fn crc32c_append(seed: u32, bytes: &[u8]) -> u32 {
     let mut crc = !seed;
     for &byte in bytes {

@@ -1,6 +1,6 @@
-//! Index files whose header, footer or tail cannot be read: the database opens, refuses what their
-//! spans hold, and nothing else; checkpoints go on around them, and nothing is lost, comes back or
-//! is wrong.
+//! Index files with an unreadable header, footer or tail. The database opens, and refuses only
+//! reads in the spans of these files. Checkpoints continue around them. Nothing is lost, no deleted
+//! entry comes back, and no answer is wrong.
 
 mod common;
 
@@ -12,12 +12,13 @@ use common::{Rng, contents, small_options};
 
 const KEYS: u32 = 600;
 
-/// A disk of which bytes can be damaged and mended, and what the database on it should hold.
+/// A disk with bytes that can be damaged and mended, and the expected content of the database on
+/// it.
 struct Bench {
     disk: MemDisk,
     db: Option<Db>,
     model: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// File, offset, and what was there.
+    /// The damaged bytes: file, offset, and the original byte.
     damaged: Vec<(String, usize, u8)>,
 }
 
@@ -49,7 +50,7 @@ impl Bench {
         self.db = Some(Db::open(Arc::new(self.disk.clone()), options()).unwrap().0);
     }
 
-    /// Gives all keys a value that does not compress, in several files.
+    /// Gives all keys values that do not compress, so that they fill several files.
     fn fill(&mut self) {
         let (mut rng, mut batch) = (Rng::new(1), Batch::new());
         for number in 0..KEYS {
@@ -93,7 +94,7 @@ impl Bench {
         self.disk.files().into_keys().filter(|name| name.starts_with("idx-")).collect()
     }
 
-    /// Flips a byte of the header, or of the last that a file has: footer, block list, filter.
+    /// Flips a byte in the header, in the footer, or at the end of the tail.
     fn darken(&mut self, rng: &mut Rng, name: &str) {
         let len = self.disk.files()[name].len();
         let at = match rng.below(3) {
@@ -124,7 +125,8 @@ impl Bench {
         }
     }
 
-    /// What is refused is in the span of a file that is named; what is not refused is right.
+    /// Asserts that each answer is right, or refused for a key in the span of a dark file. Counts
+    /// the refused ones.
     fn assert_nothing_wrong(&mut self) -> usize {
         let dark: Vec<_> = self.db().passed_over().map(|d| d.keys.clone().unwrap()).collect();
         let mut refused = 0;

@@ -1,4 +1,4 @@
-//! What the README points to runs, and does what it says.
+//! The examples that the README names run, and do what it says.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ fn what_a_steady_load_costs_is_measured_and_within_what_the_readme_says() {
     let disk = MemDisk::new();
     let figures = amplification::measure(&|| Ok(Arc::new(disk.clone())), 8000).unwrap();
     assert!(figures.rounds >= 8, "{figures:?}");
-    // To the log once, to files once at least.
+    // Each change is written once to the log, and at least once to index files.
     assert!((1.5..40.0).contains(&figures.write), "{figures:?}");
     assert!((0.3..2.5).contains(&figures.space), "{figures:?}");
-    // A key that is there costs its block, and now and then one that a filter did not refuse.
+    // A lookup of a key costs its block, and sometimes one that a filter did not deny.
     assert!((0.9..1.1).contains(&figures.present), "{figures:?}");
     assert!(figures.absent < 0.1, "{figures:?}");
-    // Small files, so that each one's own few hundred bytes count.
+    // Files are small here, so the few hundred bytes that each takes by itself matter.
     assert!((1.25..3.0).contains(&figures.resident), "{figures:?}");
 }

@@ -1,7 +1,7 @@
-//! A database that an earlier version wrote, and every later one must open.
+//! A database that an earlier version wrote. Every later version must open it.
 //!
-//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test fixture` writes one; committed ones are
-//! never written again.
+//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test fixture` writes a new one. Committed
+//! fixtures are never written again.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use babu::{Db, MemDisk, Options};
 use common::{Model, Rng, Run, World, small_options, world};
 
-/// What the fixture has in it, a line for each entry.
+/// File with the content of the fixture, a line for each entry.
 const EXPECTED: &str = "expected.txt";
 
 fn options() -> Options {

@@ -1,4 +1,4 @@
-//! The file formats, pinned: what a released version wrote must be read for ever.
+//! The pinned file formats: every later version must read what a released version wrote.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use babu::{Batch, Db, MemDisk, Options};
 use common::small_options;
 
-/// CRC-32C bit by bit.
+/// CRC-32C, computed bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for &byte in bytes {
@@ -27,8 +27,7 @@ fn the_same_operations_give_the_bytes_of_format_version_2() {
     let mut batch = Batch::new();
     let mut state = 1u64;
     for number in 0..40u8 {
-        // Noise, which is stored as it is: the bytes of a compressed block are the compressor's own
-        // affair.
+        // Noise is stored raw. The bytes of a compressed block depend on the compressor.
         let value: Vec<u8> = (0..60)
             .map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -54,7 +53,7 @@ fn the_same_operations_give_the_bytes_of_format_version_2() {
         .collect();
     assert_eq!(found, PINNED);
 
-    // And by hand, where lib.rs says they are.
+    // The fields also stand where `crates/babu/src/lib.rs` says.
     let log = &files["log-0000000000000002"];
     assert_eq!(&log[..8], b"babuLOG\n");
     assert_eq!(log[24], 2, "log number");

@@ -54,7 +54,7 @@ fn a_run_is_one_group_between_what_is_older_and_what_is_newer() {
     );
     db.write().unwrap();
 
-    // In the log it has a name, a length and a digest.
+    // The log names each file with length and digest.
     let groups: Vec<_> = db.log_groups_from(Lsn(2)).unwrap().map(Result::unwrap).collect();
     let Some(Change::Ingest { index, files }) = groups[0].batch.iter().next() else {
         panic!("{groups:?}");
@@ -65,7 +65,7 @@ fn a_run_is_one_group_between_what_is_older_and_what_is_newer() {
     }
     assert_eq!(files.iter().map(|file| file.entries()).sum::<u64>(), 100);
 
-    // Through a restart, a checkpoint, and another restart.
+    // The content survives a restart, a checkpoint, and another restart.
     for _ in 0..2 {
         let disk = disk.crash_process();
         let (mut db, _) = open(&disk).unwrap();
@@ -162,7 +162,7 @@ fn another_file_in_the_place_of_an_ingested_one_is_noticed() {
     db.ingest(IndexId::DEFAULT, files, b"").unwrap();
     db.write().unwrap();
     db.syncer().sync().unwrap();
-    // The same number, length and entries, written for the same database.
+    // A file with equal number, length and entry count, written for this database's id.
     let other = MemDisk::new();
     let (db, _) = Db::open(Arc::new(other.clone()), small_options()).unwrap();
     drop(run(&db, [1], b"VALUE"));

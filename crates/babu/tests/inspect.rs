@@ -1,4 +1,4 @@
-//! Looking at a database without opening it.
+//! Inspections of a database that is not open.
 
 mod common;
 

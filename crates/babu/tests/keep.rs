@@ -1,4 +1,4 @@
-//! Log that is kept for its readers: across checkpoints, openings and crashes, and given back.
+//! Log that is kept for readers: across checkpoints, openings and crashes, and given back.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn kept_log_is_read_across_checkpoints_openings_and_a_crash_and_given_back() {
             db.checkpoint().unwrap();
         }
     }
-    // Group 5 came in the same log as group 6.
+    // Group 5 is in the log file that group 6 is in.
     assert_eq!(db.oldest_log_lsn(), Lsn(5));
     let error = db.log_groups_from(Lsn(4)).map(|_| ()).unwrap_err();
     assert!(matches!(error, LogReadError::Gone { oldest: 5 }), "{error}");
@@ -47,7 +47,7 @@ fn kept_log_is_read_across_checkpoints_openings_and_a_crash_and_given_back() {
     db.syncer().sync().unwrap();
     put(&mut db, 11);
 
-    // What was never durable goes with the power; another group takes its number.
+    // A loss of power takes the group that was never durable. Another group takes its number.
     let disk = disk.crash_power(&mut || 0);
     let (mut db, _) = open(&disk).unwrap();
     assert_eq!(db.log_kept_from(), Some(Lsn(6)));
@@ -63,7 +63,7 @@ fn kept_log_is_read_across_checkpoints_openings_and_a_crash_and_given_back() {
     assert_eq!(lsns(&db, 6), (6..=13).collect::<Vec<_>>());
     assert!(babu::check(&disk).unwrap().is_clean());
 
-    // What is asked for no more is given back at once, and comes back no more.
+    // Log that is no longer wanted is given back at once, and does not return.
     let before = logs(&disk).len();
     keep(&mut db, Some(9));
     assert_eq!(logs(&disk).len(), before - 1);
@@ -178,10 +178,10 @@ fn without_space_a_choice_is_refused_and_nothing_changes() {
     assert_eq!(lsns(&db, 1), [1]);
 }
 
-/// What was chosen, what a crash may have left of it, and what is therefore in the log.
+/// The choice of kept log, as the tests know it.
 struct Chosen {
     last: Option<Lsn>,
-    /// The choice whose fate is unknown.
+    /// A choice that a crash interrupted, so that it may be in force or not.
     attempt: Option<Option<Lsn>>,
 }
 
@@ -205,7 +205,7 @@ fn work(run: &mut Run, rng: &mut Rng, chosen: &mut Chosen) {
     }
 }
 
-/// Everything from `from` on is there, as far as it was written.
+/// Asserts that all groups from `from` on are in the log, as far as they were written.
 fn assert_kept(run: &Run, from: Option<Lsn>) {
     let next = run.db.written_lsn().next();
     let oldest = run.db.oldest_log_lsn();
@@ -230,7 +230,7 @@ fn choices_and_what_they_keep_survive_crashes_at_any_change() {
                 0 => disk.crash_process(),
                 _ => disk.crash_power(&mut || rng.next()),
             };
-            // An opening that does not get to its end changes nothing of it.
+            // An opening that is interrupted does not change the choice.
             disk.crash_at(1 + rng.below(12) as u64);
             let _ = open(&disk);
             disk = disk.crash_process();

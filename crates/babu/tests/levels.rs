@@ -1,4 +1,4 @@
-//! Index files in levels: what checkpoints write, what lookups read, what is given back.
+//! Index files in levels: what checkpoints write, what lookups read, and which space comes back.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn create(disk: &MemDisk) -> Db {
     Db::open(Arc::new(disk.clone()), options()).unwrap().0
 }
 
-/// Directory (8) ‖ number (4), and for some a suffix.
+/// The key of an entry: directory (8) ‖ number (4). Some tests append a suffix.
 fn key(directory: u64, number: u32) -> Vec<u8> {
     [&directory.to_be_bytes()[..], &number.to_be_bytes()].concat()
 }
@@ -35,7 +35,7 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.next() as u8).collect()
 }
 
-/// Directories 0.. with 100 entries each.
+/// Fills these directories with 100 entries each.
 fn fill(db: &mut Db, rng: &mut Rng, directories: std::ops::Range<u64>) {
     for directory in directories {
         let mut batch = Batch::new();
@@ -145,7 +145,7 @@ fn a_checkpoint_writes_what_has_changed_and_little_more() {
     let after = index_files(&disk);
     assert!(before.difference(&after).count() <= 3);
 
-    // Steady change of everything costs a bounded multiple of the change.
+    // A steady change of all records costs a bounded multiple of the change.
     let before = db.stats().writes;
     for _ in 0..30 {
         let mut batch = Batch::new();
@@ -174,7 +174,7 @@ fn what_is_deleted_gives_its_space_back() {
         fill(&mut db, &mut rng, 0..200);
         let full = db.stats().index_bytes;
         let mut batch = Batch::new();
-        // All but a few directories.
+        // Delete all but a few directories.
         for directory in 0..190u64 {
             if by_range {
                 batch.delete_range(&directory.to_be_bytes(), &(directory + 1).to_be_bytes());
@@ -187,7 +187,7 @@ fn what_is_deleted_gives_its_space_back() {
         assert_eq!(contents(&db).unwrap().len(), 1000);
         let left = db.stats().index_bytes;
         assert!(left * 5 < full, "{left} of {full}");
-        // And all of it, in one record.
+        // Then delete the rest, in one record.
         batch.clear();
         batch.delete_range(b"", &[255; 9]);
         db.apply(&batch, b"");
@@ -245,7 +245,7 @@ fn filters_answer_for_most_keys_and_beginnings_that_are_not_there() {
     let touched = after.block_reads + after.block_hits - before.block_reads - before.block_hits;
     assert!(touched < 8000 / 20, "{touched} blocks for 8,000 questions");
     assert!(after.filter_refusals > 3500, "{after:?}");
-    // Longer keys are found by what they begin with.
+    // Longer keys are found by their beginning.
     let mut db = db;
     let mut batch = Batch::new();
     let long = [&key(7, 100)[..], b"suffix"].concat();
@@ -292,7 +292,7 @@ fn a_database_larger_than_its_cache_works_within_the_budget() {
     assert_eq!(db.scan(b"", None).count(), 20_000);
     for directory in 0..200 {
         assert!(db.get(&key(directory, 99)).unwrap().is_some());
-        // A block may be on its way in.
+        // Allow for a block that is being read in.
         assert!(db.stats().cache_bytes <= (64 << 10) + 16 * 2048);
     }
 }
@@ -317,7 +317,7 @@ fn reads_that_must_not_wait_name_the_blocks_they_miss() {
         let _held = held.unwrap();
         assert_eq!(db.try_get(&key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
         assert!(db.try_get(&[1, 2, 3]).unwrap().is_none());
-        // A scan over many blocks ends, however small the cache, if what was fetched is held.
+        // A scan over many blocks ends with any size of the cache, if the fetched blocks are held.
         let mut held = BTreeMap::new();
         let found = loop {
             let mut found = 0;
@@ -334,7 +334,7 @@ fn reads_that_must_not_wait_name_the_blocks_they_miss() {
         };
         assert_eq!(found, 1000);
         assert!(held.len() > 50);
-        // A view of the same shares what is in memory.
+        // A view of the database shares the blocks in memory.
         let view = db.view();
         let index = IndexId::DEFAULT;
         assert_eq!(view.try_get_in(index, &key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
@@ -370,7 +370,7 @@ fn a_visit_sees_what_an_iterator_sees_until_it_breaks_off() {
                 }
             };
             match round {
-                // Files are not resident in every round.
+                // Files may not be resident in later rounds.
                 0 => db.try_scan(&from, Some(&to)).visit(visit).unwrap(),
                 _ => db.scan(&from, Some(&to)).visit(visit).unwrap(),
             }

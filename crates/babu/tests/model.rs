@@ -1,4 +1,4 @@
-//! Random operations against a sorted map.
+//! Random operations on a database, compared with a sorted map.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn reads_writes_and_syncs_go_on_while_a_checkpoint_runs_in_another_thread() {
                 }
             }
             drop(syncing);
-            // On a busy machine no checkpoint may have ended before the last write.
+            // On a busy machine, the last write may come before the end of every checkpoint.
             if let Some(job) = job {
                 db.install(job.join().unwrap().unwrap()).remove().unwrap();
                 checkpoints += 1;
@@ -134,7 +134,7 @@ fn a_sync_after_a_freeze_covers_the_old_log_and_the_new_one() {
     db.write().unwrap();
     assert_eq!(db.syncer().sync().unwrap(), Lsn(4));
     let expected = contents(&db).unwrap();
-    // Everything unsynced is lost.
+    // Drop all that is not synced.
     let disk = disk.crash_power(&mut || 0);
     let (db, recovered) = open(&disk).unwrap();
     assert_eq!(recovered.last_lsn, Lsn(4));
@@ -192,7 +192,7 @@ fn the_longest_keys_and_long_values_pass_through_log_and_index() {
     }
 }
 
-/// Its filter becomes another meanwhile.
+/// The filter of the frozen tree is replaced during the checkpoint.
 #[test]
 fn a_large_frozen_tree_answers_the_same_before_beside_and_after_its_checkpoint() {
     let key = |number: u64| {

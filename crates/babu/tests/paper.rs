@@ -1,5 +1,5 @@
-//! What the paper promises, a test each (Stender, Kolbeck, Högqvist: *BabuDB*, 2010). That all of
-//! it holds together, under crashes and beside everything else, is in the other tests.
+//! The paper's promises, a test for each (Stender, Kolbeck, Högqvist: *BabuDB*, 2010). Other tests
+//! check that they hold together, under crashes and beside all other work.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use babu::{Batch, Db, Definition, IndexId, MemDisk, Options, Part, Pattern, Selection};
 use common::small_options;
 
-/// Everything in one file and level, in blocks of a few records.
+/// Everything in one file and one level, in blocks of a few records.
 fn options() -> Options {
     Options { block_bytes: 256, file_bytes: 1 << 20, cache_bytes: 0, ..small_options() }
 }
@@ -18,7 +18,7 @@ fn open(disk: &MemDisk) -> (Db, babu::Recovered) {
     Db::open(Arc::new(disk.clone()), options()).unwrap()
 }
 
-/// A directory's id, and a name in it (§III.A: all entries of a directory have a common prefix).
+/// The key of a name in a directory (§III.A: all entries of a directory have a common prefix).
 fn key(directory: u8, name: u32) -> Vec<u8> {
     [&[directory; 16][..], &name.to_be_bytes()].concat()
 }
@@ -41,7 +41,7 @@ fn get(db: &Db, directory: u8, name: u32) -> Option<Vec<u8>> {
     db.get(&key(directory, name)).unwrap().map(|value| value.to_vec())
 }
 
-/// Names and values of a directory.
+/// Names and values in a directory.
 fn list(db: &Db, directory: u8) -> Vec<(u32, Vec<u8>)> {
     let entry = |entry: Result<(babu::Key, babu::Value<'_>), _>| {
         let (key, value) = entry.unwrap();
@@ -82,10 +82,10 @@ fn a_tombstone_hides_older_records_and_ends_the_lookup() {
     assert_eq!((get(&db, 1, 0), get(&db, 1, 1)), (None, None));
     assert_eq!(db.stats().reads, asked, "a tombstone in memory is the answer: no file is asked");
     assert_eq!(list(&db, 1), [(2, b"on disk".to_vec())]);
-    // Whoever comes after the tombstone is seen.
+    // A record that is newer than the tombstone is found.
     put(&mut db, 1, [1], b"again");
     assert_eq!(get(&db, 1, 1).as_deref(), Some(&b"again"[..]));
-    // A tombstone without anything to hide is not kept.
+    // A tombstone that hides nothing is not kept.
     db.checkpoint().unwrap();
     assert_eq!(db.stats().index_entries, 2);
 }
@@ -205,7 +205,7 @@ fn a_persistent_snapshot_survives_checkpoints_and_restarts_also_one_before_its_c
         assert_eq!(get(db, 1, 0).as_deref(), Some(&b"tuesday"[..]));
     };
     drop(db);
-    // Restart between snapshot and checkpoint; then checkpoints and restarts.
+    // Restart between snapshot and checkpoint first, then after checkpoints.
     for _ in 0..3 {
         disk = disk.crash_process();
         let (mut db, _) = open(&disk);
@@ -256,7 +256,7 @@ fn many_readers_read_snapshots_while_one_writer_writes() {
             let done = &done;
             readers.push(scope.spawn(move || {
                 let mut reads = 0;
-                // At least once whole, then for as long as the writer writes.
+                // Read all at least once, then as long as the writer writes.
                 while reads == 0 || !done.load(Ordering::Relaxed) && reads < 50 {
                     let expected = (round - 1).to_be_bytes();
                     let entries = view.prefix(&[1; 16]).map(|entry| entry.unwrap());
@@ -264,7 +264,7 @@ fn many_readers_read_snapshots_while_one_writer_writes() {
                     reads += 1;
                 }
             }));
-            // A round is one group: no reader sees a part of it.
+            // A round is one group, so no reader sees a part of it.
             let mut batch = Batch::new();
             (0..500).for_each(|name| batch.put(&key(1, name), &round.to_be_bytes()));
             db.apply(&batch, b"");
@@ -279,7 +279,7 @@ fn many_readers_read_snapshots_while_one_writer_writes() {
 
 #[test]
 fn an_insert_group_is_one_entry_of_the_log_and_is_replayed_as_a_whole_or_not_at_all() {
-    // §II.D, §III.C: rename is an atomic deletion and insertion; also over several indices.
+    // §II.D, §III.C: a rename is an atomic deletion and insertion. It may span several indices.
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk);
     let links = db.index("links").unwrap();
@@ -299,7 +299,7 @@ fn an_insert_group_is_one_entry_of_the_log_and_is_replayed_as_a_whole_or_not_at_
     assert_eq!(groups, [lsn]);
     drop(db);
 
-    // The log ends anywhere in the group's bytes, as after a loss of power.
+    // After a loss of power, the log may end at any byte of the group.
     let files = disk.files();
     let (name, log) = files.iter().rfind(|(name, _)| name.starts_with("log-")).unwrap();
     let group = log.windows(4).rposition(|window| window == b"bGRP").unwrap();
@@ -325,7 +325,7 @@ fn an_insert_group_is_one_entry_of_the_log_and_is_replayed_as_a_whole_or_not_at_
 
 #[test]
 fn a_database_has_several_indices_which_do_not_see_each_other() {
-    // §II.A: "a database consists of indices"; §III.B keeps hard links in one of their own.
+    // §II.A: "a database consists of indices". §III.B keeps hard links in an index of their own.
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk);
     let second = db.index("second").unwrap();

@@ -1,4 +1,4 @@
-//! Faults that are planted into the store are found, each by the check that is named here.
+//! Planted faults of the store, each with the check that must find it.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Persistent snapshots: what they cost, how long they live. That they are right is in `model` and
-//! `crash`.
+//! Persistent snapshots: their costs and lifetimes. `model` and `crash` test that their content is
+//! right.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn fill(db: &mut Db, rng: &mut Rng) {
     }
 }
 
-/// Checkpoints; returns what was written to index files.
+/// Makes a checkpoint, and returns the bytes that it wrote to index files.
 fn checkpoint(db: &mut Db) -> u64 {
     db.freeze().unwrap();
     let done = db.checkpoint_job().unwrap().run().unwrap();
@@ -76,7 +76,7 @@ fn a_whole_snapshot_shares_files_with_the_database_and_with_other_snapshots() {
     db.apply(&batch, b"");
     checkpoint(&mut db);
     assert!(contents(&db).unwrap().is_empty());
-    // Restarts and checkpoints change nothing.
+    // Restarts and checkpoints change no snapshot.
     for _ in 0..2 {
         let disk = disk.crash_process();
         db = open(&disk);
@@ -89,7 +89,7 @@ fn a_whole_snapshot_shares_files_with_the_database_and_with_other_snapshots() {
         db.apply(&batch, b"");
         checkpoint(&mut db);
     }
-    // Files go with the last who needs them.
+    // A file is removed with the last snapshot that needs it.
     let view = db.find_snapshot("monday").unwrap().view().clone();
     db.drop_snapshot("monday").unwrap();
     checkpoint(&mut db);
@@ -101,7 +101,7 @@ fn a_whole_snapshot_shares_files_with_the_database_and_with_other_snapshots() {
     let left = files.keys().filter(|name| name.starts_with("idx-")).count();
     assert_eq!(left as u64, db.stats().file_count);
     assert!(left <= 1, "{left}");
-    // Whoever still reads goes on doing so.
+    // A view that was taken before can still be read.
     assert_eq!(view.scan(b"", None).count(), before.len());
 }
 
@@ -134,7 +134,7 @@ fn a_partial_snapshot_takes_the_space_of_its_part_and_a_difference_that_of_the_d
     db.snapshot("later", Definition { base: Some("part".to_owned()), ..part }).unwrap();
     let live = checkpoint(&mut db);
     assert!(live < 8 * 4096, "{live}");
-    // The base may go: what is needed of it stays.
+    // The base may be dropped: what the difference needs of it stays.
     db.drop_snapshot("part").unwrap();
     checkpoint(&mut db);
     let disk = disk.crash_process();

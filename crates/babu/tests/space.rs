@@ -1,4 +1,4 @@
-//! A full disk: noticed before anything is applied, and passing.
+//! A full disk: it is noticed before anything is applied, and work continues once there is space.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Syncing from other threads, at chosen moments.
+//! Syncs from other threads, at chosen moments.
 
 mod common;
 
@@ -12,8 +12,8 @@ use common::{contents, open, small_options};
 
 type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
 
-/// A disk whose file syncs, while the gate is armed, report that they have begun and wait to be let
-/// on.
+/// A disk that can stop the syncs of its files. While the gate is armed, the next sync reports that
+/// it has begun, and waits for permission to go on.
 #[derive(Clone)]
 struct GateDisk {
     disk: MemDisk,
@@ -30,7 +30,8 @@ impl GateDisk {
         Box::new(GateFile { file, gate: self.gate.clone() })
     }
 
-    /// Arms the gate for one sync: returns what tells that it has begun, and what lets it on.
+    /// Arms the gate for one sync. Returns the receiver of its begin, and the sender of its
+    /// permission.
     fn arm(&self) -> (Receiver<()>, SyncSender<()>) {
         let (begun, has_begun) = sync_channel(1);
         let (go, may_go) = sync_channel(1);
@@ -108,7 +109,7 @@ fn a_sync_promises_only_what_was_written_before_it_began() {
             let syncer = db.syncer();
             let first = scope.spawn(move || syncer.sync());
             begun.recv().unwrap();
-            // Written, and perhaps in a log of its own, while the sync is under way.
+            // Write more during the sync, perhaps into a new log.
             for number in 0..freezes {
                 put(&mut db, 10 + number);
                 db.freeze().unwrap();
@@ -122,7 +123,7 @@ fn a_sync_promises_only_what_was_written_before_it_began() {
         let written = db.written_lsn();
         assert_eq!(db.syncer().sync().unwrap(), written);
         let expected = contents(&db).unwrap();
-        // Everything that is not durable is lost.
+        // Drop all that is not durable.
         let disk = disk.disk.crash_power(&mut || 0);
         let (db, recovered) = open(&disk).unwrap();
         assert_eq!(recovered.last_lsn, written, "{freezes} freezes");
@@ -166,7 +167,7 @@ fn who_is_durable_already_waits_for_no_sync_though_more_is_written() {
     assert_eq!(syncer.sync_to(first).unwrap(), first);
     assert_eq!(syncer.sync_to(Lsn(0)).unwrap(), first);
     assert_eq!(disk.disk.counters(), before);
-    // Not even while another sync is under way.
+    // It does not even wait for a running sync.
     let (begun, go) = disk.arm();
     std::thread::scope(|scope| {
         let other = syncer.clone();
@@ -227,7 +228,7 @@ fn with_durability_against_loss_of_power_a_write_that_has_returned_is_durable() 
             db.apply(&Batch::new(), b"");
             db.freeze().unwrap();
             assert!(db.durable_lsn() < db.written_lsn());
-            // Nothing is pending, and yet it promises.
+            // The write has nothing to write, and still makes all groups durable.
             assert_eq!(db.write().unwrap(), db.durable_lsn());
         }
     }

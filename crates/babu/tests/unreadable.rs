@@ -1,5 +1,5 @@
-//! Blocks of index files that cannot be read: checkpoints go on around them, and nothing is lost,
-//! comes back or is wrong.
+//! Blocks of index files that cannot be read. Checkpoints continue around them. Nothing is lost, no
+//! deleted entry comes back, and no answer is wrong.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::{Rng, Run, contents, small_options, world};
 #[derive(Clone)]
 struct Spoilt {
     disk: MemDisk,
-    /// File and offset.
+    /// The unreadable bytes, by file and offset.
     bad: Arc<Mutex<BTreeSet<(String, u64)>>>,
 }
 
@@ -124,7 +124,7 @@ fn put(db: &mut Db, rng: &mut Rng, numbers: impl Iterator<Item = u32>) {
     db.apply(&batch, b"");
 }
 
-/// What is not refused is right.
+/// Asserts that each answer is right or refused, and counts those that are refused.
 fn assert_nothing_wrong(run: &Run) -> usize {
     let mut refused = 0;
     for state in run.states.iter().rev().take(40) {
@@ -212,7 +212,7 @@ fn a_file_that_cannot_be_read_is_named_and_all_others_are_merged() {
     let left = before.iter().filter(|name| after.contains(*name)).count();
     assert!(after.contains(&bad));
     assert!(left < 3, "{left} of {} are as they were", before.len());
-    // What is not in the block is there, and the space that it takes is bounded.
+    // Entries outside of the block can be read, and the space of the index is bounded.
     let keys = damage.keys.clone().unwrap();
     for key in (0..2000).map(key).filter(|key| !keys.contains(key)) {
         assert!(db.get(&key).unwrap().is_some());
@@ -241,7 +241,7 @@ fn a_file_that_cannot_be_read_is_not_tried_again_and_goes_when_all_of_it_is_dele
         let before = db.stats().reads.block_reads;
         put(&mut db, &mut rng, 20..21);
         db.checkpoint().unwrap();
-        // What lies above them is merged, and no more.
+        // Only the files above them are merged.
         assert!(db.stats().reads.block_reads - before < 60);
     }
     assert_eq!(db.passed_over().count(), known);
@@ -263,7 +263,7 @@ fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
     db.checkpoint().unwrap();
     let next = db.stats().file_count + 40;
     for number in 0..next {
-        // Whatever it writes.
+        // Spoil each file that the next checkpoint may write.
         let name = format!("idx-{number:016x}");
         if !disk.disk.files().contains_key(&name) {
             disk.spoil(&name, 40);

@@ -293,7 +293,7 @@ impl Block {
         self.restarts[position].at as usize
     }
 
-    /// Position of the last restart whose key is at most `key`, or of the first restart.
+    /// Position of the last restart with a key at or before `key`, or of the first restart.
     fn restart_before(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(key.len().min(self.common.len()));
         match start.cmp(&self.common) {
@@ -355,8 +355,8 @@ impl Block {
                 matched += more;
             }
             at = entry.end;
-            // No restart is met here, whose entry shares nothing: the next restart's key is greater
-            // than `key`.
+            // The loop never reaches an entry at a restart, which shares nothing. The next
+            // restart's key is greater than `key`.
         }
         None
     }
@@ -380,7 +380,7 @@ impl BlockCursor {
         self.key.len = 0;
     }
 
-    /// Moves before the first entry whose key is at least `key`.
+    /// Moves before the first entry at or after `key`.
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8]) {
         self.enter(block);
         self.next = block.restart(block.restart_before(key));
@@ -397,7 +397,7 @@ impl BlockCursor {
         }
     }
 
-    /// Ends the visit before the first entry whose key is at least `key`.
+    /// Ends the visit before the first entry at or after `key`.
     pub(crate) fn stop_before(&mut self, block: &Block, key: &[u8]) {
         let mut stop = BlockCursor::default();
         stop.seek(block, key);

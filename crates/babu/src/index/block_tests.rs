@@ -15,8 +15,8 @@ fn random(state: &mut u64) -> usize {
 
 type Entries = std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Entries whose keys have a tiny alphabet. So keys share prefixes, and often one key is the
-/// beginning of another.
+/// Entries with keys of a tiny alphabet. So keys share prefixes, and often one key is the beginning
+/// of another.
 fn entries(seed: u64, count: usize) -> Entries {
     let mut state = seed | 1;
     let mut entries = Entries::new();

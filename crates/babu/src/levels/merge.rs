@@ -118,8 +118,8 @@ impl<'a> Merger<'a> {
             Err(error) => error,
         };
         let ReadError::Damaged(damage) = &error else { return Err(error) };
-        // A file that this checkpoint has made cannot be passed over: its content is still in the
-        // layers, and a new checkpoint can write it again.
+        // Damage to a file that this checkpoint has made fails the checkpoint. The content of that
+        // file is still in the layers.
         let is_old = |file: &&Arc<IndexFile>| {
             file.name() == damage.file && !self.maker.made.contains(&file.number())
         };
@@ -211,8 +211,8 @@ impl<'a> Merger<'a> {
         self.merge_into(levels, target, &[Layer::Files(&[file])])
     }
 
-    /// Merges layers into the level `target`. Files in it and below whose whole span the layers
-    /// hide are dropped.
+    /// Merges layers into the level `target`. Drops files in it and below if the layers hide the
+    /// whole span of the file.
     fn merge_into(
         &mut self,
         levels: &mut Levels,

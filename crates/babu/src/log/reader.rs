@@ -77,7 +77,7 @@ impl LogReader {
     }
 }
 
-/// Calls `each` with every group of a log whose end is known, and with the group's offset. Every
+/// Calls `each` with every group of a log with a known end, and with the group's offset. Every
 /// fault is damage.
 pub(crate) fn read_sealed(
     disk: &dyn Disk,

@@ -4,11 +4,11 @@
 //! highest use of each size.
 //!
 //! **Huge pages.** The first touch of a page costs more than all other work on the thirty records
-//! in it (1.0 µs, and 2.2 µs on a busy machine). A later search for a page that was not used for
-//! long is slow too. So pieces are mappings, which the kernel hands out cleared. From a certain
-//! size on they consist of huge pages. (Measured in a virtual machine, first touch for each 4 KiB:
-//! 2.2 µs, with huge pages 0.47. At a million records, with huge pages for the whole process:
-//! lookups 1.9, creates 1.6 times as fast.)
+//! in it. It takes 1.0 µs, and 2.2 µs on a busy machine. A later search for a page that was not
+//! used for long is slow too. So pieces are mappings, which the kernel hands out cleared. From a
+//! certain size on they consist of huge pages. (Measured in a virtual machine, first touch for each
+//! 4 KiB: 2.2 µs, with huge pages 0.47. At a million records, with huge pages for the whole
+//! process: lookups 1.9, creates 1.6 times as fast.)
 //!
 //! **Phases.** A huge page costs a fifth of a millisecond at its first touch, and about five where
 //! a hypervisor has to find the memory. Trees that grow alike, such as those of a directory's

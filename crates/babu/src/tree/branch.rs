@@ -1,5 +1,5 @@
-//! The entries of a tree whose keys share their first 16 bytes: in Pando, the records of one
-//! directory.
+//! A branch: the entries of a tree with one prefix, the first 16 bytes of a key. In Pando these are
+//! mostly the records of one directory.
 //!
 //! ```text
 //! up to 64 entries       a leaf

@@ -155,7 +155,7 @@ impl Leaf {
         found.map(|position| start + position).map_err(|position| start + position)
     }
 
-    /// Number of entries whose keys are less than this key.
+    /// Number of entries with keys less than this key.
     pub(crate) fn lower_bound(&self, rest: Rest<'_>, records: &Records) -> usize {
         self.search(rest, records).unwrap_or_else(|position| position)
     }

@@ -57,7 +57,7 @@ pub(crate) fn record_bytes(rest: Rest<'_>, value: &[u8]) -> usize {
     length_bytes(rest.key_bytes) + rest.tail.len() + value.len()
 }
 
-/// Writes a record, whose length is that of `out`.
+/// Writes a record that fills `out` exactly.
 #[inline]
 pub(crate) fn write(out: &mut [u8], rest: Rest<'_>, value: &[u8]) {
     let (length, out) = out.split_at_mut(length_bytes(rest.key_bytes));

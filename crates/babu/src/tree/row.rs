@@ -21,9 +21,9 @@ pub(crate) struct Row {
     leaves: Vec<Leaf>,
 }
 
-/// Position of the last leaf or row whose first key is at most a key, or 0. `heads` are the heads
-/// of the first keys. `order(n)` compares the first key at position n to the key, if their heads
-/// are equal.
+/// Position of the last leaf or row that begins at or before a key, or 0. `heads` are the heads of
+/// the first keys. `order(n)` compares the first key at position n to the key, if their heads are
+/// equal.
 #[inline]
 pub(crate) fn find(heads: &[u64], rest: Rest<'_>, order: impl Fn(usize) -> Ordering) -> usize {
     let behind = heads.partition_point(|&head| head <= rest.head);

@@ -1,4 +1,4 @@
-//! What is done around each sync of a log.
+//! Actions around each sync of a log.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ pub fn put(db: &mut Db, number: u8) -> Lsn {
     db.write().unwrap()
 }
 
-/// Notes what the disk had synced when it was called, and writes a group, if it is given one to
-/// write.
+/// Notes how many syncs the disk had run at each call. If it has a database, it also writes a
+/// group.
 pub struct Noting {
     disk: MemDisk,
     before: Mutex<Vec<u64>>,
@@ -51,7 +51,7 @@ impl Around for Noting {
     }
 }
 
-/// Whoever syncs the log, what it relies on is made durable before.
+/// Asserts that each sync of the log first makes durable what the log relies on.
 pub fn accompanied() {
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk).unwrap();
@@ -80,7 +80,7 @@ pub fn accompanied() {
     syncer.sync().unwrap();
     expect_one_more("a log that has ended", syncs);
 
-    // Its index files are synced before its log.
+    // The checkpoint syncs its index files before the log.
     put(&mut db, 3);
     db.freeze().unwrap();
     let durable = db.durable_lsn();

@@ -1,4 +1,4 @@
-//! Crashes at every change, and what must hold after reopening.
+//! Crashes at every change on disk, and what must hold after the next opening.
 
 use babu::{Db, Disk, MemDisk};
 
@@ -6,8 +6,8 @@ use super::{Rng, Run, World, open, world};
 
 pub const STEPS: usize = 60;
 
-/// A disk of one of two kinds. On one with an appender work comes in bursts, too: behind a sync the
-/// log goes back to it only after some writes.
+/// The kind of a disk. On one with an appender, some steps are bursts of writes: after a sync, the
+/// log returns to the appender only after some writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Plain,
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// True for the steps that are bursts.
+    /// True if the next step is a burst.
     pub fn is_burst(self, rng: &mut Rng) -> bool {
         self == Kind::Appending && rng.below(12) == 0
     }
@@ -40,14 +40,14 @@ pub fn burst(run: &mut Run, rng: &mut Rng) -> Result<(), String> {
     Ok(())
 }
 
-/// What the store had promised when it stopped.
+/// What the store had promised when it stopped: groups written, groups durable, and all states.
 pub struct Promises {
     pub written: u64,
     pub durable: u64,
     pub states: Vec<World>,
 }
 
-/// Works until the disk fails.
+/// Runs random steps until the disk fails.
 pub fn work(db: Db, rng: &mut Rng, kind: Kind) -> Promises {
     let mut run = Run::new(db);
     for _ in 0..STEPS {
@@ -80,8 +80,8 @@ pub fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, conte
     last
 }
 
-/// Crashes at every change of a seed's work. Returns how many groups were lost, and what went to a
-/// log through its appender.
+/// Crashes at every change of a seed's work. Returns how many groups were lost, and how many
+/// appends went through an appender.
 pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
     let (mut lost, mut appends) = (0, 0);
     let start = |crash_at: Option<u64>| {
@@ -104,7 +104,7 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
             false => (disk.crash_process(), promises.written),
         };
         let context = format!("seed {seed}, change {n} of {changes}");
-        // Recovery is itself interrupted, at a point that differs from crash to crash.
+        // Recovery is interrupted too, at a different point after each crash.
         disk.crash_at(1 + n % 12);
         let _ = open(&disk);
         let disk = match power {
@@ -114,7 +114,7 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
         let last = assert_recovers(&disk, &promises, at_least, &context);
         lost += promises.states.len() as u64 - 1 - last;
 
-        // The store goes on from there, and survives another crash.
+        // The store continues after the recovery, and survives another crash.
         let disk = disk.crash_process();
         let (db, _) = open(&disk).unwrap();
         disk.crash_at(1 + rng.below(40) as u64);
@@ -129,7 +129,7 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
     (lost, appends)
 }
 
-/// The power goes right after a checkpoint.
+/// A loss of power right after a checkpoint.
 pub fn lose_power_after_checkpoint(seed: u64) {
     let disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);

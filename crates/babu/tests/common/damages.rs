@@ -1,4 +1,4 @@
-//! Files that are not as they were.
+//! Databases with damaged files.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ pub fn disk_of(files: &Files) -> MemDisk {
     MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])))
 }
 
-/// A database with an index file, a log of an earlier opening, and two logs of the last one;
-/// everything is durable.
+/// A durable database with an index file, a log of an earlier opening, and two logs of the last
+/// one. Returns its files and its content.
 pub fn database() -> (Files, World) {
     let mut rng = Rng::new(5);
     let disk = MemDisk::new();
@@ -39,7 +39,8 @@ pub fn database() -> (Files, World) {
     drop(run);
     run = Run::new(open(&disk).unwrap().0);
     work(&mut run, &mut rng, 5);
-    // Two indices, snapshots with files and without, an ingested run that waits for a checkpoint.
+    // Two indices, snapshots with and without files, and an ingested run that waits for a
+    // checkpoint.
     while run.world().indices.len() < 2 || run.world().snapshots.len() < 3 {
         run.step(&mut rng).unwrap();
     }
@@ -77,7 +78,7 @@ pub enum Outcome {
 pub fn read_all(disk: &MemDisk) -> Outcome {
     let opened = open(disk).map(|(db, _): (Db, _)| {
         let all = world(&db);
-        // Lookups meet the same blocks on another way.
+        // Lookups reach these blocks by another path.
         for key in all.iter().flat_map(|world| &world.indices[0]) {
             assert_eq!(db.get(key.0).unwrap().as_deref(), Some(&key.1[..]));
         }
@@ -89,7 +90,7 @@ pub fn read_all(disk: &MemDisk) -> Outcome {
     }
 }
 
-/// `changed` is the file that is not as it was.
+/// Asserts that damage to the file `changed` is reported, or has no effect.
 pub fn assert_found_or_harmless(files: &Files, model: &World, changed: &str, context: &str) {
     let disk = disk_of(files);
     let report = babu::check(&disk).unwrap();

@@ -1,12 +1,12 @@
-//! Whether a planted fault is found by a check that panics.
+//! Deciding whether a check, which panics, finds a planted fault.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SEEDS: u64 = 100;
 
-/// Runs one seed after the other, each without the fault first, until `check` says these words of
-/// one with it. What else it says does not count.
+/// Runs `check` with one seed after the other, each first without the fault. Ends when the check
+/// panics with `words` for a seed with the fault. Other panics do not count.
 pub fn is_found_as(words: &str, plant: impl Fn(bool), check: impl Fn(u64)) {
     let mut others = Vec::new();
     for seed in 0..SEEDS {

@@ -1,4 +1,5 @@
-//! What the tests share: a small random generator, a model, and a store driven beside it.
+//! Code that tests share: a small random generator, a model, and a store that runs beside the
+//! model.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod around;
@@ -37,8 +38,8 @@ impl Rng {
         (self.next() % bound as u64) as usize
     }
 
-    /// Keys from a small set, of all lengths that matter to a tree: below, at and above 16 and 30
-    /// bytes.
+    /// A key from a small set. Lengths are below, at and above 16 and 30 bytes, which matter to a
+    /// tree.
     pub fn key(&mut self) -> Vec<u8> {
         let directory = [b'a' + self.below(3) as u8; 16];
         let mut key = directory[..[16, 16, 16, 3, 0][self.below(5)]].to_vec();
@@ -52,7 +53,7 @@ impl Rng {
     }
 
     pub fn value(&mut self) -> Vec<u8> {
-        // Of the kind that does not compress, so that little data is enough for many files.
+        // Random values do not compress, so that little data fills many files.
         let len = [0, 3, 3, 10, 80][self.below(5)];
         (0..len).map(|_| self.next() as u8).collect()
     }
@@ -75,18 +76,18 @@ impl Rng {
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Applies what a batch changes in the default index.
+/// Applies to `model` what a batch changes in the default index.
 pub fn apply_to_model(model: &mut Model, batch: &Batch) {
     let mut world = World { indices: vec![std::mem::take(model)], ..World::default() };
     world.apply(batch);
     *model = world.indices.remove(0);
 }
 
-/// A whole database as it should be: content by index, and persistent snapshots.
+/// The expected state of a whole database: content by index, and persistent snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct World {
     pub indices: Vec<Model>,
-    /// Content by index; empty where the snapshot does not look.
+    /// Content of each snapshot by index. It is empty for an index that the snapshot leaves out.
     pub snapshots: BTreeMap<String, Vec<Model>>,
 }
 
@@ -130,12 +131,12 @@ impl World {
     }
 }
 
-/// Indices have opaque ids; the tests know two.
+/// Position of an index. Indices have opaque ids, and the tests use two of them.
 fn number(index: IndexId) -> usize {
     usize::from(index != IndexId::DEFAULT)
 }
 
-/// What a database really holds.
+/// The actual content of a database.
 pub fn world(db: &Db) -> Result<World, babu::ReadError> {
     let mut world = World::default();
     for (index, _) in db.indices() {
@@ -143,7 +144,7 @@ pub fn world(db: &Db) -> Result<World, babu::ReadError> {
         world.indices.push(model);
     }
     for (name, snapshot) in db.snapshots() {
-        // A snapshot knows the indices of its time; others are empty in it.
+        // A snapshot knows the indices of its time. Later ones are empty in it.
         world.snapshots.insert(name.to_owned(), view_models(db, snapshot.view())?);
     }
     Ok(world)
@@ -162,7 +163,8 @@ fn owned(
     entry.map(|(key, value)| (key.to_vec(), value.to_vec()))
 }
 
-/// Small sizes, so that little data makes many blocks and files, and eviction happens.
+/// Options with small sizes, so that little data fills many blocks and files, and blocks are
+/// evicted.
 pub fn small_options() -> Options {
     Options {
         log_chunk_bytes: 8192,
@@ -196,15 +198,15 @@ pub fn contents(db: &Db) -> Result<Model, babu::ReadError> {
     Ok(iterated)
 }
 
-/// A store at work, with the state after each group, and what it has promised.
+/// A store at work, with the expected state after each group.
 pub struct Run {
     pub db: Db,
-    /// State after group 0, 1, 2 …
+    /// The state after group 0, 1, 2 …
     pub states: Vec<World>,
     pub batches: Vec<Batch>,
     pub job: Option<CheckpointJob>,
     pub done: Option<CheckpointDone>,
-    /// Views taken, with what they must show for ever.
+    /// Views that were taken, each with the content that it must always show.
     pub views: Vec<(View, Vec<Model>)>,
 }
 
@@ -232,7 +234,7 @@ impl Run {
 
     pub fn apply(&mut self, batch: &Batch) {
         let meta = (self.states.len() as u64).to_le_bytes();
-        // Every other group stays in the log alone until the next step; who reads settles.
+        // Every other group stays in the log alone until the next step. Reads settle it.
         let lsn = match self.states.len() % 2 {
             0 => self.db.apply_later(&mut batch.clone(), &meta),
             _ => self.db.apply(batch, &meta),
@@ -242,7 +244,7 @@ impl Run {
         *self.batches.last_mut().unwrap() = batch;
     }
 
-    /// The state after a group that was just applied.
+    /// Records the state after a group that was just applied.
     fn push(&mut self, lsn: u64, change: impl FnOnce(&mut World)) {
         assert_eq!(lsn as usize, self.states.len());
         let mut state = self.world().clone();
@@ -254,8 +256,8 @@ impl Run {
         self.batches.push(Batch::new());
     }
 
-    /// Reads the log from a group on, compares it with what was applied, and returns the last group
-    /// in it.
+    /// Reads the log from a group on, and compares it with the applied groups. Returns the last
+    /// group in the log.
     pub fn assert_log_from(&self, from: Lsn) -> Lsn {
         let mut next = from;
         for group in self.db.log_groups_from(from).unwrap() {
@@ -281,8 +283,8 @@ impl Run {
         indices[rng.below(indices.len())]
     }
 
-    /// One random step. An error means that the disk failed; the store is then not to be used
-    /// further.
+    /// Runs one random step. An error means that the disk failed, and that the store must not be
+    /// used any more.
     pub fn step(&mut self, rng: &mut Rng) -> Result<(), String> {
         match rng.below(24) {
             0..10 => {
@@ -333,7 +335,7 @@ impl Run {
         Ok(())
     }
 
-    /// A batch, a snapshot or an ingestion.
+    /// Applies a batch, takes or drops a snapshot, or ingests a run.
     pub fn step_change(&mut self, rng: &mut Rng) -> Result<(), String> {
         if rng.below(4) == 0 {
             return self.step_records(rng);
@@ -344,7 +346,7 @@ impl Run {
         Ok(())
     }
 
-    /// A snapshot or an ingestion.
+    /// Takes or drops a snapshot, or ingests a run.
     pub fn step_records(&mut self, rng: &mut Rng) -> Result<(), String> {
         match rng.below(2) {
             0 => self.step_snapshot(rng),

@@ -1,4 +1,4 @@
-//! Random operations against a sorted map.
+//! Random operations on a database, compared with a sorted map.
 
 use babu::MemDisk;
 
@@ -29,7 +29,7 @@ fn compare_reads(run: &mut Run, rng: &mut Rng) {
     }
 }
 
-/// What is read is what the map holds, whatever layer holds the key.
+/// Asserts that reads agree with the map, whichever layer holds the key.
 pub fn agree(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut disk = MemDisk::new();
@@ -37,7 +37,7 @@ pub fn agree(seed: u64) {
     for step in 0..150 {
         run.step(&mut rng).unwrap();
         if rng.below(60) == 0 {
-            // A restart keeps what was written.
+            // A restart keeps all that was written.
             let written = run.db.write().unwrap();
             let expected = run.world().clone();
             let batches = run.batches.clone();
