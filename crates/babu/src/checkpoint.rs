@@ -74,7 +74,7 @@ pub struct CheckpointDone {
     alive: Arc<()>,
 }
 
-/// Files that a checkpoint has made superfluous.
+/// Files that are superfluous since a checkpoint, or since a new choice of kept log.
 #[must_use = "the old files stay until the next opening unless they are removed"]
 pub struct Retired {
     disk: Arc<dyn Disk>,
@@ -423,7 +423,7 @@ impl CheckpointDone {
         self.version.files().map(|file| file.facts().entries).sum()
     }
 
-    /// Bytes of these files.
+    /// Bytes in the files of all indices.
     pub fn bytes(&self) -> u64 {
         self.version.files().map(|file| file.len()).sum()
     }
@@ -435,8 +435,8 @@ impl CheckpointDone {
 }
 
 impl Retired {
-    /// Deletes the files, and gives their room to the ballast, if that is not whole. May take a
-    /// while for large ones.
+    /// Deletes the files. If the ballast is not whole, gives it their room. Deleting large files
+    /// may take a while.
     pub fn remove(self) -> Result<(), IoFailure> {
         self.pool.cache.forget(&self.files);
         for name in &self.names {
@@ -448,7 +448,7 @@ impl Retired {
         self.ballast.refill()
     }
 
-    /// Names of the files.
+    /// Names of the files to delete.
     pub fn names(&self) -> &[String] {
         &self.names
     }

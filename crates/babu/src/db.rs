@@ -177,7 +177,7 @@ impl Db {
         self.log.state().durable()
     }
 
-    /// How many times the database has been opened.
+    /// Number of times that the database has been opened.
     pub fn epoch(&self) -> Epoch {
         self.log.state().epoch
     }
@@ -253,7 +253,8 @@ impl Db {
         self.scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// Keys and values of any index from `from` up to, not including, `to`, ascending.
+    /// Keys and values of any index from `from` up to, not including, `to`, ascending. With `None`,
+    /// up to the end.
     pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         Scan::new(self.merge(index, from, to, Access::Cached), None)
     }
@@ -302,8 +303,8 @@ impl Db {
     }
 
     /// Makes the active trees immutable, and begins new trees and a new log. Writes pending groups;
-    /// syncs nothing. Returns false if there is nothing to freeze. If the disk is full, nothing has
-    /// changed.
+    /// syncs nothing. Returns false if there is nothing to freeze. If the disk is full, trees and
+    /// log stay as they are.
     pub fn freeze(&mut self) -> Result<bool, FreezeError> {
         self.settle();
         if self.applied == self.sealed {

@@ -157,7 +157,7 @@ pub struct Full {
     pub spare_bytes: u64,
 }
 
-/// No log could be reserved.
+/// No log space could be reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
     /// The disk is full; nothing was applied.

@@ -7,7 +7,7 @@
 //!
 //! The pages are the main cost. A fault in preallocated space reads the page, which is empty, and
 //! then asks the file system for permission to write it. That costs 3.9 µs a page, or 0.17 a group.
-//! It is more than twice the cost of a `pwrite` for a long group. Zeros written ahead bring in a
+//! For a long group that is more than twice the cost of a `pwrite`. Zeros written ahead bring in a
 //! stretch of pages at once: 1.7 µs a page. (Stretches of 16 KiB cost 3.7. Above 64 KiB the cost
 //! depends on the place in memory, and a sync would write more unused pages.)
 //!

@@ -72,7 +72,8 @@ impl View {
         self.scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// Keys and values of any index from `from` up to, not including, `to`, ascending.
+    /// Keys and values of any index from `from` up to, not including, `to`, ascending. With `None`,
+    /// up to the end.
     pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.merge(index, from, to, Access::Cached)
     }

@@ -31,8 +31,7 @@ const NEWCOMERS_PART: usize = 8;
 /// budget holds.
 const IDLE_ROUNDS: u64 = 2;
 /// Most newcomers, and most residents, that one arrival may displace beyond the demand of the
-/// budget. So
-/// no reader waits long.
+/// budget. So no reader waits long.
 const MAX_STEPS: usize = 8;
 
 type Table<V> = HashMap<BlockId, V, BuildHasherDefault<Mixer>>;
@@ -46,7 +45,7 @@ pub(crate) struct BlockCache {
 #[derive(Default)]
 struct Shard {
     blocks: Table<Cached>,
-    /// Newcomers, and below them residents, each in order of arrival.
+    /// Newcomers in order of arrival. `residents` is in that order too.
     newcomers: VecDeque<BlockId>,
     residents: VecDeque<BlockId>,
     bytes: usize,

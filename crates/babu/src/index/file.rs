@@ -27,7 +27,7 @@ pub(crate) struct IndexFile {
     filter_prefix_bytes: usize,
     ranges: RangeSet,
     blocks: BlockList,
-    /// The damage because of which merges pass the file over. Empty if they do not.
+    /// The damage, if merges pass the file over because of it.
     damage: OnceLock<Box<Damage>>,
     /// True if the header, footer or tail cannot be read, so that the content is unknown.
     is_dark: bool,
@@ -185,7 +185,7 @@ impl IndexFile {
         &self.ranges
     }
 
-    /// The damage because of which merges pass the file over. `None` if they do not.
+    /// The damage, if merges pass the file over because of it.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.damage.get().map(|damage| &**damage)
     }

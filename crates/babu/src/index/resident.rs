@@ -61,7 +61,8 @@ pub struct BlockRef {
 }
 
 /// Keeps a fetched block in memory for as long as this exists, whatever the cache's budget. A
-/// caller that repeats a request until no block is missing holds these, and so comes to an end.
+/// caller that repeats a request until no block is missing holds these. So each repetition needs
+/// fewer blocks.
 #[must_use = "without it the block may be gone again before it is read"]
 pub struct Resident {
     _block: Arc<Block>,

@@ -2,13 +2,12 @@
 //!
 //! After a failed fsync the kernel takes pages for written that are not on disk, and a later fsync
 //! of them succeeds. A process that opens the log afterwards reads these pages from memory, and
-//! cannot tell. So the part that no earlier sync is known to have covered is written again, over
-//! itself, and synced. That fsync vouches for this write. It needs no space. After a clean end all
-//! is covered, and nothing is written again.
+//! cannot tell. So the opening writes that part again which no earlier sync is known to have
+//! covered, over itself, and syncs it. That fsync vouches for this write. It needs no space. After
+//! a clean end all is covered, and nothing is written again.
 //!
 //! The kernel may have dropped such pages before the opening. Then it reads old bytes from disk,
 //! and the log ends there as after a torn write.
-//! write does.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Reading the logs of the last opening. No manifest has their end, so the rule in the head of
-//! [`crate::log`] finds it.
+//! Reading the logs of the last opening. No manifest has their end. This module finds it by the
+//! rule in the head of [`crate::log`].
 
 use crate::disk::Disk;
 use crate::error::{Damage, ReadError};

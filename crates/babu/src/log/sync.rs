@@ -28,9 +28,9 @@ use crate::lsn::{Epoch, Lsn};
 #[derive(Clone)]
 pub struct Syncer(pub(crate) Arc<LogState>);
 
-/// Actions around every sync of the log: those of [`Syncer`], of checkpoints, and of writes with
-/// [`crate::Durability::Power`]. Both methods run on the thread that syncs, one sync at a time.
-/// They must not use the database.
+/// Actions around every sync of the log, whether a [`Syncer`] runs it, a checkpoint, or a write
+/// with [`crate::Durability::Power`]. Both methods run on the thread that syncs, one sync at a
+/// time. They must not use the database.
 pub trait Around: Send + Sync {
     /// Makes durable what the groups written so far rely on. These groups become durable only after
     /// it has returned. An error fails the store, as an error of the sync itself does.

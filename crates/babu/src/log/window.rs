@@ -1,4 +1,4 @@
-//! A file read through a buffer that moves forward. Sequential reads of small structures so need
+//! A file read through a buffer that moves forward. So sequential reads of small structures need
 //! few calls of the disk.
 
 use std::sync::Arc;

@@ -285,8 +285,8 @@ impl LogWriter {
         self.fill_ballast(self.allocated_end).map(drop)
     }
 
-    /// Begins the next log and returns the one that ends here. If there is no space for the next
-    /// log, nothing changes.
+    /// Writes pending groups, begins the next log, and returns the one that ends here. If there is
+    /// no space for the next log, the active log stays.
     pub(crate) fn rotate(&mut self, options: &Options) -> Result<SealedLog, ReserveError> {
         let last = self.write()?;
         let header = LogHeader {

@@ -11,6 +11,8 @@ use crate::tree::parts::Prefix;
 /// Memory of a branch without entries, in bytes: its place in `branches`, `table` and `in_order`.
 pub(crate) const BRANCH_BYTES: usize = 160;
 
+/// The branches of a tree, by prefix.
+///
 /// 1. `table` and `in_order` hold the positions of the same branches. All other positions are in
 ///    `free`, and their branches are empty.
 #[derive(Default)]

@@ -13,6 +13,8 @@ pub(crate) const ROW_LEAVES: usize = 128;
 const SPARSE_LEAF: usize = LEAF_ENTRIES / 2;
 const SPARSE_ROW: usize = ROW_LEAVES / 2;
 
+/// Leaves side by side.
+///
 /// 1. No leaf is empty, and all keys of a leaf are less than those of the next.
 /// 2. `heads[i]` is the head of the first entry of `leaves[i]`.
 #[derive(Default)]
