@@ -2,10 +2,10 @@
 //! searches then wait for memory together, and not one after the other.
 //!
 //! Memory that the previous group touched is still in the caches, and prefetching it costs more
-//! than it saves. Of the records that a create changes, the next create changes all but one again
-//! (7 % of creates through a socket, docs/BENCHMARKS-HISTORY.md, "The library over sockets"). So a
-//! small group under the prefix of the previous group prefetches nothing. Groups of one change do
-//! not count: they have nothing to prefetch.
+//! than it saves. Of the records that a create changes, the next create changes all but one again.
+//! (This is 7 % of creates through a socket: docs/BENCHMARKS-HISTORY.md, "The library over
+//! sockets".) So a small group under the prefix of the previous group prefetches nothing. Groups of
+//! one change do not count: they have nothing to prefetch.
 
 use crate::batch::{Batch, Change};
 use crate::state::State;

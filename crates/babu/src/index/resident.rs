@@ -61,7 +61,7 @@ pub struct BlockRef {
 }
 
 /// Keeps a fetched block in memory for as long as this exists, whatever the cache's budget. A
-/// caller that repeats a request until no block is missing holds these. So each repetition needs
+/// caller that repeats a request until no block is missing holds these. So each repetition misses
 /// fewer blocks.
 #[must_use = "without it the block may be gone again before it is read"]
 pub struct Resident {
