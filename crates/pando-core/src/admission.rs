@@ -1,5 +1,5 @@
-//! Which requests run at all: those that keep to the protocol, and whose client's key owns the
-//! sessions that they name.
+//! Which requests run at all: those that keep to the protocol, and name only sessions of their
+//! client's key.
 //!
 //! A client is known by its key ([`ClientTag`]). All else in a request is the client's claim, and
 //! may be false. [`asks`] says what each operation needs. The whole of it:
@@ -23,7 +23,7 @@
 //!
 //! **Objects.** A piece names only objects of the request's own session. A session's number is
 //! never given twice. So each object has one session that may put it into files, and each session
-//! has one key. This needs no record of ended sessions: if a mount's session ends before its pieces
+//! has one key. This needs no record of ended sessions. If a mount's session ends before its pieces
 //! are taken, the mount stores the bytes again, as objects of its next session. A client may put
 //! *its own* object into two files, and lose both contents with that object. It could have written
 //! anything there.

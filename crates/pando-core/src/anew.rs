@@ -20,7 +20,7 @@
 //! 4. How long clients have not been heard of. Else a shard that begins anew again and again would
 //!    let no lease end.
 //! 5. Versions of paths, except at shard 0. It begins a new list, as at a start: the old one may
-//!    hold a version whose number was dropped.
+//!    hold a version with a dropped number.
 //!
 //! Most requests do not need this. They read first, and change nothing until they are done. So they
 //! are simply refused.

@@ -1,5 +1,5 @@
-//! Requests that read a record or two and need not wait. They are answered without effects, which
-//! every other input has, and whose cost they save. They are more than half of a kernel's requests.
+//! Requests that read a record or two and need not wait. They are answered without effects, and so
+//! without the cost that effects have. They are more than half of a kernel's requests.
 
 use alloc::boxed::Box;
 use pando_types::KeyId;

@@ -125,7 +125,7 @@ impl Shard {
         Ok(None)
     }
 
-    /// Refuses a request whose session is over. Only the shard that would run the request says so.
+    /// Refuses a request of an ended session. Only the shard that would run the request says so.
     /// Another shard may not have heard of the end, and may still run it.
     fn refuse_as_over(
         &mut self,

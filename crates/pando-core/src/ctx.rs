@@ -312,8 +312,8 @@ impl<'a> Ctx<'a> {
         self.locks.push(change);
     }
 
-    /// Records that the slices whose keys begin with `slices` are to be deleted, or, with `None`,
-    /// are gone.
+    /// Records that the slices with keys that begin with `slices` are to be deleted, or, with
+    /// `None`, are gone.
     pub fn change_shred(&mut self, slices: Vec<u8>, shred: Option<Shred>) {
         self.shreds.push((slices, shred));
     }

@@ -29,7 +29,7 @@ pub struct Dirs {
     known: HashMap<DirId, Vec<Header>, FixedState>,
     /// What is known of where other shards have partitions of directories.
     hints: HashMap<DirId, DirMap, FixedState>,
-    /// Split directories whose headers were read from the store since this list was last taken.
+    /// Split directories of which headers were read from the store since this list was last taken.
     loaded: Vec<DirId>,
 }
 
@@ -245,7 +245,7 @@ impl Shard {
         Some(LockKey::Partition(dir, index))
     }
 
-    /// The content of a directory whose home is this shard.
+    /// The content of a directory that has its home on this shard.
     pub(crate) fn content(&self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Content, Stop> {
         if !self.is_home(dir.id) {
             return Err(self.not_owner(dir.id.slot()));

@@ -8,8 +8,8 @@ use crate::contract::{Config, Write};
 use crate::keys::{self, Kind, Table};
 use crate::record::{Content, Header, Numbers, Record, Stat};
 
-/// Records with which a new shard's store begins. The home of the root directory (shard 0 of a new
-/// volume) gets the root as well: mode 0755, owned by user 0, born at `now`.
+/// Records with which a new shard's store begins. The home of the root directory (shard 0) gets the
+/// root as well: mode 0755, owned by user 0, born at `now`.
 #[must_use]
 pub fn format(config: &Config, now: Timestamp) -> Vec<Write> {
     let mut writes = Vec::new();

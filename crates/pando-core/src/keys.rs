@@ -30,7 +30,8 @@ pub enum Kind {
     Slice = 7,
     /// A name of a link inode; only under link inodes; suffix: directory id (16) ‖ name.
     LinkName = 8,
-    /// Header of partition 0 of a directory whose hash slot is on its way here; order 0.
+    /// Header of partition 0 of a directory while the directory's hash slot is on its way here;
+    /// order 0.
     StagedHeader = 9,
 }
 
@@ -72,7 +73,7 @@ pub enum Table {
     Joined = 14,
     /// Locks of programs, by hash slot, ino and session. They move with the hash slot of the ino.
     Lock = 15,
-    /// Removed files whose slices are deleted in steps, by the common prefix of the slices' keys.
+    /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     Shred = 16,
 }
 
@@ -110,7 +111,7 @@ pub fn entry_of(key: &[u8]) -> Option<(DirId, Order)> {
     is_entry.then_some((DirId(id), Order(u64::from_be_bytes(order))))
 }
 
-/// Range of the keys of a kind whose orders are in `orders`, with any suffix.
+/// Range of the keys of a kind with orders in `orders`, and with any suffix.
 #[must_use]
 pub fn dir_range(id: DirId, kind: Kind, orders: &Range<u64>) -> (Vec<u8>, Vec<u8>) {
     (dir(id, kind, orders.start), dir(id, kind, orders.end))
@@ -353,7 +354,8 @@ pub fn incoming(slot: SlotIndex) -> Vec<u8> {
     table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
 }
 
-/// Key of a removed file whose slices' keys begin with `slices`.
+/// Key of a removed file that loses its slices in steps. `slices` is the common prefix of the
+/// slices' keys.
 #[must_use]
 pub fn shred(slices: &[u8]) -> Vec<u8> {
     table_key(Table::Shred, &[slices])

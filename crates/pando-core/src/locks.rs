@@ -27,7 +27,7 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
-    /// Never held. Requests of a session whose begin has not been heard of wait here.
+    /// Never held. Requests of a session wait here if its begin has not been heard of.
     Session(SessionId),
     /// Never held. Inputs wait here that depend on begins and ends of sessions that have not been
     /// heard of.
@@ -197,7 +197,7 @@ impl Locks {
         self.waiting.contains_key(&key)
     }
 
-    /// Clients whose requests wait for the lock.
+    /// Clients that have a request waiting for the lock.
     pub fn waiting_clients(&self, key: LockKey) -> impl Iterator<Item = ClientTag> + '_ {
         let waiting = self.waiting.get(&key).into_iter().flatten();
         waiting.filter_map(|input| match input {
@@ -253,8 +253,8 @@ impl Locks {
         }
     }
 
-    /// The first name lock in this range of orders whose transaction belongs to a shard other than
-    /// `own`.
+    /// The first name lock in this range of orders that a transaction of a shard other than `own`
+    /// holds.
     pub fn name_of_others(
         &self,
         dir: DirId,
@@ -293,7 +293,7 @@ impl Locks {
         })
     }
 
-    /// Orders of a directory that are on their way here, each with the partition whose lock holds
+    /// Orders of a directory that are on their way here, each with the partition that is locked for
     /// them.
     pub fn arrivals(&self, dir: DirId) -> Vec<(PartitionIndex, Range<u64>)> {
         let (from, to) = (

@@ -57,7 +57,7 @@ pub enum Sought {
 /// order, if there is one.
 pub struct Vacancy(Option<Entry>);
 
-/// The entry of `name`, whose order with ordinal 0 is `base`; `None`: there is none.
+/// The entry of `name`; `None`: there is none. `base` is the name's order with ordinal 0.
 pub fn find(
     ctx: &Ctx<'_>,
     dir: DirId,
@@ -70,8 +70,8 @@ pub fn find(
     })
 }
 
-/// Searches for `name`, whose order with ordinal 0 is `base`. For an absent name the result holds
-/// what [`insert_at`] needs.
+/// Searches for `name`. `base` is the name's order with ordinal 0. For an absent name the result
+/// holds what [`insert_at`] needs.
 pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sought, Halt> {
     if let Some(entry) = ctx.sighted(dir, base, name) {
         return Ok(sought(base, entry));

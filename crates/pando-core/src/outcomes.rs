@@ -24,11 +24,11 @@ pub type Slot = (SessionId, u16);
 /// All outcomes of a shard.
 #[derive(Default)]
 pub struct Outcomes {
-    /// The newest sequence run here, of sessions whose outcomes are records.
+    /// The newest sequence run here, of sessions that record their outcomes.
     recorded: BTreeMap<Slot, u64>,
     /// Outcomes of local sessions.
     local: BTreeMap<Slot, Outcome>,
-    /// Refusals without a record, newer than `recorded`, of sessions whose outcomes are records.
+    /// Refusals without a record, newer than `recorded`, of sessions that record their outcomes.
     /// See [`crate::room`].
     refused: BTreeMap<Slot, Outcome>,
     /// What this input has replaced in `local`, in order: its effects may yet be dropped.

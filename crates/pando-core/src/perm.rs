@@ -91,8 +91,8 @@ pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(),
     check(attr.kind, attr.mode, attr.uid, attr.gid, by, mask)
 }
 
-/// Whether the shard alone judges this caller. No trusted kernel has judged it: its key names the
-/// user as whom it acts.
+/// Whether the shard alone judges this caller. No trusted kernel has judged it: its key fixes the
+/// user as which it acts.
 pub fn judges_alone(by: &Credentials) -> bool {
     by.uid != 0 && matches!(by.judge, Judge::Shard(_))
 }

@@ -319,7 +319,7 @@ pub struct Incoming {
     pub tally: Tally,
 }
 
-/// A removed file whose slices are deleted in steps.
+/// A removed file that loses its slices in steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Shred {
     /// The removed file.

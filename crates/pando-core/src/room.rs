@@ -82,8 +82,8 @@ impl Shard {
         Ok(None)
     }
 
-    /// Whether the outcome of a request would be on this shard if it had run; if not, the error
-    /// says where to go or to wait.
+    /// Whether the outcome of a request would be on this shard if it had run. If not, the error
+    /// tells where to go or to wait.
     pub(crate) fn answers_for(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<(), Stop> {
         self.open_place(op)?;
         if let Some((dir, order)) = self.name_of(op) {

@@ -42,13 +42,13 @@ pub struct Shard {
     pub(crate) begun_with: Config,
     /// What the input at hand concerns: the requests and the peer message to refuse if it fails.
     pub(crate) concerned: Concerned,
-    /// Removed files whose slices are deleted in steps, by the common prefix of the slices' keys.
+    /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     pub(crate) shreds: BTreeMap<Vec<u8>, Shred>,
-    /// Those of `shreds` whose slices could not be read.
+    /// Those of `shreds` that have slices which could not be read.
     pub(crate) stuck: BTreeMap<Vec<u8>, Stuck>,
     /// No step of `shreds` runs before this time, nanoseconds.
     pub(crate) shreds_until: u64,
-    /// Steps whose peer messages are ignored until this time, nanoseconds.
+    /// Steps of which peer messages are ignored until this time, nanoseconds.
     pub(crate) deferred: BTreeMap<(TxnId, u16), u64>,
     /// No partition or hash slot begins to move before this time, nanoseconds.
     pub(crate) quiet_until: u64,
@@ -70,8 +70,8 @@ pub struct Shard {
     pub(crate) session_log: SessionLog,
     /// Outcomes of requests that ran here.
     pub(crate) outcomes: Outcomes,
-    /// Requests whose transaction is not decided, by session and request slot. The value is the
-    /// sequence and the transaction; `None`: the request waits to begin again.
+    /// Requests of undecided transactions, by session and request slot. The value is the sequence
+    /// and the transaction; `None`: the request waits to begin again.
     pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
     /// Transactions that this shard coordinates, by number.
     pub(crate) txns: BTreeMap<u64, Txn>,
@@ -85,7 +85,7 @@ pub struct Shard {
     /// Hash slots that are on their way here and not yet prepared, and when their source was last
     /// heard of, nanoseconds.
     pub(crate) incoming: BTreeMap<SlotIndex, (Incoming, u64)>,
-    /// Steps finished here whose transactions are not yet known to be over.
+    /// Steps finished here of transactions that are not yet known to be over.
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
     /// By coordinator, which of its transactions are over.
     pub(crate) floors: BTreeMap<ShardIndex, Floor>,
@@ -95,7 +95,7 @@ pub struct Shard {
     pub(crate) asked: Agenda<(TxnId, u16)>,
     /// Transactions of this shard that have been alive for long. Floors name them as exceptions.
     pub(crate) pinned: Pinned,
-    /// Inputs whose wait is over: each `Input::Ready` takes one.
+    /// Inputs that have finished waiting: each `Input::Ready` takes one.
     pub(crate) ready: VecDeque<Input>,
     /// Shards that did not vote in time and have sent nothing since, and when each was last probed,
     /// nanoseconds.
@@ -106,7 +106,7 @@ pub struct Shard {
     pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
     /// Partitions to check for a merge.
     pub(crate) shrunk: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
-    /// Partitions whose merge waits until fewer merges run.
+    /// Partitions that wait to merge until fewer merges run.
     pub(crate) shrunk_waiting: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
     /// Partitions small enough for a merge, and when each is checked next.
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
@@ -128,7 +128,7 @@ pub struct Shard {
     pub(crate) moved_at: Lsn,
     /// Lookup cache: what the last lookups of names found.
     pub(crate) sightings: Sightings,
-    /// The name whose order was computed last, and that order.
+    /// The name that was hashed last, and its order.
     pub(crate) last_order: Cell<Option<(Name, Order)>>,
     /// Log positions of the changes that unsynced votes may rest on.
     pub(crate) recent: Recent,

@@ -29,11 +29,11 @@ use crate::shard::Shard;
 /// Slices that each of many removed files may lose at once. They take no more room than the record
 /// of a removal in steps would.
 const SLICES_OF_MANY: usize = 2;
-/// Files whose next step is tried in one tick, until one step succeeds.
+/// Files of which the next step is tried in one tick, until one step succeeds.
 const TRIES: usize = 8;
 /// Time after which a step that failed is tried again, nanoseconds.
 const AGAIN_AFTER: u64 = 10_000_000_000;
-/// Time after which a file whose steps fail is given up, nanoseconds.
+/// Time after which a file is given up if its steps fail, nanoseconds.
 const GIVE_UP_AFTER: u64 = 60_000_000_000;
 
 /// When slices could not be read first, and when they are tried again.
@@ -51,8 +51,8 @@ pub enum Under {
     /// No lock, for one of many files that are removed at once. Only a few slices may go now. The
     /// rest go in steps, only if no transaction holds the file's lock.
     NothingOfMany,
-    /// The lock of the step whose decision removes the file. The slices go in steps only if no
-    /// other step holds it.
+    /// The lock of the step that removes the file by its decision. The slices go in steps only if
+    /// no other step holds it.
     Its,
 }
 

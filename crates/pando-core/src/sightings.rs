@@ -37,7 +37,7 @@ fn slot(base: Order) -> usize {
 }
 
 impl Sightings {
-    /// The cached result for a name whose order is `base`; `None`: it is not cached.
+    /// The cached result for a name with the order `base`; `None`: it is not cached.
     pub fn get(&self, dir: DirId, base: Order, name: &Name) -> Option<&Entry> {
         let seen = self.0.get(slot(base))?.as_ref()?;
         (seen.base == base && seen.dir == dir && seen.name == *name).then_some(&seen.entry)
@@ -51,7 +51,7 @@ impl Sightings {
         self.0[slot(base)] = Some(Sighting { dir, base, name: name.clone(), entry });
     }
 
-    /// Drops cached names at whose order something is written.
+    /// Drops cached names at the orders at which something is written.
     pub fn forget(&mut self, writes: &[Write]) {
         if self.0.is_empty() {
             return;

@@ -232,7 +232,7 @@ impl Shard {
         }
     }
 
-    /// Votes yes for the steps whose versions all shards know.
+    /// Votes yes for the steps that wait for a version which all shards know by now.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
         while let Some((&version, _)) = self.broadcast.pending.first_key_value()
             && self.known_by_all() >= version

@@ -1,6 +1,6 @@
 //! Versions of directories: which directories have changed for callers that come through them. With
-//! them a client may remember the path to a directory, and a shard sees whether the path is still
-//! as it was (InfiniFS §3.4; docs/design/path-versions.md).
+//! versions a client may remember the path to a directory, and a shard sees whether the path has
+//! changed (InfiniFS §3.4; docs/design/path-versions.md).
 //!
 //! ```text
 //!   rename, exchange, chmod, chown            shard 0                     every shard
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! 1. A version is given out after the names that it concerns are locked. They stay locked until
-//!    the change is decided. So a reader whose shard knows the version reads the result of the
+//!    the change is decided. So a reader on a shard that knows the version reads the result of the
 //!    change.
 //! 2. A change is decided only when every shard knows its version. So a request by the old path
 //!    runs before the change, or is refused.
@@ -24,8 +24,8 @@
 //!    Clients with a lower version drop all that they have cached, once. The other shards' lists
 //!    begin there, too, so that none stays behind. For judging they need nothing more: they know
 //!    every version of shard 0's earlier life under which a change is decided.
-//! 7. Lists are bounded. A client whose version is below a list's floor drops all that it has
-//!    cached.
+//! 7. Lists are bounded. A client drops all that it has cached if its version is below a list's
+//!    floor.
 
 mod broadcast;
 mod judge;

@@ -4,9 +4,9 @@
 //!
 //! 1. A lock is a row, in the insert group of the request that got it. So it lasts as long as its
 //!    session, across restarts and handovers.
-//! 2. No two rows of a file exclude each other. Rows of sessions whose end is freed do not count,
-//!    and are deleted.
-//! 3. No request waits here. A client whose lock is refused asks again
+//! 2. No two rows of a file exclude each other. Rows of sessions with a freed end do not count, and
+//!    are deleted.
+//! 3. No request waits here. A client that is refused a lock asks again
 //!    ([`Op::TestLock`](pando_types::op::Op::TestLock)).
 
 use alloc::vec::Vec;

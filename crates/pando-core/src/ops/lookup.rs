@@ -35,9 +35,9 @@ impl Shard {
 }
 
 impl Shard {
-    /// Looks up components of a path whose directories' ids are guessed. A component that would
-    /// have to wait, or is refused, gives `Nothing`. One that is on another shard gives what is
-    /// known of the place.
+    /// Looks up components of a path by guessed ids of directories. A component that would have to
+    /// wait, or is refused, gives `Nothing`. One that is on another shard gives what is known of
+    /// the place.
     pub(crate) fn glimpse(
         &mut self,
         ctx: &Ctx<'_>,

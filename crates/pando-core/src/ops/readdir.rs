@@ -31,8 +31,9 @@ impl Shard {
             perm::check_listing(&header.inherit, by)?;
         }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
-        // What a locked name leads to is in doubt. So the page ends before that name, and the next
-        // page waits. A name whose file loses its slices in steps is gone already, and is skipped.
+        // The target of a locked name is in doubt. So the page ends before that name, and the next
+        // page waits. A removed name that keeps its lock for slices is gone already, and is
+        // skipped.
         let locked = self.locks.first_name(dir.id, &(from.base().0..owned), Some(self.shredder()));
         if let Some(order) = locked
             && order <= from.0

@@ -207,7 +207,7 @@ impl Shard {
         self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
     }
 
-    /// Sends questions again whose time has come, and asks about sessions that had no room before.
+    /// Sends questions again that are due, and asks about sessions that had no room before.
     pub(super) fn tick_hearing(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.start_wake().is_some_and(|at| at <= now) {
             self.session_log.asked_at = Some(now);

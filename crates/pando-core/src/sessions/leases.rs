@@ -52,7 +52,8 @@ impl Leases {
     }
 
     /// Takes over counted time from `old`, when the shard begins anew. No living session gets a
-    /// longer lease by it. A session whose end was dropped with its group gets a whole lease.
+    /// longer lease by it. If a session's end was dropped with its group, the session gets a whole
+    /// lease.
     pub fn keep(&mut self, old: &Self) {
         (self.running, self.looked) = (old.running, old.looked);
         for (session, until) in &mut self.until {
@@ -73,7 +74,7 @@ impl Leases {
         self.looked = self.looked.max(now);
     }
 
-    /// Sessions whose lease is over, a limited number at a time. So the loss of very many clients
+    /// Sessions with an expired lease, a limited number at a time. So the loss of very many clients
     /// does not stop all other work.
     pub(super) fn expired(&self) -> impl Iterator<Item = SessionId> {
         let is_over = |until: u64| until <= self.running;

@@ -58,8 +58,8 @@ pub(super) struct Ask {
     /// When it was last sent, nanoseconds.
     pub(super) at: u64,
     pub(super) what: SessionAsk,
-    /// Clients whose requests are refused if there is no such session. Later requests may be of a
-    /// session that has begun since.
+    /// Clients to refuse if there is no such session. Later requests may be of a session that has
+    /// begun since.
     pub(super) of: BTreeSet<ClientTag>,
 }
 

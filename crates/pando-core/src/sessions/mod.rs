@@ -160,7 +160,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Ends the sessions whose lease is over, at shard 0.
+    /// Ends the sessions with an expired lease, at shard 0.
     pub(crate) fn end_expired(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         self.leases.look(ctx.now.nanos);
         if ctx.now.is_spent {

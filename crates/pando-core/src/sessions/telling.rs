@@ -194,7 +194,7 @@ impl Shard {
         }
     }
 
-    /// Sends messages again whose time has come.
+    /// Sends messages again that are due.
     pub(crate) fn tick_sessions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
