@@ -4,11 +4,12 @@
 //! shell drops the input's writes and messages.
 //!
 //! ```text
-//!   the input was              what becomes of it
-//!   a client's request         it is refused, for good; so is a request whose transaction it was about to decide
-//!   a Prepare, a Page          No, or "no page": the coordinator gives up
-//!   any other message          it cannot be refused: it is said again, and not looked at for a while
-//!   the shard's own work       it is dropped; for a while no partition or slot begins to move
+//!   the failed input           result
+//!   a client's request         it is refused for good
+//!   the advance of a txn here  the client's request of that transaction is refused for good
+//!   a Prepare, a Page          the answer is No, or "no page": the coordinator gives up
+//!   any other peer message     it cannot be refused: its sender repeats it, and it is ignored for a while
+//!   the shard's own work       it is dropped; no partition or hash slot begins to move for a while
 //! ```
 //!
 //! What the records do not tell is kept:

@@ -1,3 +1,12 @@
+//! Keys of all records. Integers are big-endian, so that byte order is number order.
+//!
+//! ```text
+//! directory  'd' ‖ directory id (16) ‖ kind (1) ‖ order with ordinal (8) [‖ suffix]
+//! link inode 'l' ‖ hash slot (2) ‖ ino (8) ‖ kind (1) [‖ suffix]
+//! shard      's' ‖ table (1) ‖ …
+//! locks      's' ‖ table (1) ‖ hash slot (2) ‖ ino (8) ‖ session (8)
+//! ```
+//!
 //! All records of a directory share one prefix. Every partition, and each half of one, is one range
 //! of keys per kind (BabuDB §III.A).
 

@@ -5,9 +5,9 @@
 //!            Input                                            Effects
 //!   client ───────►┌───────────────────────────────────────┐────────► insert group → store
 //!   shards ───────►│ client.rs   exactly once, then ops/…  │────────► replies, messages (each with its Need)
-//!   timer  ───────►│ txn/        what spans several places │────────► next timer
-//!                  │ split/      what moves a partition    │
-//!                  │ handover/   what moves a slot         │
+//!   timer  ───────►│ txn/        several places at once    │────────► next timer
+//!                  │ split/      moves of partitions       │
+//!                  │ handover/   moves of hash slots       │
 //!                  └──────────────▲────────────────────────┘
 //!                                 │ Rows: read view of the store
 //! ```

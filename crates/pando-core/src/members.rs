@@ -1,11 +1,11 @@
 //! Shards that are added to a running volume (GIGA+ §3.4; docs/design/handover.md).
 //!
 //! ```text
-//!   client        shard 0                              the new shard: an empty store, known to nobody
+//!   client        shard 0                              the new shard: an empty store, not in any map
 //!     AddShard ──►  Prepare(Join) ────────────────────►  logs, syncs
 //!                   ◄───────────────────────── Voted ──
-//!                   logs: one shard more, and the sessions there are; syncs
-//!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks which versions of paths there are
+//!                   logs one more shard, and which sessions live; syncs
+//!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks for versions of paths
 //! ```
 //!
 //! 1. Shard 0 alone says that a shard exists, by a record. From then on it tells the new shard of

@@ -41,7 +41,7 @@ impl Outcomes {
         self.recorded.insert(slot, sequence);
     }
 
-    /// The newest sequence of a request slot that ran here or was refused here.
+    /// The newest sequence of a request slot that ran or was refused, as far as known here.
     pub fn newest(&self, slot: Slot) -> Option<u64> {
         match slot.0.is_local() {
             true => self.local.get(&slot).map(|outcome| outcome.sequence),

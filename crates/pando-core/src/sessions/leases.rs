@@ -2,7 +2,7 @@
 //! session is ended everywhere, as if the client had ended it.
 //!
 //! ```text
-//!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session
+//!   begun ──► renewed, renewed … ──► silent for one lease ──► the end of the session
 //! ```
 //!
 //! 1. Leases are soft state. After a restart of this shard every session has a whole lease. A shard

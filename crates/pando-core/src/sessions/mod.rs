@@ -7,7 +7,7 @@
 //!     OpenSession ──► position + 1, record; syncs
 //!                     ├── Sessions(events) ──────────────────►   position, record; syncs
 //!     ◄── session ────┤   ◄──────────── SessionsHeard(position) ──┘
-//!     request ───────────────────────────────────────────────►   not heard of yet: it waits
+//!     request ───────────────────────────────────────────────►   session not heard of: it waits
 //! ```
 //!
 //! 1. A session takes its number from shard 0's transaction numbers. So a later session has a
