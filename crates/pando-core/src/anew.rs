@@ -6,7 +6,7 @@
 //! ```text
 //!   the failed input           result
 //!   a client's request         it is refused for good
-//!   the advance of a txn here  the client's request of that transaction is refused for good
+//!   a vote                     the client's request of that transaction is refused for good
 //!   a Prepare, a Page          the answer is No, or "no page": the coordinator gives up
 //!   any other peer message     it cannot be refused: its sender repeats it, and it is ignored for a while
 //!   the shard's own work       it is dropped; no partition or hash slot begins to move for a while
@@ -59,12 +59,12 @@ const DEFER_FULL: u64 = 1_000_000_000;
 /// What the input at hand, or the last one, concerns.
 #[derive(Default)]
 pub struct Concerned {
-    /// The client's request that the input handles first, or handles again.
+    /// The client's request that the input handles, for the first time or again.
     pub asked: Option<(ClientTag, Box<Request>)>,
     /// Requests of the transactions that the input advanced or undid.
     pub acted: Vec<(ClientTag, Arc<Request>)>,
     said: Option<Said>,
-    /// Whether the input has failed with a transaction half changed in memory.
+    /// Whether the input has failed after it took a transaction out of its table: it is lost.
     pub is_torn: bool,
 }
 

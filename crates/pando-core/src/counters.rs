@@ -9,7 +9,7 @@ use pando_types::reply::Improper;
 pub enum TxnKind {
     /// A mkdir.
     Mkdir,
-    /// A rmdir.
+    /// An rmdir.
     Rmdir,
     /// A rename of a file.
     Rename,

@@ -58,8 +58,11 @@ pub enum OpenChange {
 /// A change of the index of program locks: whether a session has locks of a file from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct LockChange {
+    /// The session that has, or had, the locks.
     pub session: SessionId,
+    /// The locked file.
     pub ino: Ino,
+    /// Whether any lock is left.
     pub is_there: bool,
 }
 
@@ -73,14 +76,20 @@ pub struct Ctx<'a> {
     /// Timestamp for records that the input writes.
     pub time: Timestamp,
     rows: &'a dyn Rows,
+    /// The lookup cache.
     sightings: RefCell<Sightings>,
+    /// Writes that a failed operation discards.
     writes: Vec<Write>,
+    /// Writes that stand even if the operation fails.
     always: Vec<Write>,
     out: Vec<(Need, Out)>,
+    /// Headers as this input has changed them.
     headers: Vec<(DirId, Header)>,
+    /// Headers that this input has dropped, by the start of their ranges.
     dropped: Vec<(DirId, u64)>,
     opens: Vec<OpenChange>,
     locks: Vec<LockChange>,
+    /// Removals in steps that this input has begun (`Some`) or finished, by the slices' prefix.
     shreds: Vec<(Vec<u8>, Option<Shred>)>,
     /// Change in the number of inodes and of bytes on this shard.
     pub stat: (i64, i64),

@@ -24,7 +24,6 @@
 //!    synced.
 //! 5. A changing request leaves its outcome in the same insert group as its changes. Outcomes of
 //!    local sessions are in memory only.
-//!    local sessions are in memory only.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -89,9 +89,9 @@ pub struct Shard {
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
     /// By coordinator, which of its transactions are over.
     pub(crate) floors: BTreeMap<ShardIndex, Floor>,
-    /// When each transaction last sent a message. In `asked`: when each prepared step last asked
-    /// its coordinator.
+    /// When each transaction last sent a message.
     pub(crate) sent: Agenda<u64>,
+    /// When each prepared step last asked its coordinator.
     pub(crate) asked: Agenda<(TxnId, u16)>,
     /// Transactions of this shard that have been alive for long. Floors name them as exceptions.
     pub(crate) pinned: Pinned,
@@ -110,7 +110,8 @@ pub struct Shard {
     pub(crate) shrunk_waiting: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
     /// Partitions small enough for a merge, and when each is checked next.
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
-    /// Copies under way of partitions or of their upper halves, by the number of the transaction.
+    /// Copies under way of partitions, their upper halves or hash slots, by the number of the
+    /// transaction.
     pub(crate) copies: BTreeMap<u64, Copy>,
     /// Counts under way of halves that split off within this shard, by the number of the
     /// transaction that holds the partition.
@@ -119,10 +120,11 @@ pub struct Shard {
     pub(crate) counting: VecDeque<u64>,
     /// Those of `copies` that waited for transactions and may go on.
     pub(crate) ripe: VecDeque<u64>,
-    /// Targets to which no split goes before this time, nanoseconds.
+    /// Targets to which no split or handover goes before this time, nanoseconds.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
     /// Versions of directories: which ones changed for callers that come through them.
     pub(crate) versions: Versions,
+    /// How versions spread: at shard 0 to all shards, elsewhere from shard 0.
     pub(crate) broadcast: Broadcast,
     /// Log position of the last group by which this shard gave a range away.
     pub(crate) moved_at: Lsn,
@@ -138,6 +140,7 @@ pub struct Shard {
     /// name.
     pub(crate) watch: Option<Watch>,
     pub(crate) counters: Counters,
+    /// Counter of tickets, which tell apart equal times and questions.
     pub(crate) ticket: u64,
     #[cfg(feature = "planted")]
     pub(crate) planted: Option<crate::Planted>,

@@ -42,8 +42,9 @@ pub struct Broadcast {
 struct Other {
     /// The version up to which it has acknowledged all, since shard 0 started.
     known: u64,
-    /// The version that it was told last; in the next field, when, nanoseconds.
+    /// The version that it was told last.
     told: u64,
+    /// When it was told that version, nanoseconds.
     told_at: u64,
     /// Since when it has not acknowledged what it was told, nanoseconds.
     silent_since: Option<u64>,
@@ -52,8 +53,9 @@ struct Other {
 /// A version that not all shards know yet.
 #[derive(Debug)]
 struct Pending {
-    /// The step that waits for the version; in the next field, its coordinator.
+    /// The step that waits for the version.
     at: (TxnId, u16),
+    /// The step's coordinator.
     from: ShardIndex,
     /// When the version is given up, nanoseconds.
     until: u64,

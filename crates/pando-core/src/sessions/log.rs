@@ -43,8 +43,9 @@ pub struct SessionLog {
     pub(super) asked_at: Option<u64>,
     /// Sessions about which shard 0 was asked, and has not answered.
     pub(super) asks: BTreeMap<SessionId, Ask>,
-    /// At shard 0: the newest events; and how far each other shard is.
+    /// At shard 0: the newest events.
     pub(super) events: VecDeque<SessionEvent>,
+    /// At shard 0: how far each other shard is.
     pub(super) others: BTreeMap<ShardIndex, Other>,
     /// At shard 0: for this number of shards, whether one is behind. Each input reads it.
     pub(super) behind: Option<(u16, bool)>,
@@ -57,6 +58,7 @@ pub struct SessionLog {
 pub(super) struct Ask {
     /// When it was last sent, nanoseconds.
     pub(super) at: u64,
+    /// The question.
     pub(super) what: SessionAsk,
     /// Clients to refuse if there is no such session. Later requests may be of a session that has
     /// begun since.
@@ -66,14 +68,17 @@ pub(super) struct Ask {
 /// How far another shard is, as shard 0 knows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Other {
-    /// The position that the shard has acknowledged since shard 0 started; in the next two fields,
-    /// the known and freed ends.
+    /// The position that the shard has acknowledged since shard 0 started.
     pub(super) heard: Option<u64>,
+    /// Up to where the shard knows that ends are known everywhere.
     pub(super) known: u64,
+    /// Up to where the shard knows that ends are freed.
     pub(super) freed: u64,
-    /// The position that the shard was told last; in the next two fields, the known and freed ends.
+    /// The position that the shard was told last.
     pub(super) told: u64,
+    /// The `known` that the shard was told last.
     pub(super) told_known: u64,
+    /// The `freed` that the shard was told last.
     pub(super) told_freed: u64,
 }
 

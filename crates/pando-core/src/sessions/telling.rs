@@ -18,7 +18,7 @@ use crate::shard::Shard;
 
 /// Events that shard 0 remembers. A shard that is further behind gets the whole table.
 const EVENTS_MAX: usize = 4096;
-/// Ends are freed after this fraction of a lease, even if a shard that is away has not heard them.
+/// Ends are freed after a lease divided by this, even if a shard that is away has not heard them.
 const GRACE: u64 = 4;
 /// The furthest that another shard's position may be ahead of shard 0's. A message that claims more
 /// is unsound.
