@@ -19,6 +19,7 @@
 //!    together or not at all.
 //! 3. A transaction that waits for a lock holds only locks that come before it in the order of
 //!    `LockKey`. No transaction waits for a partition: its owner answers `Busy`. The remover of
+//!    slices ([`shred`]) waits for no lock, so any transaction may wait for its locks.
 //! 4. A vote leaves the shard only when it is synced, except for a new directory's content and for
 //!    a claim on one move (`txn/redo.rs`). A decision leaves for other shards only when it is
 //!    synced.

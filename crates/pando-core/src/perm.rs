@@ -234,8 +234,8 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     Ok(set)
 }
 
-/// Whether it is known what a change of owner clears: for one mode that depends on the caller's
-/// group.
+/// Whether it is known what a change of owner clears. It depends on the caller's groups if the file
+/// has setgid and its group may not execute it.
 fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
     let depends = attr.kind != FileKind::Directory && attr.mode & SETGID_PROGRAM == SETGID;
     !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
