@@ -1,37 +1,36 @@
-//! Which requests are run at all: those that keep to the protocol, of clients to whom what they
-//! name belongs.
+//! Which requests run at all: those that keep to the protocol, and name only sessions of their
+//! client's key.
 //!
-//! A client is known by the key that it came by ([`ClientTag`]). All else in a request is what the
-//! client wrote, and may be a lie. [`asks`] says of every operation what it needs; this is all of
-//! it:
+//! A client is known by its key ([`ClientTag`]). All else in a request is the client's claim, and
+//! may be false. [`asks`] says what each operation needs. The whole of it:
 //!
 //! | operation | names | checked |
 //! |---|---|---|
-//! | every one | the session of its head | if it has a sequence: the session is one of the key's, the slot is below [`MAX_SLOTS`] |
-//! | what reads | places, inos | permission, where its credentials say on whose behalf. A head without sequence names no session: of `TestLock`, it is none of the key's unless it is |
-//! | what changes | places, inos | needs a session and a sequence; then permission |
+//! | all | the session of the head | if the head has a sequence: the session is one of the key's, the request slot is below [`MAX_SLOTS`] |
+//! | reads | places, inos | permission, if the credentials name a user. A head without a sequence names no session; `TestLock` takes its session only if it is one of the key's |
+//! | changes | places, inos | a session and a sequence; then permission |
 //! | `WriteData` | objects | each was made in the request's own session ([`Improper::ForeignObject`]) |
-//! | `Open`, `OpenName`, `Create`, `Release`, `ReleaseAll` | opens | those of the request's own session only |
-//! | `Lock`, `LockOf`, `Unlock` | locks | those of the request's own session only; of `LockOf`, permission |
-//! | `OpenSession`, `OpenLocalSession` | nothing | how many sessions the key has already ([`SESSIONS_MAX`]) |
+//! | `Open`, `OpenName`, `Create`, `Release`, `ReleaseAll` | opens | concern the request's own session only |
+//! | `Lock`, `LockOf`, `Unlock` | locks | concern the request's own session only; `LockOf` checks permission |
+//! | `OpenSession`, `OpenLocalSession` | nothing | number of sessions that the key has already ([`SESSIONS_MAX`]) |
 //! | `EndSession` | a session | it is one of the key's; the owner may end any |
 //! | `Renew`, `Alone` | a session | it is one of the key's |
-//! | `Garbage`, `GarbageDone` | objects that are deleted | see below |
+//! | `Garbage`, `GarbageDone` | objects that are deleted | nothing; see **Garbage** |
 //! | `HandOver`, `AddShard` | shards | the key is the owner's |
 //!
-//! Another key's session is answered like one that does not exist: [`Refusal::NoSession`]. Each
+//! A session of another key is answered like one that does not exist: [`Refusal::NoSession`]. Each
 //! refusal is counted by its kind.
 //!
-//! **Objects.** A piece names objects of the request's session only. Numbers of sessions are never
-//! given twice, so of every object there is one session that may put it into files, and of every
-//! session one key. This needs no record of sessions that are over: a mount whose session ended
-//! before its pieces were taken stores the bytes again, as objects of its next session. A client
-//! may put *its own* object into two files and lose both contents with one: it could have written
+//! **Objects.** A piece names only objects of the request's own session. A session's number is
+//! never given twice. So each object has one session that may put it into files, and each session
+//! has one key. This needs no record of ended sessions. If a mount's session ends before its pieces
+//! are taken, the mount stores the bytes again, as objects of its next session. A client may put
+//! *its own* object into two files, and lose both contents with that object. It could have written
 //! anything there.
 //!
-//! **Garbage.** Any client may ask which objects nobody needs, and say that they are deleted. A lie
-//! keeps an object in the store that nobody needs, which a collection finds
-//! (docs/design/collecting.md). None can bring an object on that list but by a file that had it.
+//! **Garbage.** Any client may ask for unused objects, and report that they are deleted. A false
+//! report leaves an unused object in the store, which a collection finds
+//! (docs/design/collecting.md). An object enters that list only by a file that had it.
 
 use pando_types::op::{
     GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, MAX_SLOTS, Op, RELEASES_MAX, Request,
@@ -42,31 +41,32 @@ use pando_types::{Judge, KeyId, Powers, SessionId};
 use crate::contract::ClientTag;
 use crate::shard::Shard;
 
-/// Most sessions of one key at once, but for the owner's.
+/// Most sessions that one key may have at a time. The owner's key has no limit.
 pub const SESSIONS_MAX: usize = 256;
 
-/// Most sessions of one key that have ended and left something here, which goes when every shard
-/// has heard that.
+/// Most ended sessions of one key that have left something on this shard. What they left goes when
+/// every shard has heard of their ends.
 const SESSIONS_OVER_MAX: usize = 16 * SESSIONS_MAX;
 
-/// What an operation needs to be run.
+/// What an operation needs to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
-    /// It changes nothing, and needs nothing.
+    /// The operation only reads, and needs nothing.
     Reads,
-    /// It changes something: a session and a sequence, so that it runs once.
+    /// The operation changes something. It needs a session and a sequence, so that it runs once.
     Changes,
-    /// A session begins. It needs nothing.
+    /// A session begins; this needs nothing.
     Begins,
-    /// This session, which must be one of the key's, is renewed, or asked to be alone.
+    /// The operation renews this session, or concerns its being alone. The session must be one of
+    /// the key's.
     OfSession(SessionId),
-    /// This session ends; the owner may end any.
+    /// The operation ends this session, which must be one of the key's. The owner may end any.
     Ends(SessionId),
-    /// The volume itself changes: for its owner.
+    /// The operation changes the volume itself, and needs the owner's key.
     Owns,
 }
 
-/// What `op` needs.
+/// What `op` needs to run.
 #[must_use]
 pub const fn asks(op: &Op) -> Asks {
     match op {
@@ -115,8 +115,8 @@ pub const fn asks(op: &Op) -> Asks {
     }
 }
 
-/// Whether it has more of something than one request may. Other limits are errors that applications
-/// know, and cut pages.
+/// Whether a request has more groups, ranges or items than one request may have. Other limits give
+/// errors that applications know, or cut pages.
 fn asks_too_much(request: &Request) -> bool {
     let judged = match &request.credentials.judge {
         Judge::Shard(groups) => groups.len() > GROUPS_MAX,
@@ -136,8 +136,8 @@ fn asks_too_much(request: &Request) -> bool {
 }
 
 impl Shard {
-    /// Refuses what must not be run, whoever else's it may be. Whether the session of its head is
-    /// known is looked at afterwards: it may have to be waited for.
+    /// Refuses a request that must not run, without regard to whether its session is known. That is
+    /// checked later: the request may have to wait for news of its session.
     pub(crate) fn admit(&mut self, tag: ClientTag, request: &Request) -> Result<(), Refusal> {
         let result = self.check_admission(tag.1, request);
         if let Err(Refusal::Improper(improper)) = &result {
@@ -168,7 +168,7 @@ impl Shard {
         }
     }
 
-    /// Whether a session that is known here is one of the key's; `None`: it is not known.
+    /// Whether a session is one of the key's; `None`: this shard does not know the session.
     pub(crate) fn is_its(&mut self, key: KeyId, session: SessionId) -> Option<bool> {
         let is_its = *self.sessions.get(&session)? == key;
         self.counters.foreign_sessions += u64::from(!is_its);
@@ -178,13 +178,13 @@ impl Shard {
     fn must_own(&mut self, key: KeyId, session: SessionId) -> Result<(), Refusal> {
         match self.is_its(key, session) {
             Some(false) => Err(Refusal::NoSession),
-            // What is not known is for the operation to say.
+            // For an unknown session the operation itself gives the answer.
             Some(true) | None => Ok(()),
         }
     }
 
-    /// Whether the key has as many sessions as it may, or has had too many that are not over
-    /// everywhere.
+    /// Whether the key has as many sessions as it may have, or too many ended ones that are not
+    /// over on all shards.
     fn has_too_many(&self, key: KeyId) -> bool {
         let living = self.sessions.values().filter(|of| **of == key).count();
         let over = self.session_log.over().filter(|(_, over)| over.key == Some(key)).count();

@@ -1,28 +1,29 @@
-//! Beginning anew: an input could not be handled to its end, because a block of the store cannot be
-//! read, or because what it writes does not fit on the disk. What it changed in memory by then is
-//! not known, so all of that is made from the records again, as after a restart. The shell drops
-//! what the input wrote and said.
+//! Beginning anew after an input that could not be handled to its end. A block of the store could
+//! not be read, or the input's writes did not fit on the disk. What the input changed in memory by
+//! then is not known. So all soft state is read from the records again, as after a restart. The
+//! shell drops the input's writes and messages.
 //!
 //! ```text
-//!   the input was              what becomes of it
-//!   a client's request         it is refused, for good; so is a request whose transaction it was about to decide
-//!   a Prepare, a Page          No, or "no page": the coordinator gives up
-//!   any other message          it cannot be refused: it is said again, and not looked at for a while
-//!   the shard's own work       it is dropped; for a while no partition or slot begins to move
+//!   the failed input           result
+//!   a client's request         it is refused for good
+//!   a vote                     the client's request of that transaction is refused for good
+//!   a Prepare, a Page          the answer is No, or "no page": the coordinator gives up
+//!   any other peer message     it cannot be refused: its sender repeats it, and it is ignored for a while
+//!   the shard's own work       it is dropped; no partition or hash slot begins to move for a while
 //! ```
 //!
 //! What the records do not tell is kept:
-//! 1. Numbers: none is used twice, whatever became of those that were given out.
-//! 2. What clients of this process ([`SessionId::is_local`]) have open, and what came of their
-//!    requests: they have not ended, as they would have with a restart.
-//! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not
-//!    decided are undone; their requests run again.
-//! 4. How long clients have not been heard of. Else who begins anew again and again would take no
-//!    client for dead.
-//! 5. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own
-//!    may hold one whose number was dropped.
+//! 1. Numbers. None is used twice, even if the input that took it was dropped.
+//! 2. What clients of this process ([`SessionId::is_local`]) have open, and the outcomes of their
+//!    requests. These clients have not ended, as they would have with a restart.
+//! 3. Requests and messages that wait: their clients do not send them again. Undecided transactions
+//!    are undone, and their requests run again.
+//! 4. How long clients have not been heard of. Else a shard that begins anew again and again would
+//!    let no lease end.
+//! 5. Versions of paths, except at shard 0. It begins a new list, as at a start: the old one may
+//!    hold a version with a dropped number.
 //!
-//! Most requests do not need this. They read first and change nothing until they are done, so they
+//! Most requests do not need this. They read first, and change nothing until they are done. So they
 //! are simply refused.
 
 use alloc::boxed::Box;
@@ -43,29 +44,31 @@ use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::Txn;
 
-/// Nothing begins to move for so long after something was not readable, nanoseconds: it would come
-/// to the same block.
+/// Time in which no partition or hash slot begins to move after a block could not be read,
+/// nanoseconds. A new move would meet the same block.
 const QUIET: u64 = 600_000_000_000;
-/// The same after there was no room.
+/// Time in which no partition or hash slot begins to move after the disk was full, nanoseconds.
 const QUIET_FULL: u64 = 10_000_000_000;
-/// A message that cannot be refused is not looked at again for so long, nanoseconds.
+/// Time in which a peer message that cannot be refused is ignored after a block could not be read,
+/// nanoseconds.
 const DEFER: u64 = 10_000_000_000;
-/// The same after there was no room.
+/// Time in which a peer message that cannot be refused is ignored after the disk was full,
+/// nanoseconds.
 const DEFER_FULL: u64 = 1_000_000_000;
 
-/// What the input at hand is about, or the last one was.
+/// What the input at hand, or the last one, concerns.
 #[derive(Default)]
 pub struct Concerned {
-    /// The request that came, or went on.
+    /// The client's request that the input handles, for the first time or again.
     pub asked: Option<(ClientTag, Box<Request>)>,
-    /// Requests of transactions that it advanced or undid.
+    /// Requests of the transactions that the input advanced or undid.
     pub acted: Vec<(ClientTag, Arc<Request>)>,
     said: Option<Said>,
-    /// A transaction was lost halfway.
+    /// Whether the input has failed after it took a transaction out of its table: it is lost.
     pub is_torn: bool,
 }
 
-/// What another shard said.
+/// The peer message that the input handles.
 #[derive(Clone, Copy)]
 struct Said {
     from: ShardIndex,
@@ -92,7 +95,7 @@ impl Said {
 }
 
 impl Concerned {
-    /// The next input comes.
+    /// Clears everything for the next input.
     pub fn clear(&mut self) {
         (self.asked, self.said, self.is_torn) = (None, None, false);
         self.acted.clear();
@@ -100,8 +103,8 @@ impl Concerned {
 }
 
 impl Shard {
-    /// A message is about to be handled; whether it is not to be, since it could not be a moment
-    /// ago.
+    /// Notes a peer message that is about to be handled. Returns whether to handle it: not if it
+    /// failed a moment ago and is ignored for a while.
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
         self.concerned.said = Some(said);
@@ -112,23 +115,24 @@ impl Shard {
         !self.deferred.contains_key(&said.at)
     }
 
-    /// A transaction, which is in no table now, is about to go on.
+    /// Notes that a transaction, taken out of its table, is about to advance.
     pub(crate) fn acts_on(&mut self, txn: &Txn) {
         self.concerned.acted.extend(txn.client());
     }
 
-    /// Work of the shard's own came to a block that cannot be read.
+    /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
+    /// that cannot be read.
     pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
         self.quiet_until = ctx.now.nanos.saturating_add(QUIET);
     }
 
-    /// Whether partitions and slots stay where they are for now.
+    /// Whether no partition or hash slot may begin to move for now.
     pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
         ctx.now.nanos < self.quiet_until
     }
 
-    /// The last input could not be handled, or its effects could not be written, and were dropped.
-    /// `Err`: the shard must stop.
+    /// Begins anew after the last input failed, or after the shell dropped its effects. Requests
+    /// that the input concerned are refused with `refuse`. `Err`: the shard must stop.
     pub fn begin_anew(
         &mut self,
         now: Now,
@@ -139,7 +143,7 @@ impl Shard {
         let new = Self::from_records(self.begun_with.clone(), self.numbers, &ctx)?;
         let key = keys::table(Table::Numbers);
         if ctx.load(&key)? != Some(self.numbers.record()) {
-            // The block that was begun is in none: its record was dropped.
+            // The record of the last reserved block was dropped with its group.
             ctx.put(key, self.numbers.record().encode());
         }
         let mut old = core::mem::replace(self, new);
@@ -159,7 +163,7 @@ impl Shard {
         Ok(Self::effects(ctx, Some(now.nanos)))
     }
 
-    /// Requests that are refused, each once.
+    /// The requests to refuse, each once.
     fn requests_of(
         &self,
         asked: Option<(ClientTag, Box<Request>)>,
@@ -167,7 +171,7 @@ impl Shard {
         said: Option<Said>,
     ) -> Vec<(ClientTag, Arc<Request>)> {
         let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
-        // A step of this shard's own.
+        // A step that this shard asked of itself: its transaction's request is refused.
         let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
         let own = own.and_then(|said| self.txns.get(&said.at.0.number)?.client());
         let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
@@ -176,7 +180,7 @@ impl Shard {
         all
     }
 
-    /// What the records do not tell.
+    /// Takes over from the old state what the records do not tell.
     fn keep(&mut self, old: &mut Self, (ctx, refuse): (&Ctx<'_>, Errno)) {
         use core::mem::take;
         let begun_anew = old.counters.begun_anew + 1;
@@ -205,7 +209,7 @@ impl Shard {
         self.deferred = take(&mut old.deferred);
         self.stuck = take(&mut old.stuck);
         self.stuck.retain(|slices, _| self.shreds.contains_key(slices));
-        // It may have been a step that did not fit.
+        // The input may have been a step of a removal that did not fit.
         self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
         self.quiet_until = old.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
@@ -215,12 +219,13 @@ impl Shard {
         }
     }
 
-    /// What waited goes on, but for requests of these tags.
+    /// Lets waiting inputs go on, except requests of the refused tags. Undoes undecided
+    /// transactions and queues their requests.
     fn go_on(&mut self, ctx: &mut Ctx<'_>, old: &mut Self, refused: &BTreeSet<ClientTag>) {
         let own = self.config.shard;
         let goes_on = |input: &Input| match input {
             Input::Client(tag, _) => !refused.contains(tag),
-            // What it told itself may rest on what was dropped. It is told again.
+            // A message of this shard to itself may rest on dropped changes. It is sent again.
             Input::Peer(peer) => peer.from != own,
             Input::Tick | Input::Ready => true,
         };
@@ -247,18 +252,18 @@ impl Shard {
         }
     }
 
-    /// Whether it is a transaction of this shard that came to nothing.
+    /// Whether `txn` is a transaction of this shard that was undone.
     fn is_undone(&self, txn: TxnId) -> bool {
         txn.shard == self.config.shard && !self.txns.contains_key(&txn.number)
     }
 
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
         let answer = match said.kind {
-            // Its transaction is undone.
+            // The transaction is undone here, so no answer is needed.
             _ if said.from == self.config.shard && said.kind != Kind::Other => return,
             Kind::Prepare => Say::Voted(Vote::No(refuse)),
             Kind::Page => Say::PageDone(0),
-            // Its transaction is undone, as every shard that asks is told from now on.
+            // The transaction is undone. Every shard that asks about it hears so from now on.
             Kind::Other if self.is_undone(said.at.0) => return,
             Kind::Other => {
                 if said.at.0.number > 0 {

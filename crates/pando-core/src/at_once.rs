@@ -1,5 +1,5 @@
-//! Requests that read a record or two and need not wait: answered without effects, which every
-//! other input has, however little it does. They are more than half of what a kernel asks.
+//! Requests that read a record or two and need not wait. They are answered without effects, and so
+//! without the cost that effects have. They are more than half of a kernel's requests.
 
 use alloc::boxed::Box;
 use pando_types::KeyId;
@@ -15,9 +15,10 @@ fn reads_little(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// The reply to a request of a client that came by this key, that only reads, by the same code
-    /// as [`Shard::handle`]'s, and with the need [`Committed`](crate::Need::Committed). `None`: it
-    /// is none of those, or would have to wait; nothing has been done, and it is to be handled.
+    /// The reply to a reading request of a client with this key. It runs the code of
+    /// [`Shard::handle`], and its need is [`Committed`](crate::Need::Committed). `None`: the
+    /// request is of another kind, or must wait. Then nothing has been done, and the shell calls
+    /// `handle`.
     pub fn answer_at_once(
         &mut self,
         now: Now,
@@ -28,7 +29,7 @@ impl Shard {
         if request.head.id.sequence != 0 || !reads_little(&request.op) {
             return Ok(None);
         }
-        // What is to be refused is counted there.
+        // `handle` refuses the request, and counts the refusal.
         if self.check_admission(key, request).is_err() {
             return Ok(None);
         }
@@ -39,11 +40,11 @@ impl Shard {
         let ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         let read = self.check_way(&ctx, request).and_then(|()| self.read(&ctx, request));
         self.sightings = ctx.into_sightings();
-        // It may have been the first to look at a directory.
+        // This request may have been the first to read the headers of a directory.
         self.note_loaded();
         let result = match read {
             Ok(body) => Ok(body),
-            // May have to be synced first.
+            // A redirect may need a sync first.
             Err(Stop::Refuse(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) => {
                 return Ok(None);
             }

@@ -1,10 +1,12 @@
-//! Requests of clients: each changing one runs exactly once.
+//! Requests of clients: each changing request runs exactly once.
 //!
-//! The outcome of a changing request is a record in the same insert group as its changes. A
-//! repetition finds it before anything else is looked at. One outcome per slot of a session is
-//! enough, since a slot's next request comes only after the last one was answered; so there is
-//! nothing to collect (a deviation from DESIGN §6's outcome per request). Refusals are outcomes
-//! too, so that a late repetition cannot succeed where the request was refused.
+//! 1. The outcome of a changing request is a record in the same insert group as its changes. A
+//!    repetition finds it before anything else is examined.
+//! 2. One outcome per request slot of a session is enough: a slot's next request comes only after
+//!    the last one was answered. So no outcomes need collecting
+//!    (docs/decisions/outcomes-by-request-slot.md).
+//! 3. Refusals are outcomes, too. So a late repetition cannot succeed where the request was
+//!    refused.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,11 +23,11 @@ use crate::perm;
 use crate::room;
 use crate::shard::Shard;
 
-/// How an operation ended for now.
+/// How an operation ended, so far.
 pub enum Ran {
-    /// Done; this is the answer, which must not leave before the need is met.
+    /// It ended with this answer, which must not leave before the need is met.
     Answer(Body, Need),
-    /// A transaction answers later.
+    /// A transaction has begun, and answers when it ends.
     Later,
 }
 
@@ -52,7 +54,7 @@ impl Shard {
         result.map(|_| ())
     }
 
-    /// `Some`: it waits for this.
+    /// Handles a request of a client. `Some`: the request waits for this lock.
     fn ask(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -71,7 +73,7 @@ impl Shard {
             return Ok(Some(key));
         }
         let repeated = match self.repeated(ctx, tag, request) {
-            // What came of it, or whether it ran, cannot be told.
+            // Whether the request ran, or its outcome, cannot be read.
             Err(Halt::Unreadable(_)) => Repeated::Refuse(Refusal::Errno(Errno::EIO)),
             repeated => repeated?,
         };
@@ -93,8 +95,8 @@ impl Shard {
             Repeated::Wait(key) => return Ok(Some(key)),
             Repeated::Over => return self.refuse_as_over(ctx, tag, request),
         }
-        // That its way has changed is an outcome. Where the name is not, it would tell the shard
-        // that has it that the request has run.
+        // `Stale` is recorded as an outcome, so only the shard that owns the name may give it. From
+        // another shard it could reach the owner as a floor, which says that the request ran.
         let way = match self.check_way(ctx, request) {
             Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
                 self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
@@ -112,7 +114,7 @@ impl Shard {
                 return Ok(Some(key));
             }
             Err(Stop::Refuse(refusal)) => refusal,
-            // It has read, and collected what it changes: that much can be taken back.
+            // Until here it has only read and collected its changes, so discarding them undoes it.
             Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn => {
                 Refusal::Errno(Errno::EIO)
             }
@@ -123,8 +125,8 @@ impl Shard {
         Ok(None)
     }
 
-    /// Its session is over. Only the shard that would run it says so: another may not have heard
-    /// that, and run it yet.
+    /// Refuses a request of an ended session. Only the shard that would run the request says so.
+    /// Another shard may not have heard of the end, and may still run it.
     fn refuse_as_over(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -160,7 +162,7 @@ impl Shard {
         match self.is_its(tag.1, id.session).or(was_its) {
             Some(true) => {}
             Some(false) => return Ok(Repeated::Refuse(Refusal::NoSession)),
-            // It may have begun, and the word be on its way here, with whose it is.
+            // The session may have begun: shard 0 may be telling of it, and of its key.
             None if self.is_unheard(id.session) => {
                 self.ask_about(ctx, id.session, tag);
                 return Ok(Repeated::Wait(LockKey::Session(id.session)));
@@ -172,7 +174,7 @@ impl Shard {
             && *sequence >= id.sequence
         {
             if *sequence > id.sequence {
-                // Its client has had an answer, or it would not have gone on to this one.
+                // The client has been answered already, or it would not have sent a later request.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
             #[cfg(feature = "planted")]
@@ -181,7 +183,7 @@ impl Shard {
                 txn.repeat(tag);
                 return Ok(Repeated::UnderWay);
             }
-            // It waits to begin again: this repetition may as well.
+            // The request waits to begin again. This repetition may begin it as well.
             return Ok(Repeated::No);
         }
         let slot = (id.session, id.slot);
@@ -203,8 +205,8 @@ impl Shard {
         }
     }
 
-    /// A repetition of which only the floor came here: it ran, and its outcome is with its name,
-    /// which may itself be on its way here, or elsewhere.
+    /// Answers a repetition of which this shard has only the floor. The request ran, and its
+    /// outcome is with its name. The name may be on its way here, or on another shard.
     fn ran_elsewhere(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<Repeated, Halt> {
         let Some((dir, order)) = self.name_of(op) else {
             return Ok(Repeated::Answer(Err(Refusal::Answered)));
@@ -217,7 +219,8 @@ impl Shard {
         }
     }
 
-    /// Answers, and records the outcome of what changed something, or was refused for good.
+    /// Answers a request. Records the outcome of a changing request, unless the answer is a
+    /// redirect.
     pub(crate) fn answer(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -235,7 +238,7 @@ impl Shard {
         self.reply(ctx, tag, request, result, need);
     }
 
-    /// Records the outcome, where there is one to record.
+    /// Records the outcome of a changing request, unless the answer is a redirect.
     pub(crate) fn record(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -251,8 +254,8 @@ impl Shard {
             self.counters.redirected += 1;
             return;
         }
-        // Recorded like any refusal: a shard that could not tell may be able to when a late
-        // repetition comes.
+        // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
+        // late repetition comes.
         self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
         if !self.sessions.contains_key(&id.session) {
             return;
@@ -267,8 +270,8 @@ impl Shard {
         self.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
     }
 
-    /// The name an operation's outcome belongs to; of one that is about a directory itself, order
-    /// 0, which is where the directory's home is.
+    /// The name to which an operation's outcome belongs. An operation on a directory itself gives
+    /// order 0, which is on the directory's home.
     pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
@@ -296,8 +299,8 @@ impl Shard {
         Some((*dir, self.order(name)))
     }
 
-    /// Names that outcomes of undecided transactions will belong to: they stay here until then,
-    /// locked or not yet.
+    /// Names to which outcomes of undecided transactions will belong, locked or not yet. They stay
+    /// on this shard until the decision.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
         self.txns.values().filter_map(|txn| {
             let (dir, order) = self.name_of(&txn.undecided()?.op)?;
@@ -313,16 +316,16 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
-        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back
-        // here by a loss of power. Nor would who believes it find back. The sync of the decision
-        // itself may have begun before this: so another is asked for, or he would wait until one
-        // comes by itself.
+        // A redirected client may fsync at the new owner. If power loss then undid the transfer
+        // here, its change would vanish, and stale clients would not find the new owner. So the
+        // redirect waits until the transfer is durable. It asks for a sync: the sync of the
+        // decision may have begun before this.
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
-            // Nothing of the session may run here again: neither for its client, nor for who has
-            // its locks.
+            // A power loss must not bring the ended session back: not for its client, nor for a
+            // client that has its locks since.
             Need::Committed
                 if (matches!(result, Err(Refusal::NoSession)) || request.head.heard > 0)
                     && self.session_log.is_end_unsynced(ctx.now.durable) =>
@@ -359,7 +362,7 @@ impl Shard {
 
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
         let by = &request.credentials;
-        // Without a sequence, whose the session is was not looked at yet.
+        // A request without a sequence has not had its session checked.
         let session = match request.head.id {
             id if id.sequence > 0 || self.is_its(tag.1, id.session) == Some(true) => id.session,
             _ => SessionId(0),
@@ -417,7 +420,7 @@ impl Shard {
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
             Op::SyncFile(file) => {
-                // Waits for what locks it.
+                // Waits for the locks on the file.
                 self.find_inode(ctx, file)?;
                 #[cfg(feature = "planted")]
                 if self.is_planted(crate::Planted::SyncFileUnsynced) {
@@ -442,7 +445,8 @@ impl Shard {
                 .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
                 .map(Ran::from),
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
-            // Where its inode is, which decides who may, is not told.
+            // The inode, which decides on permission, may be on another shard: such callers use
+            // `LockOf`.
             Op::Lock(..) if perm::judges_alone(by) => Err(Errno::EACCES.into()),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
             Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
@@ -457,7 +461,8 @@ impl Shard {
         }
     }
 
-    /// What is found by a slot, and not by a name, is answered for by the slot's owner alone.
+    /// Checks that this shard owns the hash slot by which an operation finds its object. An
+    /// operation that finds its object by name passes.
     pub(crate) fn open_place(&self, op: &Op) -> Result<(), Stop> {
         use pando_types::op::{FileAt, FileRef, Target};
         let link = |file: &FileRef| match file.at {
@@ -513,17 +518,17 @@ impl Shard {
 
 enum Repeated {
     No,
-    /// It ran: this came of it.
+    /// The request ran, with this result.
     Answer(Result<Body, Refusal>),
-    /// It is not run, whether it ran or not.
+    /// The request is refused with this, whether it ran or not.
     Refuse(Refusal),
     UnderWay,
     Wait(LockKey),
-    /// Its session is over.
+    /// The session is over, and no outcome is here.
     Over,
 }
 
-/// An operation that must come to the coordinator shard came here.
+/// Refusal of an operation that only the coordinator shard runs, when another shard gets it.
 pub fn not_here() -> Stop {
     Errno::EINVAL.into()
 }

@@ -1,17 +1,19 @@
-//! The contract between a shard and the shell around it (DESIGN §2).
+//! The contract between a shard and the shell around it.
 //!
 //! ```text
 //!   input ──► handle(now, input, rows) ──► Effects { one insert group, messages out, next timer }
 //! ```
 //!
-//! The shell applies the insert group to the store at once, so that the next input sees it; writes
-//! the log once for all inputs at hand; and lets each message out when the log position it has seen
-//! satisfies its [`Need`]. After every `handle` it calls again with [`Input::Ready`] while
-//! [`Shard::has_ready`](crate::Shard::has_ready).
-//!
-//! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and
-//! runs the same input again. One that answers [`Halt::Unreadable`] is told to begin anew before
-//! the next input, and so is one whose effects the shell cannot write: it has dropped them then.
+//! 1. The shell applies the insert group to the store at once, so that the next input sees it.
+//! 2. It writes the log once for all inputs at hand.
+//! 3. It releases each message when the log position that the message has seen satisfies its
+//!    [`Need`].
+//! 4. After each `handle` it calls again with [`Input::Ready`] while
+//!    [`Shard::has_ready`](crate::Shard::has_ready).
+//! 5. A shard that answers [`Halt::NotResident`] has changed nothing. The shell fetches the block
+//!    and runs the same input again.
+//! 6. After [`Halt::Unreadable`] the shell calls [`Shard::begin_anew`](crate::Shard::begin_anew)
+//!    before the next input. It does so, too, after it has dropped effects that it could not write.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,27 +24,27 @@ use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 use pando_types::{Epoch, KeyId, Lsn, ShardIndex};
 
-/// Where a reply goes, which means something to the shell only; and by which key the client came
-/// that asks. The shell vouches for the key: nothing in a request says it.
+/// Where a reply goes, and the key by which the client came. Only the shell knows what the number
+/// means. The shell vouches for the key: nothing in a request states it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientTag(pub u64, pub KeyId);
 
-/// What happens to a shard. Requests and messages are boxed: they pass through many hands, and are
-/// a quarter of a kilobyte.
+/// An input of a shard. Requests and peer messages are boxed: they take a quarter of a kilobyte,
+/// and pass through many functions.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A client asks.
+    /// A request of a client.
     Client(ClientTag, Box<Request>),
-    /// Another shard speaks.
+    /// A peer message.
     Peer(Box<Peer>),
-    /// The time that [`Effects::wake_at`] named has come (or any other: it does no harm).
+    /// The time of [`Effects::wake_at`] has come. A tick at any other time does no harm.
     Tick,
-    /// Something that waited may go on.
+    /// Work that waited inside the shard may go on.
     Ready,
 }
 
 impl Input {
-    /// Trace of the request that it is, or comes from; 0: of none.
+    /// Trace of the request behind this input; 0: none.
     pub(crate) fn trace(&self) -> u64 {
         match self {
             Self::Client(_, request) => request.head.trace,
@@ -52,65 +54,66 @@ impl Input {
     }
 }
 
-/// The moment an input is handled.
+/// The moment at which an input is handled, and the state of the log and the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Nanoseconds since any fixed moment, never going back while the shard runs: what timers go
-    /// by.
+    /// Nanoseconds since any fixed moment. It never goes back while the shard runs. Timers use it.
     pub nanos: u64,
-    /// Nanoseconds since 1970: what records and answers are stamped with, and nothing else goes by.
+    /// Nanoseconds since 1970. Only timestamps in records and replies use it.
     pub wall: u64,
-    /// The log's epoch.
+    /// Epoch of the log: the number of this start of the shard.
     pub epoch: Epoch,
-    /// Position of the last group applied: what this input can see.
+    /// Position of the last group applied. This input sees all groups up to it.
     pub seen: Lsn,
-    /// Everything up to here is durable.
+    /// The log is durable up to this position.
     pub durable: Lsn,
-    /// There is no room for a change that takes any.
+    /// The disk has no room for requests that take space.
     pub is_full: bool,
-    /// There is none for any change at all: the reserve is used up, too.
+    /// The disk has no room for any change: the reserve is used up, too.
     pub is_spent: bool,
 }
 
 impl Now {
-    /// Where one clock says both, and there is room.
+    /// A moment for which one clock gives both times, and the disk has room.
     #[must_use]
     pub const fn at(nanos: u64, epoch: Epoch, seen: Lsn, durable: Lsn) -> Self {
         Self { nanos, wall: nanos, epoch, seen, durable, is_full: false, is_spent: false }
     }
 }
 
-/// A block that is not in memory; the shell knows what to fetch.
+/// Number of a block that is not in memory. Only the shell knows what it means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotResident(pub u64);
 
 /// Why an input could not be handled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// Fetch this and run the input again.
+    /// The shell fetches this block and runs the input again.
     NotResident(NotResident),
-    /// A block of the store cannot be read. What of the shard's memory the input had changed by
-    /// then is not known: it must [begin anew](crate::Shard::begin_anew).
+    /// A block of the store cannot be read. The input may have changed some of the shard's memory,
+    /// so the shard must [begin anew](crate::Shard::begin_anew).
     Unreadable(String),
-    /// The store holds what it cannot hold. The shard must stop.
+    /// A record in the store is invalid. The shard must stop.
     Broken(String),
 }
 
 /// A key with its value.
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// Read view of the store.
+/// Read view of the store, with all groups applied so far.
 pub trait Rows {
-    /// The value of `key`.
+    /// The value of `key`, if there is one.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt>;
-    /// Shows the value of `key`, if there is one, without copying it where that can be.
+    /// Calls `see` with the value of `key`, if there is one. The store copies the value only if it
+    /// must.
     fn view(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), Halt> {
         if let Some(value) = self.get(key)? {
             see(&value);
         }
         Ok(())
     }
-    /// Visits keys from `from` up to, not including, `to`, ascending, until `visit` answers false.
+    /// Visits keys in ascending order, from `from` (included) to `to` (excluded), until `visit`
+    /// returns false.
     fn scan(
         &self,
         from: &[u8],
@@ -122,110 +125,109 @@ pub trait Rows {
 /// One change of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
-    /// `key` has this value.
+    /// Sets `key` to a value.
     Put(Vec<u8>, Vec<u8>),
-    /// `key` is gone.
+    /// Deletes `key`.
     Delete(Vec<u8>),
-    /// All keys from the first up to, not including, the second are gone.
+    /// Deletes all keys from the first (included) to the second (excluded).
     DeleteRange(Vec<u8>, Vec<u8>),
 }
 
-/// When a message may leave.
+/// How safe the log position that a message has seen must be before the message leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// When what it has seen is acknowledged in the sense of the durability mode (`os`: with the
-    /// kernel; `disk`: fsynced).
+    /// Acknowledged as the durability mode says: in mode `os` the kernel has the bytes, in mode
+    /// `disk` they are synced.
     Committed,
-    /// When what it has seen is fsynced; the shell syncs now.
+    /// Durable. The shell syncs now.
     Synced,
-    /// When what it has seen is fsynced, by whatever sync comes next.
+    /// Durable, by whatever sync comes next.
     Durable,
 }
 
-/// A message out, boxed as those in are.
+/// A message that leaves the shard. Its content is boxed, as in [`Input`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Out {
-    /// To a client.
+    /// A reply to a client.
     Reply(ClientTag, Box<Reply>),
-    /// To another shard.
+    /// A peer message to this shard.
     Peer(ShardIndex, Box<Peer>),
 }
 
-/// What came of an input.
+/// The effects of an input.
 #[derive(Clone, Default, Debug)]
 pub struct Effects {
     /// One insert group, in order; may be empty.
     pub writes: Vec<Write>,
-    /// Messages, each with its need.
+    /// Messages that leave, each with its need.
     pub out: Vec<(Need, Out)>,
-    /// Call with [`Input::Tick`] at this time, nanoseconds, or soon after.
+    /// The shell calls with [`Input::Tick`] at this time or soon after, nanoseconds.
     pub wake_at: Option<u64>,
-    /// Goes into the log group's header: session and sequence of the request, when it was one, and
-    /// the time.
+    /// Written into the header of the log group.
     pub meta: GroupMeta,
 }
 
-/// What a log group says of itself, for replicas and feeds to come (DESIGN §12).
+/// What the header of a log group states, for replicas and change feeds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GroupMeta {
-    /// The request that caused it; zero for the shard's own work.
+    /// The request that caused the group; zero for the shard's own work.
     pub request: pando_types::op::RequestId,
-    /// Time of the input, nanoseconds.
+    /// Time of the input, nanoseconds since 1970.
     pub now: u64,
 }
 
-/// What a shard is told at its start.
+/// Configuration of a shard at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which shard this is.
+    /// Index of this shard.
     pub shard: ShardIndex,
-    /// Who owns which slot.
+    /// Owners of hash slots, and the number of shards.
     pub map: ClusterMap,
     /// Hash secrets of the volume.
     pub secrets: Secrets,
-    /// Entries beyond which a partition splits (GIGA+ §5: 8,000).
+    /// Number of entries above which a partition splits (GIGA+ §5: 8,000).
     pub split_threshold: u64,
-    /// Partitions a shard at which a directory stops splitting (M).
+    /// Partitions per shard at which a directory stops splitting (M in GIGA+).
     pub partitions_per_shard: u16,
     /// Rows in a page of a split; above 0.
     pub split_page_rows: usize,
-    /// Changes to rows already copied beyond which a splitting half is closed, so that no more
-    /// come; above 0. From a quarter of it on they are sent before the copy goes on.
+    /// Number of changed rows behind the cursor of a copy at which the range is closed, so that no
+    /// more change; above 0. From a quarter of it on, every other page is of changes.
     pub split_dirty_rows: usize,
-    /// Outcomes of requests beyond which, bytes, those that go with a split or handover are sent in
-    /// pages of so many, and not with its last message: no frame would hold them; above 0.
+    /// Bytes of outcomes above which a move sends them in pages of this size, and not with its last
+    /// message. One frame could not hold them. Above 0.
     pub outcome_bytes: usize,
-    /// Bytes a second at which a slot that is handed over is copied while it is open; above 0.
-    /// Splits are not held up: they are to relieve somebody.
+    /// Bytes per second at which the copy of a hash slot is sent while the slot is open; above 0.
+    /// Splits have no such limit, because they relieve a shard.
     pub handover_rate: u64,
-    /// Resend after this long without an answer, nanoseconds.
+    /// Time without an answer after which a message is sent again, nanoseconds.
     pub resend_after: u64,
-    /// Ask a coordinator after being prepared for this long, nanoseconds.
+    /// Time in the prepared state after which a participant asks the coordinator, nanoseconds.
     pub ask_after: u64,
-    /// How long a session lives without being renewed, nanoseconds.
+    /// Time that a session lives without being renewed, nanoseconds.
     pub lease: u64,
-    /// Numbers of inodes and of transactions are reserved so many at a time; at least 2. Half of
-    /// them must last from one sync of the log to the next: 4 million creates take seconds, a sync
-    /// at most one.
+    /// Numbers of inodes and of transactions that are reserved at a time; at least 2. Half a block
+    /// must last from one sync of the log to the next. Syncs are at most a second apart, and 2
+    /// million creates take longer.
     pub number_block: u64,
-    /// A directory's rename, or change of permissions, waits so long for all shards to know of it,
-    /// then is refused with `EBUSY`, to be asked anew; and so long a shard that has just started
-    /// waits for shard 0 to tell it of earlier ones, nanoseconds.
+    /// Time that a version of a path waits for all shards to know it, nanoseconds. Then shard 0
+    /// votes no with `EBUSY`, and the client asks anew. A shard that has just started waits as long
+    /// for shard 0 to tell it earlier versions.
     pub versions_wait: u64,
-    /// A transaction waits so long for the next vote, and three times as long for all of them; then
-    /// it is undone, and refused with `EBUSY`, to be asked anew, nanoseconds.
+    /// Time that a client's transaction waits for the next vote, nanoseconds; it waits three times
+    /// as long for all votes. Then it is undone and refused with `EBUSY`, and the client asks anew.
     pub votes_wait: u64,
-    /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its
-    /// name to another shard are refused with `EXDEV`, upon which programs copy it; so is another
-    /// name for it, and a removal while it is open, with `EFBIG`.
+    /// Slices above which a file stays in its entry, because one frame could not hold them. A
+    /// rename to another shard is refused with `EXDEV`, and programs then copy the file. A further
+    /// name, and a removal while the file is open, are refused with `EFBIG`.
     pub moved_slices: usize,
-    /// A removed file of more slices loses them in steps of so many: a step must fit into the log
-    /// that is kept for removals. Above 0.
+    /// Slices above which a removed file loses its slices in steps, and slices per step; above 0. A
+    /// step must fit into the log space that is kept for removals.
     pub shred_slices: usize,
 }
 
 impl Config {
-    /// Defaults for one shard of a volume.
+    /// Default configuration of one shard of a volume.
     #[must_use]
     pub fn new(shard: ShardIndex, map: ClusterMap, secrets: Secrets) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! What a shard has done since it started: for `status`, for metrics, and for tests that must know
-//! what they hit.
+//! Counts of what a shard has done since it started: for `status`, for metrics, and for tests that
+//! check what they hit.
 
 use pando_types::reply::Improper;
 
@@ -7,34 +7,34 @@ use pando_types::reply::Improper;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
 pub enum TxnKind {
-    /// mkdir.
+    /// A mkdir.
     Mkdir,
-    /// rmdir.
+    /// An rmdir.
     Rmdir,
-    /// rename of a file.
+    /// A rename of a file.
     Rename,
-    /// rename of a directory.
+    /// A rename of a directory.
     RenameDir,
-    /// link.
+    /// A link.
     Link,
-    /// unlink of a linked or open file.
+    /// An unlink of a file that has several names or is open.
     Unlink,
-    /// chmod, chown, utimes of a directory.
+    /// A chmod, chown or utimes of a directory.
     DirSetAttr,
-    /// Split of a partition.
+    /// A split of a partition.
     Split,
     /// A partition given back to its parent.
     Merge,
-    /// Handover of a slot.
+    /// A handover of a hash slot.
     Handover,
     /// A shard that is added.
     Join,
-    /// A lock of a program, by a caller whom the shard alone judges.
+    /// A lock of a program, by a caller that the shard alone judges.
     Lock,
 }
 
 impl TxnKind {
-    /// All of them.
+    /// All kinds, in the order of their values.
     pub const ALL: [Self; 12] = [
         Self::Mkdir,
         Self::Rmdir,
@@ -50,7 +50,7 @@ impl TxnKind {
         Self::Lock,
     ];
 
-    /// In a word.
+    /// Name of the kind, as status and metrics show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,107 +70,108 @@ impl TxnKind {
     }
 }
 
-/// Counts since the start.
+/// Counts since the shard's start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Client requests handled, repetitions included.
+    /// Requests of clients that were handled, repetitions included.
     pub requests: u64,
-    /// Of those, answered from a recorded outcome.
+    /// Requests answered from a kept outcome.
     pub repeated: u64,
-    /// Of those, sent elsewhere.
+    /// Changing requests that were redirected to another shard.
     pub redirected: u64,
-    /// Of those, refused since they name a session of another key.
+    /// Requests that name a session of another key.
     pub foreign_sessions: u64,
-    /// Of those, refused since they do not keep to the protocol, by [`Improper`].
+    /// Requests refused because they break the protocol, by [`Improper`].
     pub improper: [u64; Improper::ALL.len()],
-    /// Messages of other shards that cannot be, and were left alone.
+    /// Peer messages that were refused as unsound.
     pub bad_messages: u64,
-    /// Inputs that had to wait for a lock.
+    /// Times that an input had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
     pub txns_begun: [u64; TxnKind::ALL.len()],
     /// Transactions committed here, by [`TxnKind`].
     pub txns_committed: [u64; TxnKind::ALL.len()],
-    /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
+    /// Transactions committed here with a participant on another shard, by [`TxnKind`].
     pub txns_remote: [u64; TxnKind::ALL.len()],
-    /// Rights to move directories to another parent that were given; at shard 0 only.
+    /// Claims to move a directory to another parent that shard 0 has given.
     pub claims: u64,
-    /// Of those, given while another stood.
+    /// Claims that were given while another one stood.
     pub claims_together: u64,
-    /// Of those, given for whatever be, alone.
+    /// Claims on the whole graph that were given.
     pub claims_alone: u64,
-    /// Walks of directories that move which were to be done anew; at shard 0 only.
+    /// Walks of moving directories that shard 0 has found overtaken, so that they began anew.
     pub walks_overtaken: u64,
-    /// Transactions undone and begun again.
+    /// Transactions that were undone and began again.
     pub restarts: u64,
-    /// Transactions undone because a vote did not come, or would not have.
+    /// Transactions undone because a vote did not come, or was not expected to come.
     pub votes_given_up: u64,
     /// Sessions that began.
     pub sessions_begun: u64,
     /// Sessions that ended.
     pub sessions_ended: u64,
-    /// Of those, since their lease was over.
+    /// Sessions that ended because their lease was over.
     pub sessions_expired: u64,
     /// Splits within this shard.
     pub splits_local: u64,
     /// Splits to another shard.
     pub splits_moved: u64,
-    /// Entries sent away by splits.
+    /// Entries moved to other shards by splits.
     pub entries_moved: u64,
-    /// Splits given up because somebody else wanted the partition.
+    /// Splits given up because a transaction wanted the partition.
     pub splits_yielded: u64,
-    /// Splits given up for any other reason: a target that died, is silent or full, names that
-    /// stayed held.
+    /// Splits given up for any other reason: the target died, is silent or is full, or names stayed
+    /// locked.
     pub splits_failed: u64,
     /// Partitions given back to a parent on this shard.
     pub merges_local: u64,
     /// Partitions given back to a parent on another shard.
     pub merges_moved: u64,
-    /// Entries sent there.
+    /// Entries moved to other shards by merges.
     pub entries_given_back: u64,
-    /// Merges given up because somebody else wanted the partition.
+    /// Merges given up because a transaction wanted the partition.
     pub merges_yielded: u64,
-    /// Merges given up for any other reason: the parent is too large, deeper, or held; or what
-    /// makes a split fail.
+    /// Merges given up for any other reason: the parent is too large, deeper or held, or a reason
+    /// that makes a split fail.
     pub merges_failed: u64,
-    /// Partitions that this shard did not take back.
+    /// Partitions that this shard refused to take back.
     pub merges_refused: u64,
-    /// Splits and merges that had to wait for transactions before they could freeze what moves.
+    /// Times that a move had to wait for transactions before it could freeze its range. A move is a
+    /// split, merge or handover.
     pub splits_awaiting: u64,
-    /// Times that it was opened again because those transactions took too long.
+    /// Times that a move opened its range again because those transactions took too long.
     pub splits_reopened: u64,
-    /// Times that it was closed because it changed faster than it was sent.
+    /// Times that a move closed its range because it changed faster than it was sent.
     pub splits_overtaken: u64,
-    /// Pages that targets have taken.
+    /// Pages of moves that targets have taken.
     pub split_pages: u64,
-    /// Rounds of changes sent after the copy proper.
+    /// Rounds of changes that moves sent after the copy proper.
     pub split_rounds: u64,
-    /// Of those, with what moves frozen.
+    /// Rounds of changes that were sent while the range was frozen.
     pub split_rounds_frozen: u64,
-    /// Changes sent in rounds.
+    /// Changed rows that moves sent before the exchange.
     pub split_rows_again: u64,
-    /// Changes sent in the exchange itself.
+    /// Changed rows that moves sent in the exchange itself.
     pub split_rows_frozen: u64,
-    /// Versions given out for changes of directories that paths lead through; at shard 0 only.
+    /// Versions that shard 0 has given out for changes of directories.
     pub versions: u64,
-    /// Of those, given up because a shard was silent.
+    /// Versions that shard 0 has given up, or refused to give out, because a shard was silent.
     pub versions_given_up: u64,
-    /// Requests refused because the way by which they came had changed.
+    /// Changing requests refused because a directory of their trail had changed.
     pub stale_ways: u64,
-    /// Slots handed over to another shard.
+    /// Hash slots handed over to another shard.
     pub handovers: u64,
     /// Handovers given up.
     pub handovers_failed: u64,
-    /// Decisions of which a shard said that their place is elsewhere by now.
+    /// Decisions that went to another shard because the first one no longer owned their place.
     pub readdressed: u64,
-    /// Messages sent again.
+    /// Messages that were sent again.
     pub resent: u64,
-    /// Decided transactions found unfinished at the start.
+    /// Decided transactions that were found unfinished at the start.
     pub recovered_decided: u64,
-    /// Prepared steps of transactions found at the start.
+    /// Prepared steps of transactions that were found at the start.
     pub recovered_prepared: u64,
-    /// Partitions found half copied at the start.
+    /// Partitions that were found half copied at the start.
     pub recovered_arrivals: u64,
-    /// Times it has begun anew, for an input that could not be handled to its end.
+    /// Times that the shard has begun anew after an input that could not be handled to its end.
     pub begun_anew: u64,
 }

@@ -1,5 +1,5 @@
-//! One input on its way: what it reads, and everything it changes, collected until it is known to
-//! succeed.
+//! One input on its way: what it reads, and everything that it changes, collected until it is known
+//! to succeed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ use crate::sightings::{Entry, Sightings};
 /// Why an operation did not come to its end.
 #[derive(Debug)]
 pub enum Stop {
-    /// It is answered with this.
+    /// The operation is refused with this answer.
     Refuse(Refusal),
-    /// It runs again when this lock is free.
+    /// The operation waits for this lock, and runs again when the lock is free.
     Wait(LockKey),
-    /// It cannot run.
+    /// The operation cannot run.
     Halt(Halt),
 }
 
@@ -41,52 +41,61 @@ impl From<Halt> for Stop {
     }
 }
 
-/// The store holds what it must not hold.
+/// The error of a store that holds an invalid record.
 pub fn broken(what: &str) -> Halt {
     Halt::Broken(String::from(what))
 }
 
-/// A change of the soft table of opens.
+/// A change of the table of opens in memory.
 #[derive(Debug)]
 pub enum OpenChange {
-    /// This session has it open so often, there.
+    /// A session has an inode open this often, and the inode is at this place.
     Set(Ino, SessionId, u32, OpenAt),
-    /// This session has it open no more.
+    /// A session no longer has the inode open.
     Clear(Ino, SessionId),
 }
 
-/// A session's locks of a file are there from now on, or are not.
+/// A change of the index of program locks: whether a session has locks of a file from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct LockChange {
+    /// The session that has, or had, the locks.
     pub session: SessionId,
+    /// The locked file.
     pub ino: Ino,
+    /// Whether any lock is left.
     pub is_there: bool,
 }
 
-/// Writes of the inputs that there are most of: room for them at once.
+/// Capacity for writes that most inputs do not exceed, reserved at once.
 const WRITES: usize = 6;
 
-/// See the module.
+/// The context of one input: its view of the store, and its changes so far.
 pub struct Ctx<'a> {
-    /// When.
+    /// The moment at which the input is handled.
     pub now: Now,
-    /// Time for records.
+    /// Timestamp for records that the input writes.
     pub time: Timestamp,
     rows: &'a dyn Rows,
+    /// The lookup cache.
     sightings: RefCell<Sightings>,
+    /// Writes that a failed operation discards.
     writes: Vec<Write>,
+    /// Writes that stand even if the operation fails.
     always: Vec<Write>,
     out: Vec<(Need, Out)>,
+    /// Headers as this input has changed them.
     headers: Vec<(DirId, Header)>,
+    /// Headers that this input has dropped, by the start of their ranges.
     dropped: Vec<(DirId, u64)>,
     opens: Vec<OpenChange>,
     locks: Vec<LockChange>,
+    /// Removals in steps that this input has begun (`Some`) or finished, by the slices' prefix.
     shreds: Vec<(Vec<u8>, Option<Shred>)>,
-    /// Inodes and bytes more (or less) on this shard.
+    /// Change in the number of inodes and of bytes on this shard.
     pub stat: (i64, i64),
-    /// For the log group's header.
+    /// Goes into the header of the log group.
     pub meta: GroupMeta,
-    /// Trace of the request or message that is handled; 0: of none.
+    /// Trace of the request or peer message that is handled; 0: none.
     pub trace: u64,
 }
 
@@ -124,26 +133,27 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The time of what comes after something of another time, which may be of another clock: not
-    /// before it. A clock that was ahead by more than [`CLOCK_SLACK_NANOS`] was wrong, and nobody
-    /// waits for it.
+    /// Timestamp of a change that follows one stamped `other`, maybe by another clock: not before
+    /// `other`. An `other` more than [`CLOCK_SLACK_NANOS`] ahead came from a wrong clock, and does
+    /// not count.
     pub fn time_after(&self, other: Timestamp) -> Timestamp {
         let slack = Timestamp::from_nanos(CLOCK_SLACK_NANOS).seconds;
         let is_wrong = other > Timestamp { seconds: self.time.seconds + slack, ..self.time };
         if is_wrong { self.time } else { self.time.max(other) }
     }
 
-    /// The same, with what earlier inputs have seen of names.
+    /// Adds the lookup cache that earlier inputs left.
     pub fn with_sightings(self, sightings: Sightings) -> Self {
         Self { sightings: RefCell::new(sightings), ..self }
     }
 
-    /// What has been seen of names until now.
+    /// The lookup cache, as this input leaves it.
     pub fn into_sightings(self) -> Sightings {
         self.sightings.into_inner()
     }
 
-    /// What is known to stand at the order of a name, as this input sees it.
+    /// The lookup cache's entry for a name. `None`: not cached, or this input has written
+    /// something.
     pub fn sighted(&self, dir: DirId, base: Order, name: &Name) -> Option<Entry> {
         if !self.writes.is_empty() {
             return None;
@@ -151,14 +161,15 @@ impl<'a> Ctx<'a> {
         self.sightings.borrow().get(dir, base, name).cloned()
     }
 
-    /// This was read at the order of a name.
+    /// Notes in the lookup cache what was read at the order of a name. Does nothing once this input
+    /// has written something.
     pub fn sight(&self, dir: DirId, base: Order, name: &Name, entry: &Entry) {
         if self.writes.is_empty() {
             self.sightings.borrow_mut().note(dir, base, name, entry.clone());
         }
     }
 
-    /// The value of `key` as this input sees it: its own writes first.
+    /// The value of `key` as this input sees it, with its own writes.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
         match self.written(key) {
             Some(value) => Ok(value.cloned()),
@@ -166,12 +177,12 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The record at `key`.
+    /// The record at `key` as this input sees it, with its own writes.
     pub fn load<R: Record>(&self, key: &[u8]) -> Result<Option<R>, Halt> {
         self.load_by(key, R::decode)
     }
 
-    /// The record at `key`, read in a way of its own.
+    /// The record at `key`, decoded by `decode`.
     pub fn load_by<R>(
         &self,
         key: &[u8],
@@ -185,7 +196,8 @@ impl<'a> Ctx<'a> {
         found.transpose()
     }
 
-    /// What this input has made of `key`, if anything.
+    /// What this input has written at `key`: a value, or `Some(None)` for a deletion. `None`:
+    /// nothing.
     fn written(&self, key: &[u8]) -> Option<Option<&Vec<u8>>> {
         self.writes.iter().rev().find_map(|write| match write {
             Write::Put(k, value) if k == key => Some(Some(value)),
@@ -200,12 +212,12 @@ impl<'a> Ctx<'a> {
         self.rows.get(key)
     }
 
-    /// All that this input writes, so far, but for headers.
+    /// All writes of this input so far, except headers.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         self.writes.iter().chain(&self.always)
     }
 
-    /// Visits the store's rows of a range, without this input's own writes, until `visit` answers
+    /// Visits the store's rows of a range, without this input's own writes, until `visit` returns
     /// false.
     pub fn scan(
         &self,
@@ -216,7 +228,7 @@ impl<'a> Ctx<'a> {
         self.rows.scan(from, to, visit)
     }
 
-    /// All rows of a range, without this input's own writes.
+    /// All rows of a range in the store, without this input's own writes.
     pub fn rows(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, Halt> {
         let mut rows = Vec::new();
         self.rows.scan(from, to, &mut |key, value| {
@@ -226,9 +238,9 @@ impl<'a> Ctx<'a> {
         Ok(rows)
     }
 
-    /// So many writes and changes of opens are to come.
+    /// Reserves room for this many writes and changes of opens.
     pub fn expect(&mut self, changes: usize) {
-        // And an outcome.
+        // One more write for the outcome.
         self.writes.reserve_exact(changes + 1);
         self.opens.reserve_exact(changes);
     }
@@ -248,8 +260,8 @@ impl<'a> Ctx<'a> {
         self.writes.push(Write::DeleteRange(from, to));
     }
 
-    /// So many bytes of files more on this shard, or less. Sizes are what clients say, and all
-    /// together may be more than there are numbers.
+    /// Adds to the bytes of files on this shard. It wraps, because clients choose sizes, and their
+    /// sum may exceed a number's range.
     pub fn add_bytes(&mut self, bytes: i64) {
         self.stat.1 = self.stat.1.wrapping_add(bytes);
     }
@@ -264,7 +276,7 @@ impl<'a> Ctx<'a> {
         self.out.push((need, out));
     }
 
-    /// This input's own version of a header, if it changed it.
+    /// The header as this input has changed it; `None` if it has not.
     pub fn header(&self, dir: DirId, start: u64) -> Option<&Header> {
         self.headers.iter().find(|(d, h)| *d == dir && h.range().start == start).map(|(_, h)| h)
     }
@@ -285,14 +297,14 @@ impl<'a> Ctx<'a> {
         self.dropped.push((dir, start));
     }
 
-    /// Whether this input has dropped a header, and not written it since.
+    /// Whether this input has dropped a header and has not written it since.
     pub fn is_dropped(&self, dir: DirId, start: u64) -> bool {
         !self.dropped.is_empty()
             && self.dropped.contains(&(dir, start))
             && self.header(dir, start).is_none()
     }
 
-    /// Where this input has put an open inode.
+    /// Where this input has placed an open inode; `None` if it has not.
     pub fn open_place(&self, ino: Ino) -> Option<OpenAt> {
         self.opens.iter().rev().find_map(|change| match change {
             OpenChange::Set(i, _, _, at) if *i == ino => Some(*at),
@@ -309,12 +321,13 @@ impl<'a> Ctx<'a> {
         self.locks.push(change);
     }
 
-    /// The slices whose keys begin so are to go, or have gone.
+    /// Records that the slices with keys that begin with `slices` are to be deleted, or, with
+    /// `None`, are gone.
     pub fn change_shred(&mut self, slices: Vec<u8>, shred: Option<Shred>) {
         self.shreds.push((slices, shred));
     }
 
-    /// Forgets all changes: the operation failed.
+    /// Forgets all changes, because the operation failed.
     pub fn discard(&mut self) {
         self.writes.clear();
         self.out.clear();
@@ -344,8 +357,8 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Most lists get one thing. A vector by itself begins with room for four, which of things this
-/// large is more than an allocator keeps at hand.
+/// Reserves room for one element. Most lists get one. A new vector starts with room for four, and
+/// of elements this large four are more than an allocator caches.
 fn one_at_first<T>(list: &mut Vec<T>) {
     if list.capacity() == 0 {
         list.reserve_exact(1);

@@ -1,5 +1,5 @@
-//! Which partitions of which directories this shard owns: a cache of header records, and the one
-//! question asked of it: may I answer for this name?
+//! Which partitions of which directories this shard owns: a cache of header records. It answers
+//! whether this shard may answer for a name.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,25 +16,25 @@ use crate::locks::{Hold, LockKey};
 use crate::record::{Content, Header, Record};
 use crate::shard::Shard;
 
-/// Directories remembered; beyond it the cache starts afresh.
+/// Directories that the cache holds at most. When it is full, it is emptied.
 const REMEMBERED: usize = 1 << 16;
 
-/// A hasher without randomness: the same inputs give the same run. Directory ids are keyed hashes
-/// already, so nobody can aim at it.
+/// A hasher without randomness, so that equal inputs give equal runs. Directory ids are keyed
+/// hashes, so a client cannot aim at collisions.
 type FixedState = foldhash::fast::FixedState;
 
-/// Headers by directory, each list ascending by range.
+/// The cache of headers by directory, each list ascending by range.
 #[derive(Default)]
 pub struct Dirs {
     known: HashMap<DirId, Vec<Header>, FixedState>,
-    /// What is known of directories whose partitions are elsewhere.
+    /// What is known of where other shards have partitions of directories.
     hints: HashMap<DirId, DirMap, FixedState>,
-    /// Split directories whose headers were read from the store since this was last taken.
+    /// Split directories of which headers were read from the store since this list was last taken.
     loaded: Vec<DirId>,
 }
 
 impl Dirs {
-    /// Headers of `dir` on this shard, from the store at first.
+    /// Headers of `dir` on this shard. The first call reads them from the store.
     fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<&[Header], Halt> {
         if !self.known.contains_key(&dir) {
             let mut headers = Vec::new();
@@ -67,7 +67,7 @@ impl Dirs {
         Ok(&self.known[&dir])
     }
 
-    /// Takes over what an input changed.
+    /// Takes over the headers that an input changed or dropped.
     pub fn update(&mut self, changed: &[(DirId, Header)], dropped: &[(DirId, u64)]) {
         for (dir, start) in dropped {
             if let Some(headers) = self.known.get_mut(dir) {
@@ -78,8 +78,8 @@ impl Dirs {
             }
         }
         for (dir, header) in changed {
-            // A directory that is not cached is read from the store, change included, when next
-            // asked for.
+            // A directory that is not cached is read from the store, with this change, when it is
+            // next needed.
             if let Some(headers) = self.known.get_mut(dir) {
                 let start = header.range().start;
                 match headers.binary_search_by_key(&start, |h| h.range().start) {
@@ -90,7 +90,8 @@ impl Dirs {
         }
     }
 
-    /// Whether a row is known not to be of its directory's first partition, which is here.
+    /// Whether `write` is known to lie outside its directory's partition 0, and that partition is
+    /// here.
     pub fn is_beside_first(&self, write: &Write) -> bool {
         let (Write::Put(key, _) | Write::Delete(key)) = write else { return false };
         if keys::kind_of(key).is_none_or(|kind| kind < Kind::Header as u8) {
@@ -103,7 +104,7 @@ impl Dirs {
         first.is_some_and(|h| !h.range().contains(&order.0))
     }
 
-    /// Headers that were read from the store since this was last asked.
+    /// Headers of split directories that were read from the store since the last call.
     pub fn take_loaded(&mut self) -> Vec<(DirId, Header)> {
         if self.loaded.is_empty() {
             return Vec::new();
@@ -115,7 +116,7 @@ impl Dirs {
         headers
     }
 
-    /// Learns where partitions are, and where they are no more.
+    /// Learns from another shard which partitions it has, and which it has no more.
     pub fn learn(&mut self, dir: DirId, history: &SplitHistory) {
         if self.hints.len() >= REMEMBERED {
             self.hints.clear();
@@ -123,13 +124,13 @@ impl Dirs {
         self.hints.entry(dir).or_default().learn(history);
     }
 
-    /// Forgets where partitions are.
+    /// Forgets where other shards have partitions of `dir`.
     pub fn unlearn(&mut self, dir: DirId) {
         self.hints.remove(&dir);
     }
 }
 
-/// What a shard tells about a directory, from all headers that it has of it.
+/// What a shard tells of a directory's partitions, from all headers that it has of the directory.
 pub fn history(shard: ShardIndex, headers: &[Header]) -> SplitHistory {
     SplitHistory {
         of: Some(shard),
@@ -139,20 +140,21 @@ pub fn history(shard: ShardIndex, headers: &[Header]) -> SplitHistory {
 }
 
 impl Shard {
-    /// Headers of `dir` on this shard, this input's changes included.
+    /// Headers of `dir` on this shard, with this input's changes.
     pub(crate) fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Vec<Header>, Halt> {
         let headers = self.dirs.headers(ctx, dir)?.iter();
         let now = headers.filter(|h| !ctx.is_dropped(dir, h.range().start));
         Ok(now.map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
     }
 
-    /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home"
-    /// from others.
+    /// The answer for a directory of which no partition is served here: `ESTALE` from its home, a
+    /// redirect to the home from any other shard.
     pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
         if !self.is_home(dir.id) {
             return self.not_owner(dir.id.slot());
         }
-        // Its mkdir may have been answered while the word of it is still on its way here.
+        // The directory's mkdir may have been answered already, while the decision is on its way
+        // here.
         match self.locks.free(LockKey::Home(dir.id)) {
             Ok(()) => Errno::ESTALE.into(),
             Err(stop) => stop,
@@ -164,8 +166,8 @@ impl Shard {
         self.config.map.home(dir) == self.config.shard
     }
 
-    /// The header of the partition that holds `order`, if it is this shard's to answer now. Waits
-    /// for a partition on its way, and for a sealed one.
+    /// The header of the partition that holds `order`, if this shard may answer for it now. Waits
+    /// while the partition is arriving, leaving, sealed or held for a change of permissions.
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
         if header.partition.0 == 0
@@ -175,7 +177,7 @@ impl Shard {
         }
         let key = LockKey::Partition(dir.id, header.partition);
         match self.locks.hold(key) {
-            // Held for a change of its permissions, which may be answered already.
+            // Held for a change of permissions, which may be answered already.
             Some((_, Hold::Plain | Hold::Seal)) => Err(Stop::Wait(key)),
             Some((_, Hold::Split { from } | Hold::Closing { from }))
                 if order.0 >= from && !self.tail_unlocked(header.range().start == from) =>
@@ -186,7 +188,8 @@ impl Shard {
         }
     }
 
-    /// The same, however the partition is held.
+    /// The header of the partition that holds `order`, however the partition is held. Waits while
+    /// the partition is on its way here.
     pub(crate) fn find_header(
         &mut self,
         ctx: &Ctx<'_>,
@@ -214,9 +217,9 @@ impl Shard {
         }
     }
 
-    /// What is said of a name of a directory of which other partitions are here. If, as far as they
-    /// tell, it is in partition 0, which is not here since its slot was handed over, then where
-    /// that is; else what they tell.
+    /// The answer for a name of a directory of which this shard has only other partitions. By
+    /// default it tells these partitions. If they place the name in partition 0, and its hash slot
+    /// was handed over, the answer names the slot's owner.
     fn astray(&self, dir: DirId, order: Order, history: SplitHistory) -> Stop {
         let mut map = DirMap::new();
         map.merge(&history);
@@ -234,15 +237,15 @@ impl Shard {
         }
     }
 
-    /// The lock of a partition on its way here that will hold `order`: while its owner is in doubt,
-    /// requests wait.
+    /// The lock of a partition on its way here that will hold `order`. Requests wait for it while
+    /// the owner is in doubt.
     fn arrival(&self, dir: DirId, order: Order) -> Option<LockKey> {
         let (index, _) =
             self.locks.arrivals(dir).into_iter().find(|(_, range)| range.contains(&order.0))?;
         Some(LockKey::Partition(dir, index))
     }
 
-    /// The content of a directory whose home this is.
+    /// The content of a directory that has its home on this shard.
     pub(crate) fn content(&self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Content, Stop> {
         if !self.is_home(dir.id) {
             return Err(self.not_owner(dir.id.slot()));
@@ -257,13 +260,13 @@ impl Shard {
         ctx.put(keys::dir(dir, Kind::Content, 0), content.encode());
     }
 
-    /// All that this home knows of where the directory's partitions are. Not all that there are:
-    /// each partition knows its own children.
+    /// Partitions of the directory that this home has. It need not be all: each partition knows its
+    /// own children.
     pub(crate) fn history(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<SplitHistory, Halt> {
         Ok(history(self.config.shard, self.dirs.headers(ctx, dir)?))
     }
 
-    /// Which shard to ask for an order, as far as is known here.
+    /// The shard to ask for an order of a directory, as far as this shard knows.
     pub(crate) fn route(
         &mut self,
         ctx: &Ctx<'_>,
@@ -281,7 +284,7 @@ impl Shard {
         Ok(map.shard(self.config.map.home(dir), index))
     }
 
-    /// A header by its partition's index.
+    /// The header of a partition by its index, with this input's changes; `None`: it is not here.
     pub(crate) fn header_of(
         &mut self,
         ctx: &Ctx<'_>,
@@ -291,7 +294,7 @@ impl Shard {
         Ok(self.headers(ctx, dir)?.into_iter().find(|h| h.partition == index))
     }
 
-    /// A header that must be there, since this transaction holds it.
+    /// The header of a partition that this transaction holds. Its absence is an error of the store.
     pub(crate) fn held_header(
         &mut self,
         ctx: &Ctx<'_>,
@@ -305,8 +308,8 @@ impl Shard {
     }
 }
 
-/// The leaves of a directory, as the votes of its partitions reveal them. Nothing is ever taken
-/// out: to miss a partition would be worse than to ask for one that is gone, whose vote is `Busy`.
+/// The leaves of a directory, as votes of its partitions reveal them. Leaves are only added: a
+/// missed partition would be wrong, while a partition that is gone only votes `Busy`.
 #[derive(Clone, Default, Debug)]
 pub struct Leaves {
     map: DirMap,
@@ -314,7 +317,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// Takes in what a vote told of the partition `index`.
+    /// Takes in what a vote told, and marks the partition `index` as visited.
     pub fn voted(&mut self, index: Option<PartitionIndex>, seen: &Seen) {
         match seen {
             Seen::Home { history, .. } | Seen::Partition(history, _) => {
@@ -325,7 +328,7 @@ impl Leaves {
         self.done.extend(index);
     }
 
-    /// A partition not yet visited.
+    /// A partition that has not been visited; `None`: all were.
     pub fn next(&self) -> Option<PartitionIndex> {
         let mut leaves = self.map.leaves().into_iter().map(|(index, _)| index);
         leaves.find(|index| !self.done.contains(index))

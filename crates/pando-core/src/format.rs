@@ -8,8 +8,8 @@ use crate::contract::{Config, Write};
 use crate::keys::{self, Kind, Table};
 use crate::record::{Content, Header, Numbers, Record, Stat};
 
-/// What a new shard's store begins with. The root directory's home (shard 0) holds the root too,
-/// mode 0755, owned by the superuser, born at `now`.
+/// Records with which a new shard's store begins. The home of the root directory (shard 0) gets the
+/// root as well: mode 0755, owned by user 0, born at `now`.
 #[must_use]
 pub fn format(config: &Config, now: Timestamp) -> Vec<Write> {
     let mut writes = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn new_dir(
     }
 }
 
-/// The one partition of a new directory.
+/// Header of the only partition of a new directory.
 pub(crate) fn first_header(base: &Attr) -> Header {
     Header {
         partition: PartitionIndex(0),
@@ -72,7 +72,7 @@ pub(crate) fn first_header(base: &Attr) -> Header {
     }
 }
 
-/// What partitions copy of their directory's attributes.
+/// The attributes of a directory that its partitions copy.
 pub(crate) fn inherit(base: &Attr) -> Inherit {
     Inherit { mode: base.mode, uid: base.uid, gid: base.gid, project: base.project }
 }

@@ -1,5 +1,5 @@
-//! Files: where an inode and its cold rows are, reading and writing them, and what becomes of them
-//! at the end.
+//! Files: where an inode and its cold rows (xattrs, inline data, slices) are; reading, writing and
+//! removing them.
 
 use alloc::vec::Vec;
 use pando_types::op::{FileAt, FileRef, ObjectId};
@@ -16,12 +16,12 @@ use crate::record::{OpenAt, Record, Xattrs};
 use crate::shard::Shard;
 use crate::shred::Under;
 
-/// Where an inode's records are.
+/// Where an inode's records are on this shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loc {
-    /// In an entry.
+    /// In an entry, with its cold rows at the entry's order.
     Name { dir: DirId, order: Order, name: Name, crowded: bool },
-    /// At its link shard.
+    /// At its link shard, under its number.
     Link(Ino),
 }
 
@@ -30,7 +30,7 @@ impl Loc {
         Self::Name { dir, order: found.order, name: name.clone(), crowded: found.crowded }
     }
 
-    /// Key of its record of a kind.
+    /// Key of the inode's record of a kind.
     pub fn key(&self, kind: Kind) -> Vec<u8> {
         match self {
             Self::Name { dir, order, .. } => keys::dir(*dir, kind, order.0),
@@ -52,7 +52,7 @@ impl Loc {
     }
 }
 
-/// Writes the hot record.
+/// Writes the inode itself: its hot record.
 pub fn put(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
     match loc {
         Loc::Name { dir, order, name, crowded } => {
@@ -64,12 +64,12 @@ pub fn put(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
     }
 }
 
-/// All slices, ascending.
+/// All slices of a file, ascending by offset.
 pub fn slices(ctx: &Ctx<'_>, loc: &Loc) -> Result<Vec<Slice>, Halt> {
     slices_in(ctx, loc, 0, u64::MAX)
 }
 
-/// Slices that begin in `from..to`, ascending.
+/// Slices of a file that begin at offsets in `from..to`, ascending.
 pub fn slices_in(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Vec<Slice>, Halt> {
     let mut slices = Vec::new();
     visit_slices(ctx, loc, from, to, &mut |slice| {
@@ -79,7 +79,8 @@ pub fn slices_in(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Vec<Sli
     Ok(slices)
 }
 
-/// Visits them, until `visit` answers false.
+/// Visits slices of a file that begin at offsets in `from..to`, ascending, until `visit` returns
+/// false.
 pub fn visit_slices(
     ctx: &Ctx<'_>,
     loc: &Loc,
@@ -129,7 +130,7 @@ pub fn xattrs(ctx: &Ctx<'_>, loc: &Loc, inode: &Inode) -> Result<Xattrs, Halt> {
     Ok(ctx.load(&loc.key(Kind::Xattr))?.unwrap_or_default())
 }
 
-/// All cold rows, without the opens.
+/// All cold rows of an inode. The opens are left empty.
 pub fn rows(ctx: &Ctx<'_>, loc: &Loc, inode: &Inode) -> Result<InodeRows, Halt> {
     Ok(InodeRows {
         xattrs: xattrs(ctx, loc, inode)?.0,
@@ -151,7 +152,8 @@ pub fn put_rows(ctx: &mut Ctx<'_>, loc: &Loc, rows: &InodeRows) {
     }
 }
 
-/// The cold rows go; with `destroy` the objects are garbage, else they have moved.
+/// Deletes the cold rows of an inode. With `destroy`, the file is gone and its objects become
+/// garbage; else the rows have moved.
 pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> Result<(), Halt> {
     if !inode.is_inline {
         for slice in slices(ctx, loc)? {
@@ -165,7 +167,8 @@ pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> 
     Ok(())
 }
 
-/// The cold rows go, but for slices.
+/// Deletes the cold rows of an inode, except slices, and takes the file out of the counts for
+/// statfs.
 pub fn drop_others(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
     if inode.has_xattrs {
         ctx.delete(loc.key(Kind::Xattr));
@@ -177,13 +180,14 @@ pub fn drop_others(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
     ctx.add_bytes(inode.attr.size.cast_signed().wrapping_neg());
 }
 
-/// The object is not needed once this is durable.
+/// Records that an object can be deleted once this change is durable.
 pub fn put_garbage(ctx: &mut Ctx<'_>, object: ObjectId) {
     ctx.put(keys::garbage(object), alloc::vec![1]);
 }
 
 impl Shard {
-    /// The inode a request names, if it is where the request says, and nobody holds it.
+    /// The inode that a request names. Refuses with `NotUnderName` if it is not where the request
+    /// says. Waits if a transaction has locked it.
     pub(crate) fn find_inode(
         &mut self,
         ctx: &Ctx<'_>,
@@ -193,7 +197,7 @@ impl Shard {
             FileAt::Name(dir, name) => {
                 let order = self.order(name);
                 match self.own(ctx, *dir, order) {
-                    // The directory is gone; an open file may have outlived it.
+                    // The directory is gone, but an open file may have outlived it.
                     Err(Stop::Refuse(Refusal::Errno(Errno::ESTALE))) => {
                         return Err(Refusal::NotUnderName.into());
                     }
@@ -214,19 +218,20 @@ impl Shard {
                 self.locks.free_for(LockKey::Link(file.ino), self.shredder())?;
                 match self.link_inode(ctx, file.ino)? {
                     Some(inode) => Ok((Loc::Link(file.ino), inode)),
-                    // Gone, or its client has moved it elsewhere and asks before it knows.
+                    // The inode is gone, or it has left its link shard and the client does not know
+                    // yet.
                     None => Err(Refusal::NotUnderName.into()),
                 }
             }
         }
     }
 
-    /// A link inode on this shard.
+    /// The inode of a file on its link shard; `None`: it is not here.
     pub(crate) fn link_inode(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Option<Inode>, Halt> {
         ctx.load(&keys::link(ino, Kind::Entry))
     }
 
-    /// Removes a link inode for good.
+    /// Removes an inode from its link shard for good, with its cold rows.
     pub(crate) fn destroy_link(
         &self,
         ctx: &mut Ctx<'_>,

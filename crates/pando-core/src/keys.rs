@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! directory  'd' ‖ directory id (16) ‖ kind (1) ‖ order with ordinal (8) [‖ suffix]
-//! link inode 'l' ‖ slot (2) ‖ ino (8) ‖ kind (1) [‖ suffix]
-//! shard      's' ‖ table (1) ‖ …      of which locks: 's' ‖ table (1) ‖ slot (2) ‖ ino (8) ‖ session (8)
+//! link inode 'l' ‖ hash slot (2) ‖ ino (8) ‖ kind (1) [‖ suffix]
+//! shard      's' ‖ table (1) ‖ …
+//! locks      's' ‖ table (1) ‖ hash slot (2) ‖ ino (8) ‖ session (8)
 //! ```
 //!
-//! Everything of a directory is one prefix; every partition, and every half of one, is one range
-//! per kind (BabuDB §III.A).
+//! All records of a directory share one prefix. Every partition, and each half of one, is one range
+//! of keys per kind (BabuDB §III.A).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,72 +19,74 @@ const DIR: u8 = b'd';
 const LINK: u8 = b'l';
 const SHARD: u8 = b's';
 
-/// Kinds of records under a directory.
+/// Kinds of records under a directory or a link inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// The directory itself, at its home; order 0.
+    /// Attributes, parent and name of the directory, at its home; order 0.
     Content = 1,
-    /// Its extended attributes, at its home; order 0.
+    /// Extended attributes of the directory, at its home; order 0.
     DirXattr = 2,
-    /// A partition's header; order is where its range begins.
+    /// Header of a partition; the order is the start of the partition's range.
     Header = 3,
-    /// A name.
+    /// An entry: a name with what it leads to. Under a link inode: the inode.
     Entry = 4,
-    /// Extended attributes of an inline inode.
+    /// Extended attributes of the inode at this order.
     Xattr = 5,
-    /// Inline data, or a symlink's target.
+    /// Inline data of a file, or the target of a symlink.
     Inline = 6,
-    /// A slice; suffix: offset in the file (8).
+    /// A slice of a file; suffix: its offset in the file (8).
     Slice = 7,
-    /// Name of a link inode; only under link inodes; suffix: directory id (16) ‖ name.
+    /// A name of a link inode; only under link inodes; suffix: directory id (16) ‖ name.
     LinkName = 8,
-    /// The header of partition 0 of a directory whose slot is on its way here; order 0.
+    /// Header of partition 0 of a directory while the directory's hash slot is on its way here;
+    /// order 0.
     StagedHeader = 9,
 }
 
-/// Kinds that belong to names, and move with a partition.
+/// Kinds of records that belong to names and move with a partition.
 pub const MOVING: [Kind; 4] = [Kind::Entry, Kind::Xattr, Kind::Inline, Kind::Slice];
 
-/// Tables of a shard's own.
+/// Tables of the shard itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Table {
-    /// Number blocks, one record.
+    /// Ends of the reserved blocks of numbers: one record.
     Numbers = 1,
-    /// Counts for statfs, one record.
+    /// Counts for statfs: one record.
     Stat = 2,
-    /// Sessions; under the table's own key, how much has been heard of them.
+    /// Sessions by number. The table's own key holds the position up to which events of sessions
+    /// have been heard.
     Session = 3,
-    /// Outcomes by session and slot.
+    /// Outcomes by session and request slot.
     Slot = 4,
     /// Opens by ino and session.
     Open = 5,
-    /// Decided transactions that not all participants have finished.
+    /// Decided transactions that some participant has not finished.
     Txn = 6,
-    /// Steps of transactions that this shard is prepared for.
+    /// Steps of transactions for which this shard is prepared.
     Prepared = 7,
-    /// Steps that it has finished.
+    /// Steps that this shard has finished.
     Finished = 8,
-    /// Floors by coordinator.
+    /// Floors by coordinator: which of its transactions are over.
     Floor = 9,
     /// Partitions on their way here.
     Arrival = 10,
-    /// Objects to delete.
+    /// Objects that no file names any more, to be deleted.
     Garbage = 11,
-    /// Owners of slots that were handed over, where this shard was one of them.
+    /// Owners of hash slots that were handed over, on each shard that ever owned the slot.
     Owner = 12,
-    /// Slots on their way here.
+    /// Hash slots on their way here.
     Incoming = 13,
-    /// Shards that were added: at shard 0 all of them, at each itself.
+    /// Shards that were added: at shard 0 all of them, at any other shard itself.
     Joined = 14,
-    /// Locks of programs, by slot, ino and session: they move with the slot of the ino.
+    /// Locks of programs, by hash slot, ino and session. They move with the hash slot of the ino.
     Lock = 15,
-    /// Files that are gone, and whose slices go in steps: by what the keys of those begin with.
+    /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     Shred = 16,
 }
 
-/// A record under a directory.
+/// Key of the record of a kind at an order of a directory.
 #[must_use]
 pub fn dir(id: DirId, kind: Kind, order: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(34);
@@ -94,10 +97,10 @@ pub fn dir(id: DirId, kind: Kind, order: u64) -> Vec<u8> {
     key
 }
 
-/// Bytes of the key of an entry.
+/// Length of an entry's key in bytes.
 pub const ENTRY_BYTES: usize = 26;
 
-/// Key of the entry at an order.
+/// Key of the entry at an order of a directory.
 #[must_use]
 pub fn entry(id: DirId, order: Order) -> [u8; ENTRY_BYTES] {
     let mut key = [0; ENTRY_BYTES];
@@ -108,7 +111,7 @@ pub fn entry(id: DirId, order: Order) -> [u8; ENTRY_BYTES] {
     key
 }
 
-/// Directory and order of an entry's key; of others nothing.
+/// Directory and order of an entry's key; `None` for any other key.
 #[must_use]
 pub fn entry_of(key: &[u8]) -> Option<(DirId, Order)> {
     let key: &[u8; ENTRY_BYTES] = key.try_into().ok()?;
@@ -117,33 +120,33 @@ pub fn entry_of(key: &[u8]) -> Option<(DirId, Order)> {
     is_entry.then_some((DirId(id), Order(u64::from_be_bytes(order))))
 }
 
-/// All records of a kind whose orders are in `orders`, suffixes included.
+/// Range of the keys of a kind with orders in `orders`, and with any suffix.
 #[must_use]
 pub fn dir_range(id: DirId, kind: Kind, orders: &Range<u64>) -> (Vec<u8>, Vec<u8>) {
     (dir(id, kind, orders.start), dir(id, kind, orders.end))
 }
 
-/// The order in a directory key.
+/// Order in a key of a directory's record; `None` for any other key.
 #[must_use]
 pub fn order_of(key: &[u8]) -> Option<Order> {
     let bytes = key.get(18..26)?.try_into().ok()?;
     (key[0] == DIR).then(|| Order(u64::from_be_bytes(bytes)))
 }
 
-/// The directory of a directory key.
+/// Directory in a key of a directory's record; `None` for any other key.
 #[must_use]
 pub fn dir_of(key: &[u8]) -> Option<DirId> {
     let bytes = key.get(1..17)?.try_into().ok()?;
     (key[0] == DIR).then_some(DirId(bytes))
 }
 
-/// The kind byte of a directory key.
+/// Kind byte of a key of a directory's record; `None` for any other key.
 #[must_use]
 pub fn kind_of(key: &[u8]) -> Option<u8> {
     (*key.first()? == DIR).then(|| key.get(17).copied()).flatten()
 }
 
-/// A record under a link inode. Its hot record has kind [`Kind::Entry`].
+/// Key of the record of a kind of a link inode. The inode itself has kind [`Kind::Entry`].
 #[must_use]
 pub fn link(ino: Ino, kind: Kind) -> Vec<u8> {
     let mut key = Vec::with_capacity(32);
@@ -154,7 +157,7 @@ pub fn link(ino: Ino, kind: Kind) -> Vec<u8> {
     key
 }
 
-/// A name of a link inode.
+/// Key of the record of one name of a link inode.
 #[must_use]
 pub fn link_name(ino: Ino, dir: DirId, name: &[u8]) -> Vec<u8> {
     let mut key = link(ino, Kind::LinkName);
@@ -163,7 +166,7 @@ pub fn link_name(ino: Ino, dir: DirId, name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The first key after all that begin with `prefix`. The prefix has a byte below 255.
+/// First key after all keys that begin with `prefix`. The prefix has a byte below 255.
 #[must_use]
 pub fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
@@ -174,7 +177,7 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// A whole table.
+/// Prefix of all keys of a table; also the key of a table's only record.
 #[must_use]
 pub fn table(table: Table) -> Vec<u8> {
     alloc::vec![SHARD, table as u8]
@@ -190,25 +193,25 @@ fn table_key(kind: Table, parts: &[&[u8]]) -> Vec<u8> {
     key
 }
 
-/// A session.
+/// Key of a session's record.
 #[must_use]
 pub fn session(id: SessionId) -> Vec<u8> {
     table_key(Table::Session, &[&id.0.to_be_bytes()])
 }
 
-/// The session of such a key.
+/// Session in the key of a session's record.
 #[must_use]
 pub fn session_of(key: &[u8]) -> Option<SessionId> {
     Some(SessionId(u64::from_be_bytes(key.get(2..)?.try_into().ok()?)))
 }
 
-/// Outcome of a session's slot.
+/// Key of the outcome of a session's request slot.
 #[must_use]
 pub fn slot(id: SessionId, slot: u16) -> Vec<u8> {
     table_key(Table::Slot, &[&id.0.to_be_bytes(), &slot.to_be_bytes()])
 }
 
-/// Session and slot of such a key.
+/// Session and request slot in the key of an outcome.
 #[must_use]
 pub fn slot_of(key: &[u8]) -> Option<(SessionId, u16)> {
     let session = u64::from_be_bytes(key.get(2..10)?.try_into().ok()?);
@@ -216,26 +219,26 @@ pub fn slot_of(key: &[u8]) -> Option<(SessionId, u16)> {
     Some((SessionId(session), slot))
 }
 
-/// An open.
+/// Key of the record that a session has an inode open.
 #[must_use]
 pub fn open(ino: Ino, session: SessionId) -> Vec<u8> {
     table_key(Table::Open, &[&ino.0.to_be_bytes(), &session.0.to_be_bytes()])
 }
 
-/// Locks of a file that a session has.
+/// Key of the locks that a session has of a file.
 #[must_use]
 pub fn lock(ino: Ino, session: SessionId) -> Vec<u8> {
     let slot = ino.slot().0.to_be_bytes();
     table_key(Table::Lock, &[&slot, &ino.0.to_be_bytes(), &session.0.to_be_bytes()])
 }
 
-/// Locks of a file, whoever has them.
+/// Prefix of the locks that all sessions have of a file.
 #[must_use]
 pub fn locks_of(ino: Ino) -> Vec<u8> {
     table_key(Table::Lock, &[&ino.slot().0.to_be_bytes(), &ino.0.to_be_bytes()])
 }
 
-/// File and session of such a key.
+/// File and session in the key of a session's locks.
 #[must_use]
 pub fn lock_of(key: &[u8]) -> Option<(Ino, SessionId)> {
     let ino = u64::from_be_bytes(key.get(4..12)?.try_into().ok()?);
@@ -243,7 +246,7 @@ pub fn lock_of(key: &[u8]) -> Option<(Ino, SessionId)> {
     Some((Ino(ino), SessionId(session)))
 }
 
-/// All locks of files of a slot.
+/// Range of the locks of all files of a hash slot.
 #[must_use]
 pub fn slot_locks(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     let from = table_key(Table::Lock, &[&slot.0.to_be_bytes()]);
@@ -251,7 +254,7 @@ pub fn slot_locks(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     (from, to)
 }
 
-/// A decided transaction of this shard.
+/// Key of a decided transaction of this shard.
 #[must_use]
 pub fn txn(number: u64) -> Vec<u8> {
     table_key(Table::Txn, &[&number.to_be_bytes()])
@@ -261,19 +264,19 @@ fn step(kind: Table, txn: TxnId, step: u16) -> Vec<u8> {
     table_key(kind, &[&txn.shard.0.to_be_bytes(), &txn.number.to_be_bytes(), &step.to_be_bytes()])
 }
 
-/// A prepared step.
+/// Key of a prepared step of a transaction.
 #[must_use]
 pub fn prepared(txn: TxnId, number: u16) -> Vec<u8> {
     step(Table::Prepared, txn, number)
 }
 
-/// A finished step.
+/// Key of a finished step of a transaction.
 #[must_use]
 pub fn finished(txn: TxnId, number: u16) -> Vec<u8> {
     step(Table::Finished, txn, number)
 }
 
-/// Transaction and step of such a key.
+/// Transaction and step in the key of a prepared or finished step.
 #[must_use]
 pub fn step_of(key: &[u8]) -> Option<(TxnId, u16)> {
     let shard = ShardIndex(u16::from_be_bytes(key.get(2..4)?.try_into().ok()?));
@@ -282,31 +285,31 @@ pub fn step_of(key: &[u8]) -> Option<(TxnId, u16)> {
     Some((TxnId { shard, number }, step))
 }
 
-/// Floor of a coordinator.
+/// Key of the floor of a coordinator.
 #[must_use]
 pub fn floor(shard: ShardIndex) -> Vec<u8> {
     table_key(Table::Floor, &[&shard.0.to_be_bytes()])
 }
 
-/// A partition on its way here.
+/// Key of a partition on its way here.
 #[must_use]
 pub fn arrival(dir: DirId, partition: PartitionIndex) -> Vec<u8> {
     table_key(Table::Arrival, &[&dir.0, &partition.0.to_be_bytes()])
 }
 
-/// An object to delete.
+/// Key of an object to delete.
 #[must_use]
 pub fn garbage(object: ObjectId) -> Vec<u8> {
     table_key(Table::Garbage, &[&object.0.to_be_bytes()])
 }
 
-/// All rows of directories of a slot.
+/// Range of all rows of the directories of a hash slot.
 #[must_use]
 pub fn slot_dirs(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     slot_range(DIR, slot)
 }
 
-/// All rows of link inodes of a slot.
+/// Range of all rows of the link inodes of a hash slot.
 #[must_use]
 pub fn slot_links(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     slot_range(LINK, slot)
@@ -319,7 +322,7 @@ fn slot_range(what: u8, slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     (from, to)
 }
 
-/// The slot that a directory's, link inode's or lock's row is in.
+/// Hash slot of the key of a directory's, link inode's or lock's row; `None` for any other key.
 #[must_use]
 pub fn slot_of_row(key: &[u8]) -> Option<SlotIndex> {
     let at = match key {
@@ -331,13 +334,13 @@ pub fn slot_of_row(key: &[u8]) -> Option<SlotIndex> {
     Some(SlotIndex(u16::from_be_bytes(bytes)))
 }
 
-/// Whether this is the hot record of a link inode.
+/// Whether `key` is that of a link inode itself, not of its names, xattrs or data.
 #[must_use]
 pub fn is_link_inode(key: &[u8]) -> bool {
     matches!(key, [LINK, _, _, _, _, _, _, _, _, _, _, kind] if *kind == Kind::Entry as u8)
 }
 
-/// Whether this is a slice.
+/// Whether `key` is that of a slice.
 #[must_use]
 pub fn is_slice(key: &[u8]) -> bool {
     let at = match key.first() {
@@ -348,38 +351,39 @@ pub fn is_slice(key: &[u8]) -> bool {
     key.get(at) == Some(&(Kind::Slice as u8))
 }
 
-/// Owner of a slot.
+/// Key of the owner of a hash slot.
 #[must_use]
 pub fn owner(slot: SlotIndex) -> Vec<u8> {
     table_key(Table::Owner, &[&slot.0.to_be_bytes()])
 }
 
-/// A slot on its way here.
+/// Key of a hash slot on its way here.
 #[must_use]
 pub fn incoming(slot: SlotIndex) -> Vec<u8> {
     table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
 }
 
-/// What is left of a removed file, by what the keys of its slices begin with.
+/// Key of a removed file that loses its slices in steps. `slices` is the common prefix of the
+/// slices' keys.
 #[must_use]
 pub fn shred(slices: &[u8]) -> Vec<u8> {
     table_key(Table::Shred, &[slices])
 }
 
-/// A shard that was added.
+/// Key of a shard that was added.
 #[must_use]
 pub fn joined(shard: ShardIndex) -> Vec<u8> {
     table_key(Table::Joined, &[&shard.0.to_be_bytes()])
 }
 
-/// The shard of such a key.
+/// Shard in the key of an added shard.
 #[must_use]
 pub fn joined_of(key: &[u8]) -> Option<ShardIndex> {
     let bytes = key.get(2..)?.try_into().ok()?;
     Some(ShardIndex(u16::from_be_bytes(bytes)))
 }
 
-/// The slot of either.
+/// Hash slot in the key of an owner, or of a hash slot on its way here.
 #[must_use]
 pub fn owner_of(key: &[u8]) -> Option<SlotIndex> {
     let bytes = key.get(2..)?.try_into().ok()?;

@@ -1,28 +1,30 @@
-//! The shard: namespace operations, splits, transactions, sessions, over records; no I/O, clock,
-//! threads, randomness.
+//! The shard: namespace operations, splits, transactions and sessions, over records. It has no I/O,
+//! clock, threads or randomness.
 //!
 //! ```text
 //!            Input                                            Effects
 //!   client ───────►┌───────────────────────────────────────┐────────► insert group → store
 //!   shards ───────►│ client.rs   exactly once, then ops/…  │────────► replies, messages (each with its Need)
-//!   timer  ───────►│ txn/        what spans several places │────────► next timer
-//!                  │ split/      what moves a partition    │
-//!                  │ handover/   what moves a slot         │
+//!   timer  ───────►│ txn/        several places at once    │────────► next timer
+//!                  │ split/      moves of partitions       │
+//!                  │ handover/   moves of hash slots       │
 //!                  └──────────────▲────────────────────────┘
 //!                                 │ Rows: read view of the store
 //! ```
 //!
-//! Invariants, which every file may rely on:
-//! 1. A header record of a partition stands on exactly one shard: the partition's owner. Nobody
-//!    else answers for its names, not even with "no such file".
-//! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect
+//! Invariants, on which every file may rely:
+//! 1. A partition's header stands on exactly one shard: the partition's owner. No other shard
+//!    answers for its names, not even with "no such file".
+//! 2. An operation reads first, and collects its changes in a [`ctx::Ctx`]. They take effect
 //!    together or not at all.
-//! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who
-//!    holds a lock that is never waited for (a partition) answers `Busy` instead. Who removes
-//!    slices in steps ([`shred`]) waits for nobody: for its locks anybody may wait.
-//! 4. A vote leaves the shard only after it is fsynced, unless the decision alone can do without
-//!    it; a decision leaves for other shards only after it is fsynced.
-//! 5. A changing request leaves its outcome in the same insert group as its changes.
+//! 3. A transaction that waits for a lock holds only locks that come before it in the order of
+//!    `LockKey`. No transaction waits for a partition: its owner answers `Busy`. The remover of
+//!    slices ([`shred`]) waits for no lock, so any transaction may wait for its locks.
+//! 4. A vote leaves the shard only when it is synced, except for a new directory's content and for
+//!    a claim on one move (`txn/redo.rs`). A decision leaves for other shards only when it is
+//!    synced.
+//! 5. A changing request leaves its outcome in the same insert group as its changes. Outcomes of
+//!    local sessions are in memory only.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -70,7 +72,7 @@ pub use room::takes_space;
 pub use shard::Shard;
 pub use txn::redo::can_redo;
 
-/// Faults that tests plant to prove that the simulator finds them.
+/// Faults that tests plant, to prove that the simulator finds them.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
@@ -78,57 +80,57 @@ pub enum Planted {
     OutcomeNotRecorded,
     /// A coordinator forgets a decision before all participants have it.
     IntentForgottenEarly,
-    /// The moving half of a split stays open to changes in the exchange.
+    /// The half that a split moves stays open to changes during the exchange.
     SplitTailUnlocked,
-    /// A partition that is given back stays open to changes in the exchange.
+    /// A partition that is given back stays open to changes during the exchange.
     MergeTailUnlocked,
-    /// What changes in the moving half of a split while it is copied is not sent again.
+    /// A copy does not send again the rows that changed while it ran.
     ChangeNotResent,
     /// A shard says that it knows a version, and does not.
     VersionNotLearned,
-    /// A directory is announced to have moved before its names are locked.
+    /// A directory's move is announced before its names are locked.
     VersionBeforeLocks,
-    /// A directory that others may search from now on, or no more, is taken for one without
-    /// subdirectories.
+    /// A change of which users may search a directory ignores that it has subdirectories.
     SubdirsNotCounted,
-    /// A directory may move whoever else moves, or has since its walk began.
+    /// Shard 0 gives a claim without looking at other claims, standing or ended.
     ClaimUnchecked,
     /// A removed directory's id is free before all its partitions are dropped.
     TombstoneLost,
-    /// The burial of a directory takes whatever has its id.
+    /// The burial of a directory removes any directory that has its id.
     BuriesAnother,
-    /// A slot stays open to changes in the exchange that hands it over.
+    /// A hash slot stays open to changes during the exchange that hands it over.
     SlotUnlocked,
     /// A file is said to be durable before it is.
     SyncFileUnsynced,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
-    /// Every vote is told before it is synced.
+    /// Every vote is sent before it is synced.
     VoteUnsynced,
-    /// Participants are told that transactions are over which are not.
+    /// A floor tells participants that living transactions are over.
     FloorOverLiving,
-    /// What a rename found before it held a lock is not looked at again under it.
+    /// A rename does not check under the lock what it found before it held the lock.
     LookTrusted,
-    /// A write leaves setuid and setgid.
+    /// A write leaves setuid and setgid set.
     SetuidKept,
-    /// The end of a session leaves what it had open.
+    /// The end of a session leaves what the session had open.
     OpensOutlive,
     /// A further name of a file does not raise its link count.
     LinkNotCounted,
-    /// A request of which another copy is under way begins again.
+    /// A repetition of a request begins again while the request is under way.
     CopyRunsBeside,
-    /// Only outcomes of what moves go along with a slot or a half: floors of all others stay.
+    /// Only the outcomes of what moves go along with a hash slot or a half; the floors of all
+    /// others stay.
     FloorsLeftBehind,
-    /// A write leaves the version of the data.
+    /// A write does not change the version of the data.
     DataVersionStays,
-    /// A write leaves the time of the last change of the content.
+    /// A write does not change the time of the last change of the content.
     TimeStays,
-    /// A shard that has heard of the end of a session goes on to run its requests.
+    /// A shard that has heard of the end of a session still runs its requests.
     EndedSessionRuns,
-    /// Locks of programs are lost when their slot is handed over.
+    /// A handover of a hash slot loses the locks of programs.
     LocksNotHandedOver,
-    /// On a full disk what has run is refused.
+    /// On a full disk, a request that has run is refused.
     RanAndRefused,
-    /// What came of a local session's request is forgotten.
+    /// The outcome of a local session's request is forgotten.
     LocalOutcomeForgotten,
 }

@@ -1,5 +1,5 @@
-//! Which session has locks of which files here. The locks themselves are rows ([`keys::lock`]),
-//! read where they are asked for; this is their index, for the end of a session.
+//! Index of the files of which each session has program locks on this shard, for the end of a
+//! session. The locks themselves are rows ([`keys::lock`]), and are read when they are needed.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use crate::shard::Shard;
 /// Most files of which one session may have locks on one shard.
 pub const FILES_MAX: usize = 1 << 16;
 
-/// See the module.
+/// The pairs of session and file for which a row of locks exists.
 #[derive(Default, Debug)]
 pub struct Locked(BTreeSet<(SessionId, Ino)>);
 
 impl Locked {
-    /// Takes over what an input changed.
+    /// Takes over a change that an input made.
     pub fn update(&mut self, change: LockChange) {
         if change.is_there {
             self.0.insert((change.session, change.ino));
@@ -27,12 +27,12 @@ impl Locked {
         }
     }
 
-    /// Sessions that have locks.
+    /// Sessions that have locks; a session comes once for each file.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.0.iter().map(|(session, _)| *session)
     }
 
-    /// Files that a session has locks of.
+    /// Files of which a session has locks.
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = Ino> + '_ {
         self.0.range((session, Ino(0))..=(session, Ino(u64::MAX))).map(|(_, ino)| *ino)
     }
@@ -43,8 +43,8 @@ impl Locked {
 }
 
 impl Shard {
-    /// From the records, at the start. What is on its way here with its slot counts once the slot
-    /// is owned.
+    /// Loads the index from the rows of locks, at the start. Locks of a hash slot that is on its
+    /// way here are left out until this shard owns the slot.
     pub(crate) fn load_locked(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Lock);
         let mut bad = false;
@@ -63,7 +63,7 @@ impl Shard {
         if bad { Err(broken("the key of a file's locks")) } else { Ok(()) }
     }
 
-    /// The slot is another shard's, and all locks of its files.
+    /// Deletes the locks of all files of a hash slot that another shard owns from now on.
     pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) {
         let (from, to) = keys::slot_locks(slot);
         ctx.delete_range(from, to);
@@ -72,8 +72,8 @@ impl Shard {
         }
     }
 
-    /// The slot is this shard's, and all locks of its files. Those of sessions that are over go
-    /// when nothing of them runs anywhere.
+    /// Takes over the locks of all files of a hash slot that this shard owns from now on. Locks of
+    /// ended sessions are kept until nothing of these sessions runs anywhere.
     pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
         let (from, to) = keys::slot_locks(slot);
         for (key, _) in ctx.rows(&from, &to)? {

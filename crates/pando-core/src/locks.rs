@@ -1,8 +1,9 @@
-//! Locks of transactions, and who waits for them. Soft state: after a restart they follow from the
-//! prepared records.
+//! Locks of transactions, and the inputs that wait for them. They are soft state: after a restart
+//! they follow from the prepared records.
 //!
-//! A lock belongs to a transaction, which may hold it through several steps. Operations of one
-//! shard take no locks: they run between inputs, and only look whether somebody holds one.
+//! 1. A lock belongs to a transaction, which may hold it through several steps.
+//! 2. Operations of one shard take no locks. They run between inputs, and only check whether a
+//!    transaction holds one.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -13,12 +14,12 @@ use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, 
 use crate::contract::{ClientTag, Input};
 use crate::ctx::Stop;
 
-/// What can be locked. The order is the order in which a transaction takes them.
+/// What can be locked. A transaction takes locks in the order of these variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockKey {
-    /// Moving this directory to another parent; the root: moving any.
+    /// The right to move this directory to another parent; of the root: to move any directory.
     Graph(DirId),
-    /// All names of one order (ordinals apart): so an absent name can be locked too.
+    /// All names of one order (with any ordinal), so that an absent name can be locked, too.
     Name(DirId, u64),
     /// A directory's content record, or a directory id that is being reserved.
     Home(DirId),
@@ -26,38 +27,39 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
-    /// Held by nobody: requests of a session that nothing has been heard of wait here.
+    /// Never held. Requests of a session wait here if its begin has not been heard of.
     Session(SessionId),
-    /// Held by nobody: what rests on begins and ends of sessions waits here that have not been
+    /// Never held. Inputs wait here that depend on begins and ends of sessions that have not been
     /// heard of.
     Heard,
-    /// Held by nobody: requests wait here until it is known which versions there are.
+    /// Never held. Requests wait here until this shard knows the versions of paths.
     Versions,
-    /// Held by nobody: a session that is alone waits here for another that wants to begin.
+    /// Never held. A session that is alone waits here for another client that wants to begin a
+    /// session.
     Alone,
-    /// A slot that is handed over, or arriving.
+    /// A hash slot that is handed over, or is arriving.
     Slot(SlotIndex),
-    /// At a new shard: becoming one.
+    /// At a new shard: that it becomes one of the volume's shards.
     Join,
 }
 
-/// How a partition is held.
+/// How a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {
-    /// Anything else than a partition; or a partition that may not split.
+    /// Any lock that is not of a partition; or a partition that must not split.
     Plain,
-    /// Empty, and it stays so.
+    /// The partition is empty, and stays so.
     Seal,
-    /// It is being copied, or its upper half. That hinders nobody: who wants to hold the partition
-    /// may end it.
+    /// The partition, or its upper half, is being copied. Operations go on. A transaction that
+    /// wants the partition may end the copy.
     Copy,
-    /// These orders shall go elsewhere once no transaction has to do with them: new operations on
-    /// them wait, transactions that come to them are to begin again.
+    /// These orders will move once no transaction concerns them. New operations on them wait.
+    /// Transactions that come to them are told to begin again.
     Closing {
         /// First order that moves.
         from: u64,
     },
-    /// These orders are on their way elsewhere; operations on them wait.
+    /// These orders are on their way to another shard. Operations on them wait.
     Split {
         /// First order that moves.
         from: u64,
@@ -65,9 +67,9 @@ pub enum Hold {
     /// These orders are on their way here: the partition itself, or its upper half that comes back
     /// to it.
     Arrival {
-        /// First order.
+        /// First order that arrives.
         from: u64,
-        /// One past the last.
+        /// One past the last order that arrives.
         to: u64,
     },
 }
@@ -79,10 +81,10 @@ struct Lock {
     hold: Hold,
 }
 
-/// Whether two inputs are the same request or message, repeated.
+/// Whether two inputs are one request or peer message, repeated.
 fn same(a: &Input, b: &Input) -> bool {
     match (a, b) {
-        // Another key's request is no repetition, whatever it says.
+        // A request of another key is no repetition, whatever it says.
         (Input::Client(by, a), Input::Client(other, b)) => {
             by.1 == other.1 && a.head.id.sequence > 0 && a.head.id == b.head.id
         }
@@ -91,7 +93,7 @@ fn same(a: &Input, b: &Input) -> bool {
     }
 }
 
-/// The first and the last directory id of a slot.
+/// The first and the last directory id of a hash slot.
 fn ids_of(slot: SlotIndex) -> (DirId, DirId) {
     let [high, low] = slot.0.to_be_bytes();
     let id = |rest: u8| {
@@ -102,7 +104,7 @@ fn ids_of(slot: SlotIndex) -> (DirId, DirId) {
     (id(0), id(u8::MAX))
 }
 
-/// All locks of a shard.
+/// All locks of a shard, and the inputs that wait for locks.
 #[derive(Default, Debug)]
 pub struct Locks {
     held: BTreeMap<LockKey, Lock>,
@@ -110,12 +112,12 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Waits if anybody holds it.
+    /// Fails with [`Stop::Wait`] if a transaction holds the lock.
     pub fn free(&self, key: LockKey) -> Result<(), Stop> {
         if self.held.contains_key(&key) { Err(Stop::Wait(key)) } else { Ok(()) }
     }
 
-    /// Waits if anybody but `txn` holds it.
+    /// Fails with [`Stop::Wait`] if a transaction other than `txn` holds the lock.
     pub fn free_for(&self, key: LockKey, txn: TxnId) -> Result<(), Stop> {
         match self.held.get(&key) {
             Some(lock) if lock.owner != txn => Err(Stop::Wait(key)),
@@ -123,17 +125,17 @@ impl Locks {
         }
     }
 
-    /// Whether it is free once the step at hand gives it back.
+    /// Whether the lock is free once the step at hand releases it.
     pub fn is_last(&self, key: LockKey) -> bool {
         self.held.get(&key).is_none_or(|lock| lock.steps == 1)
     }
 
-    /// How a partition is held, and by whom.
+    /// Which transaction holds a lock, and how.
     pub fn hold(&self, key: LockKey) -> Option<(TxnId, Hold)> {
         self.held.get(&key).map(|lock| (lock.owner, lock.hold))
     }
 
-    /// Takes it for one step more.
+    /// Takes the lock for one more step of `txn`.
     ///
     /// # Panics
     /// If another transaction holds it.
@@ -144,7 +146,8 @@ impl Locks {
         lock.hold = hold;
     }
 
-    /// Gives back one step's hold; with the last, those who waited are returned.
+    /// Releases the lock for one step of `txn`. After the last step, returns the inputs that
+    /// waited.
     pub fn release(&mut self, key: LockKey, txn: TxnId) -> VecDeque<Input> {
         let Some(lock) = self.held.get_mut(&key) else { return VecDeque::new() };
         if lock.owner != txn {
@@ -158,10 +161,10 @@ impl Locks {
         self.waiting.remove(&key).unwrap_or_default()
     }
 
-    /// Holds what `txn` holds already in another way.
+    /// Changes how `txn` holds a lock that it has.
     ///
     /// # Panics
-    /// If it does not hold it.
+    /// If it does not hold the lock.
     pub fn set_hold(&mut self, key: LockKey, txn: TxnId, hold: Hold) {
         match self.held.get_mut(&key) {
             Some(lock) if lock.owner == txn => lock.hold = hold,
@@ -169,12 +172,13 @@ impl Locks {
         }
     }
 
-    /// Those who wait, for another look: how it is held has changed.
+    /// Returns the inputs that wait for a lock, to be handled again: how the lock is held has
+    /// changed.
     pub fn wake(&mut self, key: LockKey) -> VecDeque<Input> {
         self.waiting.remove(&key).unwrap_or_default()
     }
 
-    /// Queues an input behind a lock; a repetition of one that waits already takes its place.
+    /// Queues an input behind a lock. A repetition of a queued input replaces it.
     pub fn wait(&mut self, key: LockKey, input: Input) {
         let queue = self.waiting.entry(key).or_default();
         match queue.iter_mut().find(|queued| same(queued, &input)) {
@@ -183,17 +187,17 @@ impl Locks {
         }
     }
 
-    /// All who wait, for whatever lock.
+    /// Takes all waiting inputs of all locks.
     pub fn take_waiting(&mut self) -> impl Iterator<Item = Input> + use<> {
         core::mem::take(&mut self.waiting).into_values().flatten()
     }
 
-    /// Whether anybody waits for it.
+    /// Whether an input waits for the lock.
     pub fn is_awaited(&self, key: LockKey) -> bool {
         self.waiting.contains_key(&key)
     }
 
-    /// Clients whose requests wait for this.
+    /// Clients that have a request waiting for the lock.
     pub fn waiting_clients(&self, key: LockKey) -> impl Iterator<Item = ClientTag> + '_ {
         let waiting = self.waiting.get(&key).into_iter().flatten();
         waiting.filter_map(|input| match input {
@@ -202,7 +206,7 @@ impl Locks {
         })
     }
 
-    /// Sessions of which requests wait.
+    /// Sessions that have requests waiting for their begin to be heard of.
     pub fn awaited_sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         let (first, last) = (SessionId(0), SessionId(u64::MAX));
         let sessions = LockKey::Session(first)..=LockKey::Session(last);
@@ -212,14 +216,14 @@ impl Locks {
         })
     }
 
-    /// Whether anybody moves a directory to another parent.
+    /// Whether a transaction moves a directory to another parent.
     pub fn any_graph(&self) -> bool {
-        // They come first of all.
+        // `Graph` sorts before all other keys.
         matches!(self.held.first_key_value(), Some((LockKey::Graph(_), _)))
     }
 
-    /// Takes a step that was undone out of the queues. What waited beside it may have waited for it
-    /// alone, and is to look again.
+    /// Takes the `Prepare` of an undone step out of the queues. Returns the inputs that waited
+    /// beside it: they may have waited for it alone, and must be handled again.
     pub fn forget(&mut self, txn: TxnId, step: u16) -> VecDeque<Input> {
         let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, Say::Prepare(..)));
         let mut woken = VecDeque::new();
@@ -239,8 +243,7 @@ impl Locks {
         self.held.range(from..to).next().is_some()
     }
 
-    /// The first name in this range of orders that a transaction has locked. What `but` holds does
-    /// not count.
+    /// The first order in this range at which a transaction other than `but` has locked a name.
     pub fn first_name(&self, dir: DirId, orders: &Range<u64>, but: Option<TxnId>) -> Option<u64> {
         let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
         let mut names = self.held.range(from..to).filter(|(_, lock)| Some(lock.owner) != but);
@@ -250,8 +253,8 @@ impl Locks {
         }
     }
 
-    /// The first name in this range of orders that a transaction of another shard than `own` has
-    /// locked.
+    /// The first name lock in this range of orders that a transaction of a shard other than `own`
+    /// holds.
     pub fn name_of_others(
         &self,
         dir: DirId,
@@ -263,7 +266,7 @@ impl Locks {
         names.find(|(_, lock)| lock.owner.shard != own).map(|(key, _)| *key)
     }
 
-    /// Whether anything of a slot is locked.
+    /// Whether anything that moves with a hash slot is locked.
     pub fn any_of_slot(&self, slot: SlotIndex) -> bool {
         let (first, last) = ids_of(slot);
         let names = LockKey::Name(first, 0)..=LockKey::Name(last, u64::MAX);
@@ -279,7 +282,7 @@ impl Locks {
             || self.held.range(links).any(|(key, _)| is_its_link(key))
     }
 
-    /// Whether anything comes back to a partition 0 of a slot.
+    /// Whether a partition 0 in a hash slot is taking back a child.
     pub fn any_merge_of_slot(&self, slot: SlotIndex) -> bool {
         let (first, last) = ids_of(slot);
         let partitions = LockKey::Partition(first, PartitionIndex(0))
@@ -290,7 +293,8 @@ impl Locks {
         })
     }
 
-    /// Orders of a directory on their way here, and the partition whose lock holds them.
+    /// Orders of a directory that are on their way here, each with the partition that is locked for
+    /// them.
     pub fn arrivals(&self, dir: DirId) -> Vec<(PartitionIndex, Range<u64>)> {
         let (from, to) = (
             LockKey::Partition(dir, PartitionIndex(0)),
@@ -305,7 +309,7 @@ impl Locks {
             .collect()
     }
 
-    /// Locks held.
+    /// Number of locks held.
     pub fn count(&self) -> usize {
         self.held.len()
     }

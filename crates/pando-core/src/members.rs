@@ -1,22 +1,23 @@
-//! Shards that are added to a running volume (GIGA+ §3.4, DESIGN §4).
+//! Shards that are added to a running volume (GIGA+ §3.4; docs/design/handover.md).
 //!
 //! ```text
-//!   client        shard 0                              the new shard: an empty store, known to nobody
+//!   client        shard 0                              the new shard: an empty store, not in any map
 //!     AddShard ──►  Prepare(Join) ────────────────────►  logs, syncs
 //!                   ◄───────────────────────── Voted ──
-//!                   logs: one shard more, and the sessions there are; syncs
-//!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks which versions of paths there are
+//!                   logs one more shard, and which sessions live; syncs
+//!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks for versions of paths
 //! ```
 //!
-//! 1. Whether there is such a shard is shard 0's to say, by a record. From that very moment it is
-//!    told which sessions begin and end, and every version of paths waits for it, also what was
-//!    begun before: that counts shards when it is decided.
-//! 2. Sessions are told with the decision, as of a position in the sequence of begins and ends.
-//!    What follows is told as to any other shard.
-//! 3. It asks for versions only then; whatever shard 0 had decided before is in the answer, and
-//!    what comes after waits for it.
-//! 4. It has no slot, and takes none before. Others learn that it is there when it owns one.
-//! 5. Shards are numbered in turn, so who hears of one knows of all below it.
+//! 1. Shard 0 alone says that a shard exists, by a record. From then on it tells the new shard of
+//!    begins and ends of sessions, and every version of a path waits for the new shard. That
+//!    includes versions under way: shards are counted when a version is decided.
+//! 2. The decision brings the sessions, as of a position in the sequence of begins and ends. Later
+//!    events are told as to any other shard.
+//! 3. Only then the new shard asks for versions. The answer has all that shard 0 decided before.
+//!    Later versions wait for the new shard.
+//! 4. A new shard owns no hash slot, and takes none before it has joined. Others learn that it
+//!    exists when it owns one.
+//! 5. Shards are numbered in turn. A shard that hears of one shard knows of all below it.
 
 use pando_types::op::Request;
 use pando_types::peer::SessionTable;
@@ -31,24 +32,25 @@ use crate::shard::Shard;
 use crate::txn::plan::{Join, Plan};
 
 impl Shard {
-    /// What this shard knows of who owns which slot, and of how many shards there are.
+    /// This shard's map of the owners of hash slots, and of the number of shards.
     #[must_use]
     pub fn map(&self) -> &pando_placement::ClusterMap {
         &self.config.map
     }
 
-    /// Whether this is one of the volume's shards already.
+    /// Whether this shard is one of the volume's shards.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.config.shard.0 < self.config.map.shards
     }
 
-    /// All shards but shard 0, as far as is known here.
+    /// All shards except shard 0, as far as this shard knows.
     pub(crate) fn others(&self) -> impl Iterator<Item = ShardIndex> + use<> {
         (0..self.config.map.shards).map(ShardIndex).filter(|shard| *shard != COORDINATOR)
     }
 
-    /// Somebody has made a shard.
+    /// Adds a shard that has been made, by a transaction. It must have the next number, else
+    /// `EINVAL`. A shard that was added already is answered at once.
     pub(crate) fn add_shard(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -69,20 +71,20 @@ impl Shard {
         self.begin(ctx, tag, request, Plan::Join(Join::new(shard)))
     }
 
-    /// There is one shard more.
+    /// Records that there is one more shard.
     pub(crate) fn add(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
         ctx.put(keys::joined(shard), alloc::vec::Vec::new());
         self.config.map.grow(shard.0 + 1);
     }
 
-    /// This is one of the volume's shards from now on.
+    /// Makes this shard one of the volume's shards, with the sessions that live by then.
     pub(crate) fn join(&mut self, ctx: &mut Ctx<'_>, sessions: &SessionTable) -> Result<(), Halt> {
         self.hear_table(ctx, sessions)?;
         self.add(ctx, self.config.shard);
         Ok(())
     }
 
-    /// What shards there are on record beyond those that the volume was made with.
+    /// Loads the shards that were added to those with which the volume was made.
     pub(crate) fn load_joined(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Joined);
         for (key, _) in ctx.rows(&prefix, &keys::after(&prefix))? {

@@ -1,5 +1,5 @@
-//! Entries by name: finding, putting, removing, with the ordinals that tell apart names of one
-//! order.
+//! Entries by name: finding, inserting, updating and removing them. Names of one order are told
+//! apart by ordinals.
 
 use alloc::vec::Vec;
 use pando_types::peer::EntryValue;
@@ -12,25 +12,25 @@ use crate::record::{Entry, Header, Record};
 use crate::shard::Shard;
 use crate::sightings;
 
-/// An entry that was found.
+/// An entry that was found by its name.
 #[derive(Debug)]
 pub struct FoundEntry {
-    /// Its order, ordinal included.
+    /// Order of the entry, with its ordinal.
     pub order: Order,
-    /// What it leads to.
+    /// What the name leads to.
     pub value: EntryValue,
-    /// To be kept when it is written again.
+    /// Whether the record says that other names of this order may exist. An update keeps it.
     pub crowded: bool,
 }
 
 impl FoundEntry {
-    /// Kind of what it leads to.
+    /// Kind of the file or directory to which the name leads.
     pub fn kind(&self) -> FileKind {
         kind(&self.value)
     }
 }
 
-/// Kind of what an entry leads to.
+/// Kind of the file or directory to which an entry leads.
 pub fn kind(value: &EntryValue) -> FileKind {
     match value {
         EntryValue::File(inode) => inode.attr.kind,
@@ -45,18 +45,19 @@ fn key(dir: DirId, order: Order) -> Vec<u8> {
 
 const ORDINALS: u8 = 1 << Order::ORDINAL_BITS;
 
-/// What came of looking for a name.
+/// Result of a search for a name.
 pub enum Sought {
-    /// Its entry.
+    /// The name's entry.
     Found(FoundEntry),
-    /// There is none.
+    /// The name has no entry.
     Absent(Vacancy),
 }
 
-/// A name that was not found, for [`insert_at`]: what stands at its order with ordinal 0.
+/// A name that was not found, for [`insert_at`]. It holds the record with ordinal 0 at the name's
+/// order, if there is one.
 pub struct Vacancy(Option<Entry>);
 
-/// The entry of `name`, whose order (ordinal 0) is `base`.
+/// The entry of `name`; `None`: there is none. `base` is the name's order with ordinal 0.
 pub fn find(
     ctx: &Ctx<'_>,
     dir: DirId,
@@ -69,7 +70,8 @@ pub fn find(
     })
 }
 
-/// The same; and where there is none, what [`insert_at`] must know.
+/// Searches for `name`. `base` is the name's order with ordinal 0. For an absent name the result
+/// holds what [`insert_at`] needs.
 pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sought, Halt> {
     if let Some(entry) = ctx.sighted(dir, base, name) {
         return Ok(sought(base, entry));
@@ -100,7 +102,7 @@ pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sough
     Ok(Sought::Absent(Vacancy(Some(first))))
 }
 
-/// Of what stands at ordinal 0, if that is the name's entry or nothing.
+/// The result for a name from the record with ordinal 0, which is the name's entry or missing.
 fn sought(order: Order, entry: sightings::Entry) -> Sought {
     match entry {
         Some((value, crowded)) => Sought::Found(FoundEntry { order, value, crowded }),
@@ -108,8 +110,8 @@ fn sought(order: Order, entry: sightings::Entry) -> Sought {
     }
 }
 
-/// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with
-/// a secret hash of 58 bits nobody will ever see it.
+/// Inserts an absent name, and returns its order. `ENOSPC`: 16 names share the order. With a secret
+/// hash of 58 bits that does not happen in practice.
 pub fn insert(
     ctx: &mut Ctx<'_>,
     dir: DirId,
@@ -121,8 +123,8 @@ pub fn insert(
     insert_at(ctx, dir, base, name, value, Vacancy(first))
 }
 
-/// The same, of a name that this very input has sought without finding it, and has written nothing
-/// at its order since.
+/// Inserts a name that this input has sought in vain, and returns its order. The input must have
+/// written nothing at that order since. `ENOSPC`: 16 names share the order.
 pub fn insert_at(
     ctx: &mut Ctx<'_>,
     dir: DirId,
@@ -151,13 +153,13 @@ pub fn insert_at(
     Err(Errno::ENOSPC.into())
 }
 
-/// Writes an entry that is there again.
+/// Overwrites an entry that exists.
 pub fn update(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry, name: &Name, value: EntryValue) {
     let entry = Entry { crowded: found.crowded, is: Some((name.clone(), value)) };
     ctx.put(key(dir, found.order), entry.encode());
 }
 
-/// Removes an entry.
+/// Removes an entry. The record with ordinal 0 stays while other names share its order.
 pub fn remove(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry) -> Result<(), Halt> {
     let base = found.order.base();
     if found.order == base {
@@ -182,7 +184,7 @@ pub fn remove(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry) -> Result<(), H
     Ok(())
 }
 
-/// One entry more (or less) in a partition, now.
+/// Adds to the counts of a partition, and notes one change of names at the present time.
 pub fn count(ctx: &mut Ctx<'_>, dir: DirId, header: &Header, entries: i64, subdirs: i64) {
     let mut header = ctx.header(dir, header.range().start).unwrap_or(header).clone();
     header.entries = header.entries.wrapping_add_signed(entries);
@@ -193,9 +195,9 @@ pub fn count(ctx: &mut Ctx<'_>, dir: DirId, header: &Header, entries: i64, subdi
 }
 
 impl Shard {
-    /// Order of a name, ordinal 0.
+    /// Order of a name, with ordinal 0.
     pub(crate) fn order(&self, name: &Name) -> Order {
-        // Several parts of one operation ask, and mostly the one before was about the same name.
+        // Parts of one operation ask for the order of one name, so the last order is cached.
         let last = self.last_order.take();
         let order = match &last {
             Some((known, order)) if known == name => *order,

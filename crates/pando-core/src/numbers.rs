@@ -1,10 +1,9 @@
-//! Numbers that are never used twice: inos, transactions, sessions (DESIGN §6, "numbers once spoken
-//! are durable").
+//! Numbers that are never used twice: of inos, transactions and sessions.
 //!
-//! Numbers come from blocks. The record names the end of the block reserved; after a restart
-//! counting goes on there, so what was left of the block is skipped. A new block is reserved when
-//! half of one is left: long before it is needed the reservation is durable, since the shell syncs
-//! at least every second, and blocks are large (`Config::number_block`).
+//! 1. Numbers come from blocks. A record names the end of the reserved block. After a restart,
+//!    counting continues at that end, and the rest of the block is skipped.
+//! 2. A new block is reserved when half a block is left. The reservation is durable before it is
+//!    needed: the shell syncs at least every second, and blocks are large (`Config::number_block`).
 
 use pando_types::{Ino, ShardIndex, TxnId};
 
@@ -25,8 +24,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Goes on where the record says. The caller logs [`Numbers::record`] and syncs before anything
-    /// else.
+    /// Continues at the end of the block in the record. The caller must log [`Numbers::record`] and
+    /// sync before it uses a number.
     pub fn recover(shard: ShardIndex, reserved: Reserved, block: u64) -> Self {
         Self {
             shard,
@@ -39,17 +38,17 @@ impl Numbers {
         }
     }
 
-    /// What is reserved now.
+    /// The record of the blocks that are reserved now.
     pub fn record(&self) -> Reserved {
         self.reserved
     }
 
-    /// The number the next transaction will have.
+    /// Number of the next transaction.
     pub fn next_txn(&self) -> u64 {
         self.next_txn
     }
 
-    /// A new ino. Not given back if the operation fails.
+    /// Takes a new ino. It is not given back if the operation fails.
     pub fn ino(&mut self, ctx: &mut Ctx<'_>) -> Ino {
         let ino = Ino::new(self.shard, self.next_ino);
         self.next_ino += 1;
@@ -60,7 +59,7 @@ impl Numbers {
         ino
     }
 
-    /// A new transaction.
+    /// Takes a new transaction id.
     pub fn txn(&mut self, ctx: &mut Ctx<'_>) -> TxnId {
         let number = self.next_txn;
         self.next_txn += 1;
@@ -76,7 +75,7 @@ impl Numbers {
         if self.is_forgetful {
             return;
         }
-        // Survives the operation's failure: the block is reserved in soft state already.
+        // This write stands if the operation fails: the block is already reserved in memory.
         ctx.put_always(keys::table(Table::Numbers), self.reserved.encode());
     }
 }

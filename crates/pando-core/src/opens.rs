@@ -1,10 +1,10 @@
-//! Who has which inode open. Opens are durable records (a deviation from DESIGN §7, which re-claims
-//! them after a restart): a put more per open, and nothing to re-claim, no grace period, no inode
-//! parked for nothing.
+//! Which sessions have which inodes open. Opens are durable records
+//! (docs/decisions/opens-are-records.md). Each open costs a write. But after a restart no client
+//! claims its opens again, and there is no grace period.
 //!
-//! A client in this process ([`SessionId::is_local`]) is restarted with its shard, and has nothing
-//! open then. Of what it has open there is a record only where the inode may have no name, so that
-//! it is not forgotten: at its link shard.
+//! A client in this process ([`SessionId::is_local`]) ends with its shard, and has nothing open
+//! after a restart. So its opens have records only at a link shard. There the inode may have no
+//! name, and the record keeps it from being forgotten.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -24,16 +24,16 @@ pub struct Opens {
     replaced: Vec<(Ino, SessionId, Before)>,
 }
 
-/// Where an inode was open, and how often a session had it open; `None`: nobody had.
+/// Where an inode was open, and how often the session had it open. `None`: no session had it open.
 type Before = Option<(OpenAt, Option<u32>)>;
 
 impl Opens {
-    /// From a record, at the start.
+    /// Loads an open from its record, at the start.
     pub fn load(&mut self, ino: Ino, session: SessionId, open: Open) {
         self.by_ino.entry(ino).or_insert((open.at, BTreeMap::new())).1.insert(session, open.count);
     }
 
-    /// Takes over what an input changed.
+    /// Takes over a change that an input made.
     pub fn update(&mut self, change: &OpenChange) {
         let (OpenChange::Set(ino, session, ..) | OpenChange::Clear(ino, session)) = *change;
         let before = self.by_ino.get(&ino).map(|(at, by)| (*at, by.get(&session).copied()));
@@ -57,12 +57,12 @@ impl Opens {
         entry.1.insert(session, count);
     }
 
-    /// The next input comes: what the last one did stands.
+    /// Makes the last input's changes final, when the next input comes.
     pub fn settle(&mut self) {
         self.replaced.clear();
     }
 
-    /// The effects of the input are dropped.
+    /// Takes back the last input's changes, because its effects are dropped.
     fn restore(&mut self) {
         while let Some((ino, session, before)) = self.replaced.pop() {
             let Some((at, count)) = before else {
@@ -78,8 +78,8 @@ impl Opens {
         }
     }
 
-    /// Takes over what is in no record, of the sessions that are meant, as it was before the input
-    /// whose effects are dropped.
+    /// Takes over from `old`, when the shard begins anew, the opens that have no record, for
+    /// sessions of which `lives` is true. The last input's changes are taken back first.
     pub fn keep_unrecorded(&mut self, old: &mut Self, lives: impl Fn(SessionId) -> bool) {
         old.restore();
         for (ino, at, session, count) in old.all() {
@@ -89,24 +89,24 @@ impl Opens {
         }
     }
 
-    /// Who has it open.
+    /// Sessions that have an inode open, each with the number of its opens.
     pub fn holders(&self, ino: Ino) -> Holders {
         self.by_ino
             .get(&ino)
             .map_or_else(Vec::new, |(_, by)| by.iter().map(|(s, n)| (*s, *n)).collect())
     }
 
-    /// How often a session has it open.
+    /// Number of opens that a session has of an inode.
     pub fn count_of(&self, ino: Ino, session: SessionId) -> u32 {
         self.by_ino.get(&ino).and_then(|(_, by)| by.get(&session)).copied().unwrap_or(0)
     }
 
-    /// Whether anybody has it open.
+    /// Whether any session has an inode open.
     pub fn any(&self, ino: Ino) -> bool {
         self.by_ino.contains_key(&ino)
     }
 
-    /// Whether anybody but `session` has it open.
+    /// Whether any session except `session` has an inode open.
     pub fn by_others(&self, ino: Ino, session: SessionId) -> bool {
         self.by_ino.get(&ino).is_some_and(|(_, by)| by.keys().any(|s| *s != session))
     }
@@ -120,7 +120,8 @@ impl Opens {
             .collect()
     }
 
-    /// Opens of the names in a range of orders: inode, order of its entry, who, how often.
+    /// Opens of names in a range of orders: inode, order of its entry, session, number of its
+    /// opens.
     pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<(Ino, u64, SessionId, u32)> {
         let inside = |at: &OpenAt| match at {
             OpenAt::Name(d, order) if *d == dir && orders.contains(order) => Some(*order),
@@ -133,18 +134,18 @@ impl Opens {
             .collect()
     }
 
-    /// All of them: inode, where it is, who, how often.
+    /// All opens: inode, where it is, session, number of its opens.
     pub fn all(&self) -> impl Iterator<Item = (Ino, OpenAt, SessionId, u32)> + '_ {
         let by_ino = self.by_ino.iter();
         by_ino.flat_map(|(ino, (at, by))| by.iter().map(move |(s, n)| (*ino, *at, *s, *n)))
     }
 
-    /// Where an open inode is.
+    /// Where an open inode is; `None`: no session has it open.
     pub fn place(&self, ino: Ino) -> Option<OpenAt> {
         self.by_ino.get(&ino).map(|(at, _)| *at)
     }
 
-    /// How many inodes are open.
+    /// Number of open inodes.
     pub fn count(&self) -> usize {
         self.by_ino.len()
     }
@@ -166,20 +167,20 @@ impl Shard {
         }
     }
 
-    /// One open more of an inode that is here.
+    /// Adds an open of an inode that is on this shard.
     pub(crate) fn add_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
         let count = self.opens.count_of(ino, session) + 1;
         self.set_open(ctx, ino, session, count, at);
     }
 
-    /// One open less, of an inode that has a name.
+    /// Removes one open of an inode that has a name.
     pub(crate) fn close_one(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
         if let Some(count) = self.opens.count_of(ino, session).checked_sub(1) {
             self.set_open(ctx, ino, session, count, at);
         }
     }
 
-    /// One open less; who still has it open.
+    /// Removes one open. Returns the sessions that still have the inode open.
     pub(crate) fn drop_open(
         &self,
         ctx: &mut Ctx<'_>,
@@ -197,7 +198,8 @@ impl Shard {
         holders
     }
 
-    /// All opens of the inode are there now.
+    /// Records that all opens of an inode are at this place now. Sessions that are over are left
+    /// out.
     pub(crate) fn place_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, holders: &Holders, at: OpenAt) {
         for (session, count) in holders {
             if self.session_lives(*session) {
@@ -206,8 +208,8 @@ impl Shard {
         }
     }
 
-    /// The inode has left this place. Its opens go, unless they are recorded at another one by now:
-    /// where it was put may have heard before where it was.
+    /// Removes the opens of an inode that has left this place. They stay if they are recorded at
+    /// another place by now: the new place may have heard of the move first.
     pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, from: OpenAt) {
         if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(from) {
             return;

@@ -1,9 +1,9 @@
-//! What came of the last changing request of each slot of a session, so that a repetition is
-//! answered and not run again (DESIGN §6).
+//! Outcome of the last changing request of each request slot of a session, so that a repetition is
+//! answered and does not run again (docs/decisions/outcomes-by-request-slot.md).
 //!
-//! It is a record, since a client repeats what a shard that died has not answered. A client in this
-//! process ([`SessionId::is_local`]) dies with it: what came of its requests is kept in memory
-//! only.
+//! 1. Outcomes are records: a client repeats requests that a shard which died has not answered.
+//! 2. Outcomes of a client in this process ([`SessionId::is_local`]) are in memory only: the client
+//!    dies with the process (docs/decisions/local-sessions-write-no-outcomes.md).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,29 +18,30 @@ use crate::keys::{self, Table};
 use crate::record::{Outcome, Record};
 use crate::shard::Shard;
 
-/// A session's slot.
+/// A request slot of a session.
 pub type Slot = (SessionId, u16);
 
-/// See the module.
+/// All outcomes of a shard.
 #[derive(Default)]
 pub struct Outcomes {
-    /// Newest sequence run here, of sessions whose outcomes are records.
+    /// The newest sequence run here, of sessions that record their outcomes.
     recorded: BTreeMap<Slot, u64>,
-    /// Outcomes of all others.
+    /// Outcomes of local sessions.
     local: BTreeMap<Slot, Outcome>,
-    /// Refusals of sessions whose outcomes are records, newer than those: see [`crate::room`].
+    /// Refusals without a record, newer than `recorded`, of sessions that record their outcomes.
+    /// See [`crate::room`].
     refused: BTreeMap<Slot, Outcome>,
-    /// What this input has replaced of those in memory, in order: its effects may yet be dropped.
+    /// What this input has replaced in `local`, in order: its effects may yet be dropped.
     replaced: Vec<(Slot, Option<Outcome>)>,
 }
 
 impl Outcomes {
-    /// From a record, at the start.
+    /// Loads an outcome from its record, at the start.
     pub fn load(&mut self, slot: Slot, sequence: u64) {
         self.recorded.insert(slot, sequence);
     }
 
-    /// Newest sequence run here.
+    /// The newest sequence of a request slot that ran or was refused, as far as known here.
     pub fn newest(&self, slot: Slot) -> Option<u64> {
         match slot.0.is_local() {
             true => self.local.get(&slot).map(|outcome| outcome.sequence),
@@ -55,7 +56,7 @@ impl Outcomes {
         if self.refused.is_empty() { None } else { self.refused.get(&slot) }
     }
 
-    /// The newest, whole.
+    /// The newest outcome of a request slot.
     pub fn load_newest(&self, ctx: &Ctx<'_>, slot: Slot) -> Result<Option<Outcome>, Halt> {
         match slot.0.is_local() {
             true => Ok(self.local.get(&slot).cloned()),
@@ -66,7 +67,7 @@ impl Outcomes {
         }
     }
 
-    /// A request was run here.
+    /// Notes the outcome of a request that ran here.
     pub fn note(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -83,7 +84,7 @@ impl Outcomes {
         }
     }
 
-    /// A request was run elsewhere.
+    /// Notes the outcome of a request that ran on another shard.
     fn take(&mut self, ctx: &mut Ctx<'_>, slot: Slot, outcome: Outcome) {
         if slot.0.is_local() {
             self.set_local(slot, outcome);
@@ -105,12 +106,12 @@ impl Outcomes {
         }
     }
 
-    /// The next input comes: what the last one did stands.
+    /// Makes the last input's changes final, when the next input comes.
     pub fn settle(&mut self) {
         self.replaced.clear();
     }
 
-    /// The effects of the input are dropped.
+    /// Takes back this input's changes in memory, because its effects are dropped.
     pub fn restore(&mut self) {
         while let Some((slot, before)) = self.replaced.pop() {
             match before {
@@ -120,7 +121,8 @@ impl Outcomes {
         }
     }
 
-    /// What is in no record, of sessions that live.
+    /// Takes over from `old`, when the shard begins anew, the outcomes that have no record.
+    /// `counts` says for which sessions outcomes are kept.
     pub fn keep(&mut self, old: &mut Self, counts: impl Fn(SessionId) -> bool) {
         old.restore();
         self.local = core::mem::take(&mut old.local);
@@ -130,19 +132,20 @@ impl Outcomes {
         }
     }
 
-    /// A request was refused, newer than all that ran, and that is not recorded.
+    /// Notes that a request was refused without a record. It is newer than all requests of its slot
+    /// that ran.
     pub fn refuse(&mut self, slot: Slot, refused: Outcome) {
         let outcomes = if slot.0.is_local() { &mut self.local } else { &mut self.refused };
         outcomes.insert(slot, refused);
     }
 
-    /// Sessions of which there is one.
+    /// Sessions that have an outcome here; a session may come several times.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         let all = self.recorded.keys().chain(self.local.keys()).chain(self.refused.keys());
         all.map(|(session, _)| *session)
     }
 
-    /// Whether there is any of a session.
+    /// Whether a session has any outcome here.
     pub fn has(&self, session: SessionId) -> bool {
         let all = (session, 0)..=(session, u16::MAX);
         self.recorded.range(all.clone()).next().is_some()
@@ -150,7 +153,7 @@ impl Outcomes {
             || self.refused.range(all).next().is_some()
     }
 
-    /// All of a session go.
+    /// Removes all outcomes of a session.
     pub fn end(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
         let all: RangeInclusive<Slot> = (session, 0)..=(session, u16::MAX);
         let gone: Vec<_> = self.recorded.range(all.clone()).map(|(slot, _)| *slot).collect();
@@ -170,7 +173,7 @@ impl Outcomes {
     }
 }
 
-/// The rows of a page that are something else, and its outcomes.
+/// Splits the rows of a page into rows of what moves, and outcomes.
 pub fn apart(rows: Vec<RowChange>) -> (Vec<RowChange>, Vec<Row>) {
     let (mut others, mut outcomes) = (Vec::new(), Vec::new());
     let table = keys::table(Table::Slot);
@@ -186,8 +189,8 @@ pub fn apart(rows: Vec<RowChange>) -> (Vec<RowChange>, Vec<Row>) {
 }
 
 impl Shard {
-    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition
-    /// runs again at the target.
+    /// Rows for the target of a move: outcomes of requests in what moves, and floors of all others.
+    /// With them, no late repetition runs again at the target.
     pub(crate) fn slots_for(
         &self,
         ctx: &Ctx<'_>,
@@ -204,7 +207,7 @@ impl Shard {
         for (_, value) in &mut rows {
             *value = as_moved(Outcome::decode(value)?);
         }
-        // A refusal comes after the record that it is newer than.
+        // A refusal comes after the older record of its slot, so it wins.
         let soft = self.outcomes.local.iter().chain(&self.outcomes.refused);
         rows.extend(
             soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
@@ -216,15 +219,16 @@ impl Shard {
         Ok(rows)
     }
 
-    /// Outcomes and floors of another shard, as far as they are newer than this one's. What ran
-    /// there has run, whatever becomes of the move that they come with; they must be safe there.
+    /// Takes over outcomes and floors from another shard that are newer than this shard's. They
+    /// stand even if the move that brings them fails: those requests have run. They must be durable
+    /// at the source.
     pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
         for (key, value) in slots {
             let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
             let theirs = Outcome::decode(&value)?;
             let ours = self.outcomes.newest(slot).unwrap_or(0);
-            // Of the same request this shard may have the floor already, from an earlier split; the
-            // answer comes only now.
+            // An earlier move may have brought only the floor of this request. Its answer comes
+            // now.
             let is_answer = theirs.sequence == ours && theirs.result.is_some();
             if theirs.sequence > ours || is_answer {
                 self.keep_what_is_left(ctx, slot.0);

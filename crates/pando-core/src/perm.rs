@@ -1,4 +1,5 @@
-//! Who may do what, as Linux decides it (`generic_permission`, `setattr_prepare`, `may_delete`).
+//! Permission checks: what a caller may do, as Linux decides it (`generic_permission`,
+//! `setattr_prepare`, `may_delete`).
 
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
@@ -7,21 +8,21 @@ use pando_types::{
     Search, SetAttr, TimeSet, Timestamp,
 };
 
-/// Read.
+/// Permission to read.
 pub const R: AccessMask = 4;
-/// Write.
+/// Permission to write.
 pub const W: AccessMask = 2;
-/// Execute or search.
+/// Permission to execute a file or search a directory.
 pub const X: AccessMask = 1;
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
-/// Setgid of a file that its group may execute.
+/// Mode bits of a setgid program: setgid, and the group may execute it.
 const SETGID_PROGRAM: u16 = SETGID | 0o010;
 const STICKY: u16 = 0o1000;
 
-/// Whether `by` has all of `mask` on an object. The superuser has, but for executing a file that
-/// nobody may execute.
+/// Whether `by` has all of `mask` on an object with this kind, mode, owner and group; else
+/// `EACCES`. User 0 has, but for executing a file that no execute bit allows.
 pub fn check(
     kind: FileKind,
     mode: u16,
@@ -38,14 +39,14 @@ pub fn check(
         (Judge::Shard(_), 0) => R | W,
         (_, user) if user == uid => class(6),
         _ if by.in_group(gid) => class(3),
-        // It may be of the group, or not.
+        // The kernel's caller may or may not be in the group, so only what both classes allow is
+        // sure.
         (Judge::Kernel, _) => class(3) & class(0),
         _ => class(0),
     };
     if mask & !allowed == 0 {
         return Ok(());
     }
-    // `generic_permission`.
     let has = |capability| may_by(capability, uid, Some(gid), by);
     let (reads, overrides) = match kind {
         FileKind::Directory => (mask & W == 0, true),
@@ -56,7 +57,7 @@ pub fn check(
     if is_overridden { Ok(()) } else { Err(Errno::EACCES) }
 }
 
-/// Whether a capability is known that `by` has over files of this user and group.
+/// Whether `by` is known to have a capability over files of this user and group.
 fn may_by(capability: Capability, uid: u32, gid: Option<u32>, by: &Credentials) -> bool {
     match &by.judge {
         Judge::Powers(powers) => powers.over(capability, uid, gid),
@@ -64,17 +65,18 @@ fn may_by(capability: Capability, uid: u32, gid: Option<u32>, by: &Credentials) 
     }
 }
 
-/// Whether user 0 may do everything: what its capabilities are is not said, or known to its kernel.
+/// Whether `by` is user 0 without known limits: its capabilities were not told, or its kernel has
+/// judged them.
 fn is_root(by: &Credentials) -> bool {
     by.uid == 0 && !matches!(by.judge, Judge::Powers(_))
 }
 
-/// Whether `by` may do what the owner of this may.
+/// Whether `by` may do what the owner of this inode may.
 pub fn owns(of: Judged, by: &Credentials) -> bool {
     is_root(by) || by.uid == of.uid || may_by(Capability::Fowner, of.uid, None, by)
 }
 
-/// Whether `by` may give a file setgid of this group (`in_group_or_capable`); `None`: that is not
+/// Whether `by` may give setgid to a file of this group (`in_group_or_capable`). `None`: it is not
 /// known.
 fn gives_setgid(uid: u32, gid: u32, by: &Credentials) -> Option<bool> {
     let may = is_root(by) || by.in_group(gid) || may_by(Capability::Fsetid, uid, Some(gid), by);
@@ -84,32 +86,33 @@ fn gives_setgid(uid: u32, gid: u32, by: &Credentials) -> Option<bool> {
     }
 }
 
-/// The same on a file's attributes.
+/// [`check`] on a file's attributes.
 pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     check(attr.kind, attr.mode, attr.uid, attr.gid, by, mask)
 }
 
-/// Whether no kernel has judged a caller that could be believed: it came with a key that says as
-/// whom its holder acts.
+/// Whether the shard alone judges this caller. No trusted kernel has judged it: its key fixes the
+/// user as which it acts.
 pub fn judges_alone(by: &Credentials) -> bool {
     by.uid != 0 && matches!(by.judge, Judge::Shard(_))
 }
 
-/// What is asked for through something that is open. Linux decides when it is opened, of which a
-/// shard remembers nothing. So whom it judges alone needs the permission as it is now, or must own
-/// it: an owner could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`). Of all others their kernel has
-/// decided.
+/// Checks access through an open file. Linux checks permission at open time, but a shard keeps no
+/// record of that check. So a caller that the shard alone judges needs the permission now, or must
+/// own the file. An owner passes, since it could give itself the permission
+/// (`NFSD_MAY_OWNER_OVERRIDE`). All other callers pass, because their kernel has judged.
 pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
 }
 
-/// The same of a listing that goes on.
+/// Checks a later page of a listing. A caller that the shard alone judges must be allowed to read
+/// the directory now, or must own it.
 pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
 }
 
-/// What a lock of a program needs, as what Linux lets it be asked for through: a `flock` whatever
-/// the file was opened for, of others those that keep out readers a file that was opened for
+/// Checks a program's lock by the open mode that Linux requires. `flock` needs a file that is open
+/// in any mode. A shared `fcntl` lock needs one open for reading, an exclusive lock one open for
 /// writing.
 pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errno> {
     let may = |mask| check_held(attr, by, mask);
@@ -120,9 +123,9 @@ pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errn
     }
 }
 
-/// Whose file may get a further name (`may_linkat` with `fs.protected_hardlinks`): it could not be
-/// removed by its owner any more, and its names may be in a directory that others read. Of callers
-/// with a kernel of their own that has decided.
+/// Checks whether a file may get a further name (`may_linkat` with `fs.protected_hardlinks`). Its
+/// owner could not remove the file any more, and others may read the directory of the new name.
+/// Callers with a kernel of their own pass, because that kernel has judged.
 pub fn check_link(attr: &Attr, by: &Credentials) -> Result<(), Errno> {
     let is_program = attr.mode & SETUID != 0 || attr.mode & SETGID_PROGRAM == SETGID_PROGRAM;
     let is_safe =
@@ -130,17 +133,18 @@ pub fn check_link(attr: &Attr, by: &Credentials) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == attr.uid || is_safe() { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// The same on the directory a partition belongs to.
+/// [`check`] on the directory to which a partition belongs.
 pub fn check_dir(dir: &Inherit, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     check(FileKind::Directory, dir.mode, dir.uid, dir.gid, by, mask)
 }
 
-/// What decides who may search the directory a partition belongs to.
+/// The attributes that decide which users may search the directory to which a partition belongs.
 pub const fn search(dir: &Inherit) -> Search {
     Search::new(dir.mode, dir.uid, dir.gid)
 }
 
-/// Sticky directories: only the entry's owner, the directory's owner or root removes or renames it.
+/// Checks a removal or rename in a sticky directory. Only the entry's owner, the directory's owner
+/// and root may do it; else `EPERM`.
 pub fn check_sticky(dir: &Inherit, entry: Judged, by: &Credentials) -> Result<(), Errno> {
     let may = dir.mode & STICKY == 0
         || [entry.uid, dir.uid].contains(&by.uid)
@@ -149,7 +153,8 @@ pub fn check_sticky(dir: &Inherit, entry: Judged, by: &Credentials) -> Result<()
     if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// Mode and group of what is made in a directory (`inode_init_owner`).
+/// Mode and group of an inode that is made in a directory (`inode_init_owner`). `EPERM`: whether it
+/// may be setgid is not known.
 pub fn inherit(
     dir: &Inherit,
     kind: FileKind,
@@ -173,12 +178,13 @@ pub fn inherit(
     }
 }
 
-/// A time that is one: others' clients reckon with it.
+/// Checks that a timestamp from a client is valid; else `EINVAL`. Other clients calculate with it.
 pub fn check_time(time: Timestamp) -> Result<(), Errno> {
     if time.is_valid() { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// Checks a `setattr` on `attr`, and returns it with the side effects Linux adds (cleared setgid).
+/// Checks a `setattr` on `attr`, and returns it with the side effects that Linux adds (cleared
+/// setgid).
 pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<SetAttr, Errno> {
     for time in [set.atime, set.mtime].into_iter().flatten() {
         if let TimeSet::To(time) = time {
@@ -214,7 +220,7 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     }
     match set.size {
         Some(_) if !set.size_by_handle => check_attr(attr, by, W)?,
-        // That it was opened for writing is the client's word.
+        // That the file was opened for writing is only the client's claim.
         Some(_) if judges_alone(by) => check_held(attr, by, W)?,
         _ => {}
     }
@@ -228,21 +234,22 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     Ok(set)
 }
 
-/// Whether it is known what a change of owner takes off the file.
+/// Whether it is known what a change of owner clears. It depends on the caller's groups if the file
+/// has setgid and its group may not execute it.
 fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
     let depends = attr.kind != FileKind::Directory && attr.mode & SETGID_PROGRAM == SETGID;
     !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
 }
 
-/// What a caller takes off a file that is known to have no `CAP_FSETID`, or whose change takes it
-/// off in any case.
+/// What a change by this caller clears. A caller in the file's group, or with a known `CAP_FSETID`,
+/// clears setuid, and setgid of a program. Any other caller clears both in any case.
 fn kill_by(attr: &Attr, by: &Credentials) -> Kill {
     let keeps = by.in_group(attr.gid) || may_by(Capability::Fsetid, attr.uid, Some(attr.gid), by);
     if keeps { Kill::Programs } else { Kill::All }
 }
 
-/// What a change of content takes off, where the caller or its kernel says `told`
-/// (`setattr_should_drop_suidgid`).
+/// What a change of content clears (`setattr_should_drop_suidgid`). `told` is what the caller or
+/// its kernel asks for.
 pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Option<Kill> {
     match by.judge {
         Judge::Shard(_) if by.uid != 0 => {
@@ -252,13 +259,13 @@ pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Opt
     }
 }
 
-/// What a checked `setattr` takes off (`chown_common`, `do_truncate`).
+/// What a checked `setattr` clears of setuid and setgid (`chown_common`, `do_truncate`).
 pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Option<Kill> {
     let owner = owns(attr.into(), by);
     if attr.kind == FileKind::Directory {
         None
     } else if set.uid.is_some() || set.gid.is_some() {
-        // Whether a kernel's user 0 has `CAP_FSETID`, is not told: most have.
+        // Whether a kernel's user 0 has `CAP_FSETID` is not told. Most have it.
         Some(if by.uid == 0 { Kill::Programs } else { kill_by(attr, by) })
     } else if set.size.is_some() {
         kill_by_content(attr, by, set.kill)
@@ -326,7 +333,7 @@ mod tests {
         Credentials { uid, gid: uid, judge: Judge::Kernel }
     }
 
-    /// Of user and group 9, in a namespace of these users and groups.
+    /// Credentials of user and group 9, in a user namespace with one range of users and groups.
     fn powers(
         groups: &[u32],
         capabilities: &[Capability],

@@ -1,4 +1,4 @@
-//! Values of all records. Each type fixes its version; a reader refuses any other.
+//! Values of all records. Each type fixes its version, and its decoder refuses any other version.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,17 +14,18 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::contract::Halt;
 
-/// A type with a version of its own.
+/// A value type of the store with its own version.
 pub trait Record: Serialize + DeserializeOwned {
-    /// Version written, and the only one read.
+    /// The version that is written, and the only one that is read.
     const VERSION: u8;
 
-    /// As it is stored.
+    /// The value's bytes in the store.
     fn encode(&self) -> Vec<u8> {
         codec::encode(Self::VERSION, self)
     }
 
-    /// From the store; what cannot be read stops the shard, naming the record.
+    /// Decodes a value of the store. A value that cannot be decoded stops the shard; the error
+    /// names the record's type.
     fn decode(bytes: &[u8]) -> Result<Self, Halt> {
         codec::decode(Self::VERSION, bytes).map_err(|why| {
             Halt::Broken(alloc::format!("a {} record: {why}", core::any::type_name::<Self>()))
@@ -44,55 +45,58 @@ records! {
     Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
 }
 
-/// A directory, at its home.
+/// A directory's own record, at its home.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Content {
-    /// Its attributes without the partitions' share; `base.ino` is its incarnation.
+    /// Attributes without the partitions' shares. `base.ino` is the directory's incarnation.
     pub base: Attr,
-    /// Deltas of partitions count from this generation on.
+    /// Generation of the times that were set last. Partitions' times of older generations do not
+    /// count.
     pub generation: u64,
-    /// Parent; the root is its own.
+    /// Parent directory; the root is its own parent.
     pub parent: DirRef,
-    /// Name in it; the root has none.
+    /// Name in the parent; the root has none.
     pub name: Option<Name>,
-    /// Removed, and only here because partitions elsewhere are still to be dropped.
+    /// Whether the directory is removed. The record stays until partitions on other shards are
+    /// dropped.
     pub tombstone: bool,
 }
 
-/// A partition, at its owner (GIGA+ §4.1).
+/// Header of a partition, at its owner (GIGA+ §4.1).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Header {
-    /// Which partition.
+    /// Index of the partition.
     pub partition: PartitionIndex,
-    /// Its depth.
+    /// Depth of the partition.
     pub radix: Radix,
     /// Incarnation of the directory.
     pub ino: Ino,
-    /// Copies of the directory's mode, owner, group, project.
+    /// Copies of the directory's mode, owner, group and project.
     pub inherit: Inherit,
-    /// Names in it.
+    /// Number of names in the partition.
     pub entries: u64,
-    /// Of those, directories.
+    /// Number of those names that are directories.
     pub subdirs: u64,
-    /// Changes of names, ever.
+    /// Number of changes of names, ever.
     pub change: u64,
-    /// Newest change of names.
+    /// Time of the newest change of names.
     pub mtime: Timestamp,
-    /// Generation of `mtime`.
+    /// Generation of the directory's times to which `mtime` belongs.
     pub generation: u64,
-    /// Fixed at the directory's first split.
+    /// The directory's spread over shards, fixed at its first split; `None` before that.
     pub spread: Option<Spread>,
 }
 
 impl Header {
-    /// Orders it holds.
+    /// Range of the orders that the partition holds.
     #[must_use]
     pub fn range(&self) -> core::ops::Range<u64> {
         pando_placement::range(self.partition, self.radix)
     }
 
-    /// With `child`, its upper half, taken back: one depth less, and all that both count. Times of
-    /// an older generation were overtaken when times were set.
+    /// The header after `child`, its upper half, is taken back: one depth less, with the sums of
+    /// both counts. The `mtime` of an older generation is dropped, because a later `utimes` has
+    /// overtaken it.
     #[must_use]
     pub fn with(&self, child: &Self) -> Self {
         let mtime = match self.generation.cmp(&child.generation) {
@@ -117,7 +121,7 @@ impl Header {
         self.partition.0 > 0 && pando_placement::birth_radix(self.partition) == self.radix
     }
 
-    /// As `stat` needs it.
+    /// The partition's share of the directory's attributes, for `stat`.
     #[must_use]
     pub fn delta(&self, shard: ShardIndex) -> Delta {
         Delta {
@@ -133,19 +137,21 @@ impl Header {
     }
 }
 
-/// A name.
+/// An entry: the record of a name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// In the record of ordinal 0: whether others of the same order may exist. So one read finds
+    /// In the record of ordinal 0: whether other names of this order may exist. So one read finds
     /// that a name is absent.
     pub crowded: bool,
-    /// What it is; `None`: vacant, and only there because it is crowded.
+    /// The name and what it leads to. `None`: the name is vacant, and the record only says that
+    /// others exist.
     pub is: Option<(Name, EntryValue)>,
 }
 
 impl Entry {
-    /// As [`Record::decode`], of an entry that most likely is that of `name`: then its name is
-    /// compared where it lies, and what it leads to is told, and whether it is crowded.
+    /// Decodes like [`Record::decode`] an entry that is most likely that of `name`. The stored name
+    /// is compared in place. `Ok`: it is the entry of `name`, with its value and whether it is
+    /// crowded. `Err`: it is another entry.
     pub fn decode_of(name: &Name, bytes: &[u8]) -> Result<Result<(EntryValue, bool), Self>, Halt> {
         type Lying<'a> = (bool, Option<(&'a [u8], EntryValue)>);
         match codec::decode::<Lying<'_>>(Self::VERSION, bytes) {
@@ -161,165 +167,166 @@ impl Entry {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Xattrs(pub Vec<(Vec<u8>, Vec<u8>)>);
 
-/// A name of a link inode.
+/// One name of a link inode.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkedName {
-    /// Incarnation of its directory.
+    /// The directory that has the name.
     pub dir: DirRef,
-    /// The name.
+    /// The name in that directory.
     pub name: Name,
 }
 
-/// Blocks of numbers: those below are spoken for.
+/// Ends of the reserved blocks of numbers. All numbers below may have been used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Counters of inos.
+    /// End of the block of counters of inos.
     pub inos: u64,
-    /// Numbers of transactions and sessions.
+    /// End of the block of numbers of transactions and sessions.
     pub txns: u64,
 }
 
-/// For statfs.
+/// Counts of a shard for statfs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Stat {
-    /// Inodes here.
+    /// Number of inodes on the shard.
     pub inodes: u64,
     /// Logical bytes of their data.
     pub bytes: u64,
 }
 
-/// A session.
+/// A session, as a shard knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// Root directory of a sub-tree mount (DESIGN §12); the root for now.
+    /// Root directory of a sub-tree mount; always the volume's root for now.
     pub root: DirRef,
-    /// By which key its client came: what it belongs to. `None` where it is over, and that is not
-    /// known.
+    /// The key by which its client came, and to which it belongs. `None`: the session is over, and
+    /// its key is not known.
     pub key: Option<KeyId>,
-    /// It is over: the position of its end.
+    /// Position of the session's end; `None`: it lives.
     pub over: Option<u64>,
 }
 
-/// How much a shard has heard of sessions (docs/design/sessions.md).
+/// How far a shard has heard of begins and ends of sessions (docs/design/sessions.md).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SessionsHeard {
-    /// All begins and ends up to this position.
+    /// The shard has heard all begins and ends up to this position.
     pub position: u64,
     /// The highest number of a session that has begun by then.
     pub last: u64,
 }
 
-/// Outcome of the last changing request of a session's slot, or, as a mere floor, its sequence.
+/// Outcome of the last changing request of a session's request slot; or only its floor: the
+/// request's sequence.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its sequence.
+    /// Sequence of the request.
     pub sequence: u64,
-    /// What was answered; `None` where only the floor came here, with a split.
+    /// The answer. `None`: only the floor came here, with a move.
     pub result: Option<Result<Body, Refusal>>,
-    /// The name it belongs to: it moves along with it.
+    /// Directory and order of the name to which the outcome belongs, and with which it moves.
     pub at: Option<(DirId, u64)>,
 }
 
 impl Outcome {
-    /// An outcome as it is stored, of an answer that is still needed.
+    /// Encodes an outcome without taking the answer, which the caller still needs.
     #[must_use]
     pub fn encode_of(
         sequence: u64,
         result: &Result<Body, Refusal>,
         at: Option<(DirId, u64)>,
     ) -> Vec<u8> {
-        // A tuple is encoded as a struct of the same fields is.
+        // A tuple is encoded as a struct of equal fields is.
         codec::encode(Self::VERSION, &(sequence, Some(result), at))
     }
 }
 
-/// Where an open inode is.
+/// Where the records of an open inode are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum OpenAt {
-    /// In this entry.
+    /// In the entry at this order of this directory, on this shard.
     Name(DirId, u64),
-    /// Here, as a link inode.
+    /// At its link shard, which is this shard.
     Link,
 }
 
-/// An inode that a session has open.
+/// The record that a session has an inode open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Open {
-    /// How often.
+    /// Number of opens of the session.
     pub count: u32,
-    /// Where the inode is.
+    /// Where the inode's records are.
     pub at: OpenAt,
 }
 
 /// A decided transaction, until all participants have finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Decided {
-    /// Of which operation, in words; for people.
+    /// The operation, in words; for people.
     pub what: String,
-    /// The request, for people and feeds.
+    /// The request, for people and change feeds.
     pub request: RequestId,
-    /// Steps yet to finish: number, shard, changes.
+    /// Steps that are yet to finish: number, shard, changes.
     pub steps: Vec<(u16, ShardIndex, Vec<Change>)>,
-    /// What follows when those have finished: shard, change.
+    /// Changes that follow when all steps have finished, each with its shard.
     pub then: Vec<(ShardIndex, Change)>,
-    /// The first step number not used yet.
+    /// The first step number that is not used yet.
     pub next_step: u16,
 }
 
-/// A step that this shard has voted yes to.
+/// A step to which this shard has voted yes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Prepared {
-    /// Where.
+    /// Where the step applies.
     pub place: Place,
-    /// What.
+    /// What the coordinator asked of this shard.
     pub prepare: Prepare,
 }
 
 /// A partition on its way here.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arriving {
-    /// The split, or the merge.
+    /// The transaction of the split or the merge.
     pub txn: TxnId,
-    /// Incarnation of the directory.
+    /// The directory, with its incarnation.
     pub dir: DirRef,
-    /// Its depth.
+    /// Depth of the partition.
     pub radix: Radix,
-    /// Pages below this are here.
+    /// Number of pages taken; pages below this number are here.
     pub next_page: u64,
-    /// What their rows add up to.
+    /// Sums over the rows of these pages.
     pub tally: Tally,
 }
 
-/// Who owns a slot that was handed over.
+/// The owner of a hash slot that was handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Owner {
-    /// How often it has changed its owner.
+    /// Number of times that the owner has changed.
     pub version: u32,
-    /// Since then.
+    /// The owner since the last change.
     pub owner: ShardIndex,
 }
 
-/// A slot on its way here.
+/// A hash slot on its way here.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Incoming {
-    /// The handover.
+    /// The transaction of the handover.
     pub txn: TxnId,
-    /// The slot's version, as it will be.
+    /// Version that the slot's owner will have.
     pub version: u32,
-    /// Pages below this are here.
+    /// Number of pages taken; pages below this number are here.
     pub next_page: u64,
-    /// What their rows add up to.
+    /// Sums over the rows of these pages.
     pub tally: Tally,
 }
 
-/// What is left of a removed file: its slices.
+/// A removed file that loses its slices in steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Shred {
-    /// The file that was.
+    /// The removed file.
     pub ino: Ino,
-    /// Where it was.
+    /// Where its records were.
     pub at: OpenAt,
 }
 
-/// Who has what open, for messages.
+/// Sessions that have an inode open, each with the number of its opens; for messages.
 pub type Holders = Vec<(SessionId, u32)>;

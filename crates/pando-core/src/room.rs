@@ -1,14 +1,16 @@
 //! Requests that take space, on a disk that has none.
 //!
-//! The shell says with each input whether there is room ([`Now::is_full`](crate::Now)). A request
-//! that takes space is refused with `ENOSPC` only once it is known that it has not run: after its
-//! outcome was looked for, and nothing of it is on its way here. From then on it does not run,
-//! whatever copies of it wait: the refusal is remembered as an outcome is. It is not a record, for
-//! which there may be no room. A copy that came before a restart has died with its connection.
+//! The shell says with each input whether there is room ([`Now::is_full`](crate::Now)).
 //!
-//! When even the reserve is used up ([`Now::is_spent`](crate::Now)), so is every other request that
-//! changes something: run, it would come to nothing, at the price of [beginning anew](crate::anew).
-//! Beginnings and ends of sessions write nothing at first: they wait for room.
+//! 1. A request that takes space is refused with `ENOSPC` only if it is known not to have run. So
+//!    this shard must answer for it, no outcome of it may be here, and none may be on its way here.
+//! 2. A refused request never runs, whichever copies of it wait. The refusal is remembered like an
+//!    outcome, but in memory: there may be no room for a record. A copy from before a restart died
+//!    with its connection.
+//! 3. When the reserve is used up, too ([`Now::is_spent`](crate::Now)), every other changing
+//!    request is refused as well. Its run would fail, and the shard would have to [begin
+//!    anew](crate::anew).
+//! 4. Begins and ends of sessions write nothing at first. They wait for room.
 
 use pando_types::Errno;
 use pando_types::op::{Op, Request};
@@ -22,8 +24,8 @@ use crate::record::Outcome;
 use crate::shard::Shard;
 use crate::txn::Txn;
 
-/// Whether a request makes something, and is refused when the disk is full. All others give space
-/// back, or need next to none.
+/// Whether a request takes space, and so is refused when the disk is full. All others free space,
+/// or need next to none.
 #[must_use]
 pub const fn takes_space(op: &Op) -> bool {
     matches!(
@@ -47,7 +49,8 @@ pub fn is_short(now: Now, request: &Request) -> bool {
             && !(request.head.id.session.is_local() && may_write_nothing(op))
 }
 
-/// What a client of this process has open is in no record, mostly.
+/// Whether an operation of a local session may write nothing: most opens of such a session have no
+/// record.
 const fn may_write_nothing(op: &Op) -> bool {
     matches!(
         op,
@@ -59,8 +62,8 @@ const fn may_write_nothing(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// There is no room for a request that has not run here. `Some`: it waits for this, to find
-    /// out.
+    /// Refuses a request that has not run here, because there is no room. `Some`: the request waits
+    /// for this lock until that is certain.
     pub(crate) fn refuse_for_room(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -79,7 +82,8 @@ impl Shard {
         Ok(None)
     }
 
-    /// Whether the outcome of a request would be here, if it had run.
+    /// Whether the outcome of a request would be on this shard if it had run. If not, the error
+    /// tells where to go or to wait.
     pub(crate) fn answers_for(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<(), Stop> {
         self.open_place(op)?;
         if let Some((dir, order)) = self.name_of(op) {
@@ -88,7 +92,7 @@ impl Shard {
         Ok(())
     }
 
-    /// It will not run, and that is remembered without a record.
+    /// Remembers without a record that a request will not run.
     pub(crate) fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
         let id = request.head.id;
         let slot = (id.session, id.slot);

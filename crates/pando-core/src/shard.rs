@@ -1,5 +1,5 @@
-//! The state machine: what it holds, how an input goes through it, how it comes back after a
-//! restart.
+//! The state machine of a shard: its state, the way of an input through it, and its recovery from
+//! records.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,112 +35,120 @@ use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
 use crate::watch::Watch;
 
-/// One logical metadata server.
+/// One logical metadata server. Most of its state is soft: a restart reads it from records again.
 pub struct Shard {
     pub(crate) config: Config,
-    /// The same, before anything was read or heard.
+    /// The configuration as it was passed in, before records and peer messages changed it.
     pub(crate) begun_with: Config,
-    /// What the input at hand is about.
+    /// What the input at hand concerns: the requests and the peer message to refuse if it fails.
     pub(crate) concerned: Concerned,
-    /// What is left of removed files, by what the keys of their slices begin with.
+    /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     pub(crate) shreds: BTreeMap<Vec<u8>, Shred>,
-    /// Of those, what could not be read.
+    /// Those of `shreds` that have slices which could not be read.
     pub(crate) stuck: BTreeMap<Vec<u8>, Stuck>,
-    /// No step is made before this time.
+    /// No step of `shreds` runs before this time, nanoseconds.
     pub(crate) shreds_until: u64,
-    /// Steps whose messages are not looked at before this time.
+    /// Steps of which peer messages are ignored until this time, nanoseconds.
     pub(crate) deferred: BTreeMap<(TxnId, u16), u64>,
-    /// Nothing begins to move before this time.
+    /// No partition or hash slot begins to move before this time, nanoseconds.
     pub(crate) quiet_until: u64,
     pub(crate) numbers: Numbers,
     pub(crate) stat: Stat,
     pub(crate) dirs: Dirs,
     pub(crate) locks: Locks,
     pub(crate) opens: Opens,
-    /// Files of which a session has locks here.
+    /// Index of the files of which a session has program locks here.
     pub(crate) locked: Locked,
-    /// Those that live, and whose they are.
+    /// Sessions that live, each with the key that it belongs to.
     pub(crate) sessions: BTreeMap<SessionId, KeyId>,
-    /// Of the coordinator only.
+    /// Leases of sessions; used by shard 0 only.
     pub(crate) leases: Leases,
-    /// Of the coordinator only.
+    /// The session that is alone on the volume, if any; used by shard 0 only.
     pub(crate) alone: AloneSession,
-    /// What has been heard of begins and ends.
+    /// Position in the sequence of begins and ends of sessions, and what is known of ended
+    /// sessions.
     pub(crate) session_log: SessionLog,
-    /// Of requests run here.
+    /// Outcomes of requests that ran here.
     pub(crate) outcomes: Outcomes,
-    /// Requests whose transaction is under way, by session and slot: sequence, transaction (none:
-    /// it waits to begin again).
+    /// Requests of undecided transactions, by session and request slot. The value is the sequence
+    /// and the transaction; `None`: the request waits to begin again.
     pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
     /// Transactions that this shard coordinates, by number.
     pub(crate) txns: BTreeMap<u64, Txn>,
-    /// Steps that this shard is prepared for, and when it last asked about them.
+    /// Steps for which this shard is prepared, and when it last asked their coordinator,
+    /// nanoseconds.
     pub(crate) prepared: BTreeMap<(TxnId, u16), (Prepared, u64)>,
-    /// Partitions on their way here, not yet prepared: when it last heard of them.
+    /// Partitions that are on their way here and not yet prepared, and when their source was last
+    /// heard of, nanoseconds.
     pub(crate) arriving:
         BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), (Arriving, u64)>,
-    /// Slots on their way here, not yet prepared: when it last heard of them.
+    /// Hash slots that are on their way here and not yet prepared, and when their source was last
+    /// heard of, nanoseconds.
     pub(crate) incoming: BTreeMap<SlotIndex, (Incoming, u64)>,
-    /// Steps finished here.
+    /// Steps finished here of transactions that are not yet known to be over.
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
-    /// By coordinator: transactions below are void.
+    /// By coordinator, which of its transactions are over.
     pub(crate) floors: BTreeMap<ShardIndex, Floor>,
-    /// When each transaction said something last, and when each step that is prepared last asked
-    /// what became of it.
+    /// When each transaction last sent a message.
     pub(crate) sent: Agenda<u64>,
+    /// When each prepared step last asked its coordinator.
     pub(crate) asked: Agenda<(TxnId, u16)>,
-    /// Own transactions that have been alive for long.
+    /// Transactions of this shard that have been alive for long. Floors name them as exceptions.
     pub(crate) pinned: Pinned,
-    /// May go on.
+    /// Inputs that have finished waiting: each `Input::Ready` takes one.
     pub(crate) ready: VecDeque<Input>,
-    /// Shards whose votes did not come, and that have said nothing since: when they were asked last
-    /// whether they are there.
+    /// Shards that did not vote in time and have sent nothing since, and when each was last probed,
+    /// nanoseconds.
     pub(crate) silent: BTreeMap<ShardIndex, u64>,
-    /// To be begun again, by time.
+    /// Inputs to handle again later, by time and ticket.
     pub(crate) later: BTreeMap<(u64, u64), Input>,
-    /// Partitions worth looking at for a split.
+    /// Partitions to check for a split.
     pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
-    /// Partitions worth looking at for a merge.
+    /// Partitions to check for a merge.
     pub(crate) shrunk: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
-    /// Of those, what waits for its turn.
+    /// Partitions that wait to merge until fewer merges run.
     pub(crate) shrunk_waiting: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
-    /// Partitions that are small enough to be given back, and when they are looked at.
+    /// Partitions small enough for a merge, and when each is checked next.
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
-    /// Partitions that are being copied away, or their upper half, by transaction.
+    /// Copies under way of partitions, their upper halves or hash slots, by the number of the
+    /// transaction.
     pub(crate) copies: BTreeMap<u64, Copy>,
-    /// Halves that are being counted, to be split off within this shard, by the number of who holds
-    /// the partition for it.
+    /// Counts under way of halves that split off within this shard, by the number of the
+    /// transaction that holds the partition.
     pub(crate) counts: BTreeMap<u64, Count>,
-    /// Of those, what may go on.
+    /// Those of `counts` that may read their next page.
     pub(crate) counting: VecDeque<u64>,
-    /// Of copies, what waited for transactions and may go on.
+    /// Those of `copies` that waited for transactions and may go on.
     pub(crate) ripe: VecDeque<u64>,
-    /// Targets to which no split goes before this time.
+    /// Targets to which no split or handover goes before this time, nanoseconds.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
-    /// Which directories have changed for whoever comes through them.
+    /// Versions of directories: which ones changed for callers that come through them.
     pub(crate) versions: Versions,
+    /// How versions spread: at shard 0 to all shards, elsewhere from shard 0.
     pub(crate) broadcast: Broadcast,
-    /// Log position of the last range that this shard gave away.
+    /// Log position of the last group by which this shard gave a range away.
     pub(crate) moved_at: Lsn,
-    /// Names that were looked for a moment ago.
+    /// Lookup cache: what the last lookups of names found.
     pub(crate) sightings: Sightings,
-    /// The name whose order was asked for last.
+    /// The name that was hashed last, and its order.
     pub(crate) last_order: Cell<Option<(Name, Order)>>,
-    /// What votes that are not synced may rest on.
+    /// Log positions of the changes that unsynced votes may rest on.
     pub(crate) recent: Recent,
-    /// Of shard 0: moves of directories that have ended.
+    /// Moves of directories that have ended; used by shard 0 only.
     pub(crate) graph: Graph,
-    /// Whoever collects objects that nobody needs wants to know what files come to name.
+    /// The collection of unused objects under way, if any: it notes objects that files come to
+    /// name.
     pub(crate) watch: Option<Watch>,
     pub(crate) counters: Counters,
+    /// Counter of tickets, which tell apart equal times and questions.
     pub(crate) ticket: u64,
     #[cfg(feature = "planted")]
     pub(crate) planted: Option<crate::Planted>,
 }
 
 impl Shard {
-    /// The shard whose records `rows` shows. The effects (a new block of numbers, what becomes of
-    /// transactions that were under way) are applied *and synced* before the first input.
+    /// Recovers the shard from its records in `rows`. The shell applies and syncs the effects
+    /// before the first input. The effects hold a new block of numbers, among others.
     pub fn recover(config: Config, now: Now, rows: &dyn Rows) -> Result<(Self, Effects), Halt> {
         let mut ctx = Ctx::new(now, rows);
         let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
@@ -153,7 +161,7 @@ impl Shard {
         Ok((shard, Self::effects(ctx, Some(now.nanos))))
     }
 
-    /// As its records tell it; numbers go on here.
+    /// Builds the shard from its records. `numbers` continue as passed.
     pub(crate) fn from_records(
         config: Config,
         numbers: Numbers,
@@ -290,7 +298,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Handles one input. See [`crate::contract`].
+    /// Handles one input, by the contract in [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.concerned.clear();
         self.outcomes.settle();
@@ -356,7 +364,7 @@ impl Shard {
         }
     }
 
-    /// Whether something that waited may go on.
+    /// Whether some work that waited may go on: then the shell calls with [`Input::Ready`].
     #[must_use]
     pub fn has_ready(&self) -> bool {
         let splits = [self.grown.is_empty(), self.ripe.is_empty(), self.counting.is_empty()];
@@ -364,13 +372,13 @@ impl Shard {
         !self.ready.is_empty() || others || splits.contains(&false)
     }
 
-    /// What it has done since it started.
+    /// Counts of what the shard has done since it started.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Transactions begun here since the start and not over, by [`TxnKind`].
+    /// Number of transactions that began here since the start and are not over, by [`TxnKind`].
     #[must_use]
     pub fn txns_alive(&self) -> [u64; TxnKind::ALL.len()] {
         let mut alive = [0; TxnKind::ALL.len()];
@@ -380,30 +388,30 @@ impl Shard {
         alive
     }
 
-    /// What it counts for statfs.
+    /// Inodes and bytes on this shard, for `statfs`.
     #[must_use]
     pub fn stat(&self) -> Stat {
         self.stat
     }
 
-    /// Sessions it knows.
+    /// Sessions that live, as far as this shard has heard.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.sessions.keys().copied()
     }
 
-    /// The same, with the key that each belongs to.
+    /// Sessions that live, each with the key that it belongs to.
     pub fn session_keys(&self) -> impl Iterator<Item = (SessionId, KeyId)> + '_ {
         self.sessions.iter().map(|(session, key)| (*session, *key))
     }
 
-    /// Locks held, transactions coordinated, steps prepared, inodes open: all zero in a shard at
-    /// rest without sessions (but for opens).
+    /// Numbers of locks held, transactions coordinated, steps prepared and inodes open. The first
+    /// three are 0 in a shard at rest; the fourth is 0, too, without sessions.
     #[must_use]
     pub fn in_flight(&self) -> [usize; 4] {
         [self.locks.count(), self.txns.len(), self.prepared.len(), self.opens.count()]
     }
 
-    /// Plants a fault.
+    /// Plants a fault, for tests.
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, fault: crate::Planted) {
         self.planted = Some(fault);
@@ -416,7 +424,7 @@ impl Shard {
         self.planted == Some(fault)
     }
 
-    /// Planted fault: what moves is not locked.
+    /// Planted fault: the range that moves stays open to changes during the exchange.
     #[cfg_attr(not(feature = "planted"), expect(unused_variables, reason = "nothing is planted"))]
     pub(crate) fn tail_unlocked(&self, is_merge: bool) -> bool {
         #[cfg(feature = "planted")]
@@ -428,7 +436,7 @@ impl Shard {
         false
     }
 
-    /// Lets an input come again at a time.
+    /// Queues an input to be handled again at a time, nanoseconds.
     pub(crate) fn come_again(&mut self, at: u64, input: Input) {
         self.ticket += 1;
         self.later.insert((at, self.ticket), input);
@@ -449,7 +457,8 @@ impl Shard {
     fn effects_of(&mut self, ctx: Ctx<'_>) -> Effects {
         let now = ctx.now.nanos;
         let mut done = ctx.finish();
-        // What is added below are headers.
+        // Only headers are written after this. The lookup cache holds none, so it is up to date
+        // here.
         self.sightings = core::mem::take(&mut done.sightings);
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));

@@ -1,17 +1,17 @@
-//! Removed files of very many slices. What a removal writes must fit into what is kept of a full
-//! disk for removals, or nothing could ever be removed there. So the first group does all but the
-//! slices, and a record says that those go; the rest is done in steps, one a tick, each of at most
-//! [`Config::shred_slices`](crate::Config).
+//! Removal of files with very many slices. A removal must fit into the log space that a full disk
+//! keeps for removals. So its insert group does all but delete the slices, and a record says that
+//! these go. They are deleted in steps, one per tick, each of at most
+//! [`Config::shred_slices`](crate::Config) slices.
 //!
-//! 1. The record is the promise: the client is answered at once, and after a restart the steps go
-//!    on.
-//! 2. Until the last step the order of the name, or the inode, is locked. So no file is made there
-//!    whose slices would lie among those that go, and no partition or slot that they are in moves.
-//!    Who looks for what was there hears at once that it is not.
-//! 3. What cannot be read is tried again for a minute. Then what is left of the file goes unread,
-//!    and its objects are left to fsck: a name that is locked for ever is worse.
-//! 4. The objects of a file are its own. One that several slices name may be put on the list of
-//!    garbage before the last of those has gone: nobody reads them any more.
+//! 1. The client is answered as soon as the record is written. After a restart the steps go on.
+//! 2. Until the last step, the name's order or the inode stays locked. So no new file gets slices
+//!    among those that go, and no partition or hash slot with them moves. A lookup does not wait
+//!    for this lock: it hears at once that the file is gone.
+//! 3. A block that cannot be read is tried again for a minute. Then the remaining slices are
+//!    deleted unread, and their objects are left to fsck. A name that is locked for ever would be
+//!    worse.
+//! 4. The objects of a file are its own. An object that several slices name may become garbage
+//!    before the last of these slices is gone: no request reads them any more.
 
 use alloc::vec::Vec;
 use pando_types::peer::Inode;
@@ -26,31 +26,33 @@ use crate::locks::{Hold, LockKey};
 use crate::record::{OpenAt, Record, Shred};
 use crate::shard::Shard;
 
-/// Slices that each of many files may lose at once: they take no more room than the record of the
-/// rest would.
+/// Slices that each of many removed files may lose at once. They take no more room than the record
+/// of a removal in steps would.
 const SLICES_OF_MANY: usize = 2;
-/// Files of which a step is tried at one time, until one can be done.
+/// Files of which the next step is tried in one tick, until one step succeeds.
 const TRIES: usize = 8;
-/// One that could not is tried again after this long, nanoseconds.
+/// Time after which a step that failed is tried again, nanoseconds.
 const AGAIN_AFTER: u64 = 10_000_000_000;
-/// And is given up after this long.
+/// Time after which a file is given up if its steps fail, nanoseconds.
 const GIVE_UP_AFTER: u64 = 60_000_000_000;
 
-/// Slices that could not be read: since when, and when they are tried again.
+/// When slices could not be read first, and when they are tried again.
 #[derive(Clone, Copy)]
 pub struct Stuck {
     since: u64,
     again: u64,
 }
 
-/// Under which lock a file is removed.
+/// The lock under which a file is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Under {
-    /// None: there is none, or nothing is done.
+    /// No lock. The slices go in steps only if no transaction holds the file's lock.
     Nothing,
-    /// None, and it is one of many that are removed at once: next to nothing of it is written now.
+    /// No lock, for one of many files that are removed at once. Only a few slices may go now. The
+    /// rest go in steps, only if no transaction holds the file's lock.
     NothingOfMany,
-    /// That of the step whose decision removes it, and of no other.
+    /// The lock of the step that removes the file by its decision. The slices go in steps only if
+    /// no other step holds it.
     Its,
 }
 
@@ -64,7 +66,8 @@ impl Shred {
 }
 
 impl Shard {
-    /// The file is gone for good, with all rows beside its inode, which may go later.
+    /// Removes a file for good, with all rows beside its inode. Slices that are too many are
+    /// deleted later, in steps.
     pub(crate) fn drop_file(
         &self,
         ctx: &mut Ctx<'_>,
@@ -100,13 +103,13 @@ impl Shard {
         Ok(count > most)
     }
 
-    /// Whose locks those are: no transaction's. Who looks for what was there need not wait for
-    /// them.
+    /// The owner of the locks of removals in steps: no transaction has its number. Lookups need not
+    /// wait for its locks.
     pub(crate) fn shredder(&self) -> TxnId {
         TxnId { shard: self.config.shard, number: 0 }
     }
 
-    /// Takes over what an input changed.
+    /// Takes over the removals in steps that an input began or finished.
     pub(crate) fn update_shreds(&mut self, changes: Vec<(Vec<u8>, Option<Shred>)>) {
         for (slices, change) in changes {
             if let Some(shred) = change {
@@ -121,7 +124,7 @@ impl Shard {
         }
     }
 
-    /// From the records, at the start.
+    /// Loads the removals in steps from their records, at the start.
     pub(crate) fn load_shreds(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Shred);
         let mut found = Vec::new();
@@ -132,7 +135,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The next step, if there is one. What cannot be read holds up none of the next few.
+    /// Runs the next step, if one is due. A step that cannot be read does not hold up the next few.
     pub(crate) fn shred_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         if self.shreds.is_empty() || ctx.now.nanos < self.shreds_until {
             return Ok(());
@@ -186,7 +189,8 @@ impl Shard {
         Ok(())
     }
 
-    /// All go up to the first of the rest, if there is one.
+    /// Deletes the slices up to `rest`, or all of them and the record of the removal if `rest` is
+    /// `None`.
     fn drop_slices(ctx: &mut Ctx<'_>, slices: Vec<u8>, rest: Option<Vec<u8>>) {
         if let Some(rest) = rest {
             return ctx.delete_range(slices, rest);
@@ -196,7 +200,7 @@ impl Shard {
         ctx.change_shred(slices, None);
     }
 
-    /// When there is a next step.
+    /// Time of the next step, nanoseconds; `None`: no file is being removed.
     pub(crate) fn shreds_wake(&self) -> Option<u64> {
         let is_any_due = self.shreds.len() > self.stuck.len();
         let again = self.stuck.values().map(|stuck| stuck.again).min().filter(|_| !is_any_due);

@@ -1,9 +1,10 @@
-//! Names that were looked for a moment ago, and what stood there: whoever changes a name, or asks
-//! for its attributes, has mostly looked it up just before (a kernel always does).
+//! The lookup cache: names that were looked up a moment ago, and the entries that were found. A
+//! caller that changes a name, or asks for its attributes, has mostly looked it up just before. A
+//! kernel always does.
 //!
-//! What is remembered is what the store holds: all of a shard's writes go through
-//! [`Sightings::forget`] as they leave it, and nobody else writes there. An input that has written
-//! something itself asks the store, as does one after an input that could not run.
+//! The cache holds what the store holds. All writes of a shard go through [`Sightings::forget`]
+//! when they leave it, and only the shard writes to its store. An input that has written something
+//! itself reads the store. So does an input after one that could not run.
 
 use alloc::vec::Vec;
 
@@ -13,10 +14,10 @@ use pando_types::{DirId, Name, Order};
 use crate::contract::Write;
 use crate::keys;
 
-/// How many at most. Enough for those who ask in turns.
+/// Number of cached names. It is enough for several callers that take turns.
 const SLOTS: usize = 32;
 
-/// See the module.
+/// The lookup cache of a shard.
 #[derive(Default)]
 pub struct Sightings(Vec<Option<Sighting>>);
 
@@ -27,8 +28,8 @@ struct Sighting {
     entry: Entry,
 }
 
-/// What stands at a name's order, ordinal 0: its entry, and whether that is crowded; or nothing at
-/// all.
+/// The record at a name's order with ordinal 0: the name's entry, and whether it is crowded.
+/// `None`: there is no record.
 pub type Entry = Option<(EntryValue, bool)>;
 
 fn slot(base: Order) -> usize {
@@ -36,13 +37,13 @@ fn slot(base: Order) -> usize {
 }
 
 impl Sightings {
-    /// What was found of a name whose order is `base`.
+    /// The cached result for a name with the order `base`; `None`: it is not cached.
     pub fn get(&self, dir: DirId, base: Order, name: &Name) -> Option<&Entry> {
         let seen = self.0.get(slot(base))?.as_ref()?;
         (seen.base == base && seen.dir == dir && seen.name == *name).then_some(&seen.entry)
     }
 
-    /// A name was looked for.
+    /// Caches the result of a lookup.
     pub fn note(&mut self, dir: DirId, base: Order, name: &Name, entry: Entry) {
         if self.0.is_empty() {
             self.0.resize_with(SLOTS, || None);
@@ -50,7 +51,7 @@ impl Sightings {
         self.0[slot(base)] = Some(Sighting { dir, base, name: name.clone(), entry });
     }
 
-    /// Forgets what is written to.
+    /// Drops cached names at the orders at which something is written.
     pub fn forget(&mut self, writes: &[Write]) {
         if self.0.is_empty() {
             return;

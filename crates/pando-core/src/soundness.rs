@@ -1,17 +1,16 @@
-//! Messages of other shards that cannot be: of a server that is older, or at fault. Servers are
-//! trusted with data, but none of them may stop another. So what a message says is looked at before
-//! anything comes of it, and what cannot be is counted
-//! ([`Counters::bad_messages`](crate::Counters)) and refused:
+//! Checks of peer messages that come from a server that is older or at fault. Servers are trusted
+//! with data, but no server may stop another. So a message is checked before it takes effect. An
+//! unsound one is counted ([`Counters::bad_messages`](crate::Counters)) and refused:
 //!
-//! | message | what must be | else |
+//! | message | what must hold | otherwise |
 //! |---|---|---|
-//! | all of a transaction's coordinator | it comes from that shard; its floor can be | nothing |
-//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, outcomes, and nothing else, which can be read | `PageDone(0)`: it is given up |
-//! | `Prepare` | the same of the last page, header, and outcomes; what only shard 0 is asked, or asks | `Voted(No(EIO))` |
-//! | `Voted(Yes)` | it tells what was asked | as if it were `No(EIO)` |
-//! | `Finish(Some)` | the step is prepared, or can be redone; each change is one of what it locked, and finds what it changes | nothing: the coordinator says it again, and people see that |
+//! | any that a transaction's coordinator sends | its sender is that shard; its floor is sound | as in its row below |
+//! | `Page`, `SlotPage` | the partition is valid; all rows are of what moves, or outcomes, and can be decoded | `PageDone(0)`: the source gives the move up |
+//! | `Prepare` | the header, last rows and outcomes of a move are valid; only shard 0 gets what only it can answer; only shard 0 sends `Join` | `Voted(No(EIO))` |
+//! | `Voted(Yes)` | the answer is of the kind that was asked for | it counts as `No(EIO)` |
+//! | `Finish(Some)` | the step is prepared, or can be redone; its lock covers each change; each change finds what it changes | it is dropped; the coordinator sends it again, and the counter shows that |
 //!
-//! What is read from the own store is another matter: a record there that cannot be stops the shard
+//! Records of the shard's own store are not checked here: an invalid one stops the shard
 //! ([`Halt::Broken`]).
 
 use core::ops::Range;
@@ -32,8 +31,7 @@ use crate::txn::apply::is_dir;
 use crate::txn::floor::PINNED_MAX;
 
 impl Shard {
-    /// Whether a message of another shard can be. One that cannot is refused, and is over with
-    /// that.
+    /// Whether a peer message is sound. An unsound one is refused here, and the caller drops it.
     pub(crate) fn is_sound(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) -> bool {
         if peer.from == self.config.shard || sound(self.config.shard, peer) {
             return true;
@@ -48,8 +46,8 @@ impl Shard {
         false
     }
 
-    /// Whether a decision of another shard finds here all that it changes, under the lock of its
-    /// step, which is prepared.
+    /// Whether a decision of another shard can be applied here. The step must be prepared, its lock
+    /// must cover each change, and each change must find what it changes.
     pub(crate) fn is_applicable(
         &mut self,
         ctx: &Ctx<'_>,
@@ -114,7 +112,7 @@ impl Shard {
     }
 }
 
-/// What was looked for under a lock is there, or is not.
+/// Whether a lookup under a lock has found its object. Only a [`Halt`] is an error.
 fn found<T>(looked: Result<T, Stop>) -> Result<bool, Halt> {
     match looked {
         Ok(_) => Ok(true),
@@ -123,7 +121,8 @@ fn found<T>(looked: Result<T, Stop>) -> Result<bool, Halt> {
     }
 }
 
-/// Ascending, all below, and as many as may be.
+/// Whether a floor is sound: its exceptions ascend, are below `below`, and are at most
+/// `PINNED_MAX`.
 fn can_be(Floor { below, but }: &Floor) -> bool {
     but.is_sorted_by(|a, b| a < b)
         && but.last().is_none_or(|last| last < below)
@@ -179,7 +178,7 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
     }
 }
 
-/// Whether a vote tells what was asked.
+/// Whether a vote's answer is of the kind that the step asks for.
 pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
     match prepare {
         Prepare::Graph(_) => matches!(seen, Seen::Nothing | Seen::Position(_)),
@@ -197,7 +196,7 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
     }
 }
 
-/// Whether a change is one of what the step has locked.
+/// Whether a change is of something that the step has locked.
 fn fits(prepare: &Prepare, change: &Change) -> bool {
     match (prepare, change) {
         (
@@ -233,7 +232,7 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
     }
 }
 
-/// An outcome, as shards send each other what came of requests.
+/// Whether a row is an outcome of a request, as shards send it to each other.
 fn is_outcome(key: &[u8], value: &[u8]) -> bool {
     let is_key = keys::slot_of(key).is_some_and(|(session, slot)| key == keys::slot(session, slot));
     is_key && Outcome::decode(value).is_ok()
@@ -243,7 +242,7 @@ fn tells_outcome(row: &RowChange) -> bool {
     matches!(row, RowChange::Put(key, value) if is_outcome(key, value))
 }
 
-/// Whether a row belongs to names of a directory in a range of orders.
+/// Whether a row belongs to the names of a directory in a range of orders.
 fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
     let is_inside = keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
@@ -258,7 +257,7 @@ fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
     }
 }
 
-/// Whether a row belongs to a slot.
+/// Whether a row belongs to a hash slot.
 fn is_of_slot(slot: SlotIndex, row: &RowChange) -> bool {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
     if keys::slot_of_row(key) != Some(slot) {
@@ -275,7 +274,7 @@ fn is_of_slot(slot: SlotIndex, row: &RowChange) -> bool {
     }
 }
 
-/// Lengths of a directory's row's key, with and without the offset of a slice.
+/// Length of the key of a directory's row, without and with the offset of a slice, in bytes.
 const DIR_KEY: usize = 26;
 const SLICE_KEY: usize = DIR_KEY + 8;
 

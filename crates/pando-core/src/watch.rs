@@ -1,4 +1,4 @@
-//! What files come to name while somebody collects the objects that none names
+//! Objects that files come to name during a collection of unused objects
 //! (docs/design/collecting.md).
 
 use alloc::collections::BTreeSet;
@@ -12,27 +12,28 @@ use crate::keys;
 use crate::record::Record;
 use crate::shard::Shard;
 
-/// Objects that are remembered. With more, the collection comes to nothing.
+/// Most objects that are remembered. A collection that needs more fails.
 const SEEN_MAX: usize = 1 << 20;
-/// Objects that are told at once.
+/// Objects in one answer.
 const PAGE: usize = 8192;
 
-/// One collection. It lives in memory only: a shard that begins anew has forgotten it, and says so.
+/// A collection of unused objects. It is in memory only: a shard that begins anew has forgotten it,
+/// and says so.
 pub struct Watch {
     id: u64,
-    /// Objects of sessions that are over, which became slices since it began.
+    /// Objects of ended sessions that became part of slices since the collection began.
     seen: BTreeSet<ObjectId>,
-    /// Steps that were prepared when it was first asked to settle, and still are.
+    /// Steps that were prepared when this shard was first asked to settle, and still are.
     before: Option<BTreeSet<(TxnId, u16)>>,
 }
 
 impl Shard {
-    /// Begins to watch. `None`: this shard has not joined the volume yet.
+    /// Begins to watch for the collection `id`. `None`: this shard has not joined the volume yet.
     pub fn watch(&mut self, id: u64) -> Option<Watching> {
         if !self.has_joined() {
             return None;
         }
-        // A question that was asked twice, and comes late, makes nobody forget.
+        // A repetition that comes late must not make the shard forget what it has seen.
         if self.watch.as_ref().is_none_or(|watch| watch.id != id) {
             self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
         }
@@ -40,8 +41,8 @@ impl Shard {
         Some(Watching { sessions, heard: self.sessions_heard(), shards: self.config.map.shards })
     }
 
-    /// Settles: tells what it remembers, from `first` on, once what was under way when this was
-    /// first asked is over.
+    /// Lists the remembered objects from `first` on, in pages. Answers `NotYet` until the steps
+    /// that were prepared at the first call are over.
     pub fn settle_watch(&mut self, id: u64, first: ObjectId) -> Settled {
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.id == id) else {
             return Settled::Forgotten;
@@ -64,7 +65,7 @@ impl Shard {
         }
     }
 
-    /// An input writes this.
+    /// Notes the objects of ended sessions that an input makes part of slices.
     pub(crate) fn note_named(&mut self, writes: &[Write]) {
         let Some(watch) = &mut self.watch else { return };
         for write in writes {
@@ -72,7 +73,7 @@ impl Shard {
             if !keys::is_slice(key) || watch.seen.len() > SEEN_MAX {
                 continue;
             }
-            // One that cannot be read is nobody's.
+            // A slice that cannot be decoded names no object.
             let Ok(Slice { range, .. }) = Slice::decode(value) else { continue };
             if !self.sessions.contains_key(&range.object.session()) {
                 watch.seen.insert(range.object);

@@ -1,13 +1,13 @@
 //! How every shard comes to know every version, in order.
 //!
-//! Shard 0 keeps in mind up to where each shard knows all versions, and tells each what is above
-//! that, again and again until it says that it knows. So a message that is lost, late or repeated
-//! does no harm, and none is waited for by another. While a shard is yet to say so, versions that
-//! are given out gather: one message tells of them all.
-//!
-//! Told is also what nobody waits for: a version that was given up, and where shard 0 begins when
-//! it starts. A walk through a shard that stays behind, and then through one that does not, would
-//! be refused by the latter, however often it begins anew.
+//! 1. Shard 0 remembers up to where each shard knows all versions. It tells each shard the later
+//!    ones, again and again until the shard acknowledges them. So a lost, late or repeated message
+//!    does no harm.
+//! 2. While a shard has not acknowledged, further versions gather. The next message tells all of
+//!    them.
+//! 3. Versions that were given up are told, too, and so is the start of shard 0's list, though no
+//!    transaction waits for them. A shard that stayed behind would lower the version of walks
+//!    through it. Other shards would then refuse these walks again and again.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -20,41 +20,44 @@ use crate::locks::LockKey;
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
-/// What is under way.
+/// State of the spreading of versions.
 #[derive(Default, Debug)]
 pub struct Broadcast {
-    /// Of shard 0: how far others are.
+    /// At shard 0: how far the other shards are.
     others: BTreeMap<ShardIndex, Other>,
-    /// Of shard 0: what the slowest of them knows, and of how many shards that was. Looked at with
-    /// every input.
+    /// At shard 0: for this number of shards, the version up to which the slowest knows all. Each
+    /// input reads it.
     slowest: (u16, u64),
-    /// Of shard 0: versions that not all know yet.
+    /// At shard 0: versions that not all shards know yet.
     pending: BTreeMap<u64, Pending>,
-    /// When this shard last asked, or shard 0 last looked who has not answered, nanoseconds.
+    /// When this shard last asked, or when shard 0 last told again what was not acknowledged,
+    /// nanoseconds.
     said_at: u64,
     /// When this shard first asked, nanoseconds.
     asking_since: Option<u64>,
 }
 
-/// How far another shard is.
+/// How far another shard is, as shard 0 knows.
 #[derive(Clone, Copy, Default, Debug)]
 struct Other {
-    /// What it knows, as far as it has said so in shard 0's life.
+    /// The version up to which it has acknowledged all, since shard 0 started.
     known: u64,
-    /// What it was told last, and when, nanoseconds.
+    /// The version that it was told last.
     told: u64,
+    /// When it was told that version, nanoseconds.
     told_at: u64,
-    /// Since when it knows less than there is and has not said that it knows more, nanoseconds.
+    /// Since when it has not acknowledged what it was told, nanoseconds.
     silent_since: Option<u64>,
 }
 
-/// A version that not all know yet.
+/// A version that not all shards know yet.
 #[derive(Debug)]
 struct Pending {
-    /// The step that waits for it, and who coordinates that.
+    /// The step that waits for the version.
     at: (TxnId, u16),
+    /// The step's coordinator.
     from: ShardIndex,
-    /// It is given up then, nanoseconds.
+    /// When the version is given up, nanoseconds.
     until: u64,
 }
 
@@ -66,7 +69,8 @@ impl Broadcast {
 }
 
 impl Shard {
-    /// At the start.
+    /// Begins the list of versions at shard 0, at its start. It lies above all numbers that may
+    /// have been given out.
     pub(crate) fn begin_versions(&mut self) {
         if self.config.shard == COORDINATOR {
             let number = self.numbers.next_txn().saturating_sub(1);
@@ -75,7 +79,8 @@ impl Shard {
         }
     }
 
-    /// A coordinator is about to change these directories.
+    /// Gives out a version for a step that is about to change these directories, and tells all
+    /// shards.
     pub(crate) fn invalidate(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -89,7 +94,7 @@ impl Shard {
             return Ok(());
         }
         if self.is_told_in_vain(ctx.now.nanos) {
-            // Its coordinator would hold its locks for nothing, and ask for them again and again.
+            // The coordinator would hold its locks in vain, and ask again and again.
             self.counters.versions_given_up += 1;
             self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
             return Ok(());
@@ -101,7 +106,7 @@ impl Shard {
         let until = ctx.now.nanos.saturating_add(self.config.versions_wait);
         if self.broadcast.pending.is_empty() {
             self.broadcast.said_at = ctx.now.nanos;
-            // What was told before may have been lost, and nothing need gather.
+            // Earlier messages may have been lost, and no version needs to gather.
             self.broadcast.others.values_mut().for_each(|other| other.told = other.known);
         }
         self.broadcast.pending.insert(version, Pending { at, from, until });
@@ -110,7 +115,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The step is not wanted any more. Its version stays in the lists.
+    /// Forgets a step that no longer waits. Its version stays in the lists.
     pub(crate) fn forget_invalidation(&mut self, at: (TxnId, u16)) {
         self.broadcast.pending.retain(|_, pending| pending.at != at);
     }
@@ -119,7 +124,7 @@ impl Shard {
         self.broadcast.others.get(&shard).map_or(0, |other| other.known)
     }
 
-    /// Of shard 0: whether another is yet to say that it knows all versions.
+    /// At shard 0: whether some other shard has not acknowledged all versions.
     fn is_any_behind(&self) -> bool {
         let slowest = match self.broadcast.slowest {
             (shards, known) if shards == self.config.map.shards => known,
@@ -128,8 +133,8 @@ impl Shard {
         self.config.shard == COORDINATOR && Some(slowest) < self.versions.known()
     }
 
-    /// Of shard 0: whether some shard has not acknowledged what it was told for as long as a
-    /// transaction waits for a vote. It is told again and again, until it does.
+    /// At shard 0: whether some shard has not acknowledged a message for as long as a transaction
+    /// waits for a vote. It is told again and again.
     fn is_told_in_vain(&self, now: u64) -> bool {
         let wait = self.config.votes_wait;
         let is_silent = |other: &Other| {
@@ -138,19 +143,20 @@ impl Shard {
         self.broadcast.others.values().any(is_silent)
     }
 
-    /// Of shard 0: up to where every other shard knows all versions.
+    /// At shard 0: the version up to which all other shards have acknowledged.
     fn known_by_all(&self) -> u64 {
         self.others().map(|shard| self.known_by(shard)).min().unwrap_or(u64::MAX)
     }
 
-    /// Tells each shard what it does not know.
+    /// Tells each shard the versions that it has not acknowledged.
     fn tell_versions(&mut self, ctx: &mut Ctx<'_>) {
         for shard in self.others() {
             self.tell_one(ctx, shard);
         }
     }
 
-    /// The same to one shard; not while it is yet to answer.
+    /// Tells one shard the versions that it has not acknowledged. Does nothing while an answer is
+    /// due.
     fn tell_one(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
         let Some(version) = self.versions.known() else { return };
         let now = ctx.now.nanos;
@@ -180,7 +186,7 @@ impl Shard {
         self.tell(ctx, Need::Committed, shard, NO_TXN, say);
     }
 
-    /// Something about versions from another shard.
+    /// Handles a peer message about versions.
     pub(crate) fn hear_versions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) {
         match peer.say {
             Say::Versions { since, version, changed, answers } => {
@@ -188,15 +194,16 @@ impl Shard {
                     return;
                 }
                 if self.versions.known().is_none() {
-                    // An answer to an earlier start of this shard, or none at all, may lack what
-                    // that start had known.
+                    // An answer to an earlier start of this shard, or an unasked message, may lack
+                    // what that start knew.
                     if answers != Some(ctx.now.epoch) {
                         return;
                     }
                     self.versions.begin(since);
                     self.broadcast.asking_since = None;
                 }
-                // It was silent for so long that shard 0 does not remember what it has missed.
+                // This shard was silent for so long that shard 0 does not remember what it has
+                // missed.
                 if self.versions.known().is_some_and(|known| known < since) {
                     self.versions.begin(since);
                 }
@@ -227,7 +234,7 @@ impl Shard {
         }
     }
 
-    /// Lets those go on whose versions all shards know.
+    /// Votes yes for the steps that wait for a version which all shards know by now.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
         while let Some((&version, _)) = self.broadcast.pending.first_key_value()
             && self.known_by_all() >= version
@@ -238,7 +245,7 @@ impl Shard {
         }
     }
 
-    /// Asks, or tells again; gives up what has waited for too long.
+    /// Asks or tells again, and gives up versions that have waited too long.
     pub(crate) fn tick_versions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
         let is_due = self.broadcast.said_at.saturating_add(self.config.resend_after) <= now;
@@ -282,7 +289,7 @@ impl Shard {
         }
     }
 
-    /// When `tick_versions` has something to do.
+    /// When `tick_versions` has something to do, nanoseconds.
     pub(crate) fn versions_wake(&self) -> Option<u64> {
         let again = self.broadcast.said_at.saturating_add(self.config.resend_after);
         if !self.has_joined() {
@@ -296,5 +303,5 @@ impl Shard {
     }
 }
 
-/// These messages are of no transaction.
+/// Transaction and step of messages that belong to no transaction.
 const NO_TXN: (TxnId, u16) = (TxnId { shard: COORDINATOR, number: 0 }, 0);

@@ -1,4 +1,4 @@
-//! Requests that come by a path: is the way still what it was?
+//! Judgement of requests that come by a path: whether a directory of their trail has changed.
 
 use pando_types::op::Request;
 use pando_types::peer::{Prepare, Seen};
@@ -12,8 +12,8 @@ use crate::shard::Shard;
 use crate::txn::Step;
 
 impl Shard {
-    /// Refuses a request whose way has changed. One that comes before this shard knows what it has
-    /// missed waits until it does, but not for ever: shard 0 may be away.
+    /// Refuses a request with `Stale` if its trail has changed. While this shard does not know what
+    /// it has missed, the request waits. It does not wait for ever, because shard 0 may be away.
     pub(crate) fn check_way(&self, ctx: &Ctx<'_>, request: &Request) -> Result<(), Stop> {
         let Some(trail) = &request.trail else { return Ok(()) };
         match self.versions.judge(trail, None) {
@@ -26,7 +26,8 @@ impl Shard {
         }
     }
 
-    /// Whether the way by which a transaction's request came has changed since, through others.
+    /// Whether the trail of a transaction's request has changed since, except by the transaction
+    /// itself.
     pub(crate) fn has_way_changed(&self, request: Option<&Request>, steps: &[Step]) -> bool {
         let Some(trail) = request.and_then(|request| request.trail.as_ref()) else { return false };
         let own = steps.iter().find_map(|step| match (&step.prepare, &step.seen) {
@@ -36,7 +37,7 @@ impl Shard {
         self.versions.judge(trail, own) != Some(Way::Same)
     }
 
-    /// What goes with the reply to a request: the newest version known, and what its trail has
+    /// Goes with the reply to a request: the newest version known, and what the request's trail has
     /// missed.
     pub(crate) fn news_for(&self, request: &Request) -> (u64, Option<News>) {
         let news = request.trail.as_ref().and_then(|trail| self.versions.news(trail));

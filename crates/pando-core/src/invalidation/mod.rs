@@ -1,6 +1,6 @@
-//! Which directories have changed for whoever comes through them, and under which versions: so that
-//! clients may remember the way to a directory, and a shard sees at a glance whether the way is
-//! still what it was (InfiniFS §3.4).
+//! Versions of directories: which directories have changed for callers that come through them. With
+//! versions a client may remember the path to a directory, and a shard sees whether the path has
+//! changed (InfiniFS §3.4; docs/design/path-versions.md).
 //!
 //! ```text
 //!   rename, exchange, chmod, chown            shard 0                     every shard
@@ -9,21 +9,23 @@
 //!     decides ◄────────────── Voted ──────────┘ (or No, after a while)
 //! ```
 //!
-//! 1. A version is given out after the names it is about were locked, and they stay locked until
-//!    the change is decided: whoever reads them under the lists of a shard that knows the version
-//!    reads what became of them.
-//! 2. A change is decided only when every shard knows its version. So a request that comes by the
-//!    old way is either run before that, when the change had not taken place, or refused.
-//! 3. A version that was given up stays in the lists, and is told to who does not know it. It costs
-//!    the clients a look.
-//! 4. All of this is soft state. Versions are numbers of transactions of shard 0, which it never
-//!    uses twice. A shard that has started knows nothing, and judges no request by its trail, until
-//!    shard 0 has told it, in answer to a question of this very start. Shard 0 itself begins a list
-//!    anew, above all numbers it may have given out: clients that come with a version below drop
-//!    all they have cached, once. It tells the others where it begins, and their lists begin there,
-//!    too: not for what they judge (what was, or will be, decided under a version of shard 0's
-//!    earlier life, they all have), but so that none stays behind.
-//! 5. Lists are bounded. Who comes with a version below a list's floor drops all it has cached.
+//! 1. A version is given out after the names that it concerns are locked. They stay locked until
+//!    the change is decided. So a reader on a shard that knows the version reads the result of the
+//!    change.
+//! 2. A change is decided only when every shard knows its version. So a request by the old path
+//!    runs before the change, or is refused.
+//! 3. A version that was given up stays in the lists, and is told to all shards. It costs clients a
+//!    lookup.
+//! 4. All of this is soft state. Versions are numbers of transactions of shard 0, which are never
+//!    used twice.
+//! 5. A shard that has just started judges no trail until shard 0 has answered a question of this
+//!    start.
+//! 6. Shard 0 begins its list anew at its start, above all numbers that it may have given out.
+//!    Clients with a lower version drop all that they have cached, once. The other shards' lists
+//!    begin there, too, so that none stays behind. For judging they need nothing more: they know
+//!    every version of shard 0's earlier life under which a change is decided.
+//! 7. Lists are bounded. A client drops all that it has cached if its version is below a list's
+//!    floor.
 
 mod broadcast;
 mod judge;
@@ -34,44 +36,47 @@ use pando_types::{Ino, News, Trail};
 
 pub use broadcast::Broadcast;
 
-/// Versions a shard remembers. With a rename of a directory every second, an idle client may be an
+/// Changes that a list holds. With one rename of a directory per second, an idle client may be an
 /// hour behind.
 const LIST_MAX: usize = 4096;
 
 /// What a list says of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// It is what it was.
+    /// No directory of the trail has changed.
     Same,
-    /// A version above the trail's names one of its directories, or may.
+    /// A version above the trail's names one of its directories, or may name one.
     Changed,
 }
 
 /// The versions that one shard knows.
 #[derive(Default, Debug)]
 pub struct Versions {
-    /// The newest; `None`: this shard has just started, and does not know what it has missed.
+    /// The newest version known. `None`: this shard has just started, and does not know what it has
+    /// missed.
     known: Option<u64>,
-    /// All versions above this one, up to the newest, are in the list.
+    /// The list has all versions above this one, up to the newest.
     floor: u64,
-    /// Ascending.
+    /// Each change's version and directory, ascending.
     list: VecDeque<(u64, Ino)>,
 }
 
 impl Versions {
-    /// Begins at `version`: nothing is known of those up to it, and there are none above.
+    /// Begins the list at `version`: it knows nothing of versions up to it, and there are none
+    /// above.
     pub fn begin(&mut self, version: u64) {
         (self.known, self.floor) = (Some(version), version);
         self.list.clear();
     }
 
-    /// The newest version known, if it is known which there are.
+    /// The newest version known. `None`: this shard has just started, and does not know what it has
+    /// missed.
     pub const fn known(&self) -> Option<u64> {
         self.known
     }
 
-    /// Takes in versions, up to `version`: all there are above what is known here. Does nothing
-    /// while nothing is known.
+    /// Takes in versions up to `version`; `changed` has all of them above what is known here. Does
+    /// nothing before the list has begun.
     pub fn learn(&mut self, version: u64, changed: &[(u64, Ino)]) {
         let Some(known) = self.known.filter(|known| *known < version) else { return };
         self.list.extend(changed.iter().filter(|(at, _)| *at > known && *at <= version));
@@ -79,7 +84,7 @@ impl Versions {
         while self.list.len() > LIST_MAX
             && let Some((dropped, _)) = self.list.pop_front()
         {
-            // The others of that version are worth nothing alone.
+            // The remaining changes of that version are useless without this one.
             self.floor = dropped;
         }
         while self.list.front().is_some_and(|(at, _)| *at <= self.floor) {
@@ -87,8 +92,8 @@ impl Versions {
         }
     }
 
-    /// What is known of `trail`, but for `own`, a version that the request itself has caused.
-    /// `None` while nothing is known. Of one without directories nothing needs to be.
+    /// Judges `trail` by the list, without the version `own` that the request itself has caused.
+    /// `None`: the list has not begun. A trail without directories is always unchanged.
     pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<Way> {
         if trail.dirs.is_empty() {
             return Some(Way::Same);
@@ -105,19 +110,19 @@ impl Versions {
         Some(if self.above(trail.version).any(is_named) { Way::Changed } else { Way::Same })
     }
 
-    /// What a client with this trail has missed.
+    /// What a client with this trail has missed; `None`: nothing, or the list has not begun.
     pub fn news(&self, trail: &Trail) -> Option<News> {
         let version = self.known.filter(|known| *known > trail.version)?;
         let since = trail.version.max(self.floor);
         Some(News { since, version, changed: self.above(since).copied().collect() })
     }
 
-    /// All that is known: the floor, the newest, and what is between.
+    /// The list's floor, and all changes in the list.
     pub fn all(&self) -> (u64, Vec<(u64, Ino)>) {
         (self.floor, self.list.iter().copied().collect())
     }
 
-    /// Those above a version.
+    /// Changes with a version above `version`.
     pub fn above(&self, version: u64) -> impl Iterator<Item = &(u64, Ino)> {
         let from = self.list.partition_point(|(at, _)| *at <= version);
         self.list.range(from..)
@@ -206,7 +211,7 @@ mod tests {
         let mut versions = Versions::default();
         versions.begin(0);
         for version in 1..=LIST_MAX as u64 {
-            // Two directories each.
+            // Two directories in each version.
             versions.learn(version, &[(version, Ino(version)), (version, Ino(version + 1))]);
         }
         let (floor, list) = versions.all();

@@ -37,8 +37,8 @@ impl Shard {
         let kill = perm::kill_by_setattr(&inode.attr, &set, by);
         let is_only_kill = set == SetAttr { kill: set.kill, ..SetAttr::default() };
         if is_only_kill && set.kill.is_some() && kill.is_none() && Kill::concerns(inode.attr.mode) {
-            // `chown(-1, -1)` of a stranger, or what a kernel says before it changes content on a
-            // stranger's behalf.
+            // The caller is not the owner. It is a `chown(-1, -1)`, or a kernel's notice before a
+            // change of content.
             return Ok(Body::Attr(inode.attr));
         }
         if let Some(size) = set.size {
@@ -63,12 +63,12 @@ impl Shard {
     }
 }
 
-/// Takes setuid and setgid off, as far as `kill` says.
+/// Clears setuid and setgid in the mode, as far as `kill` says.
 pub fn take_off(attr: &mut Attr, kill: Option<Kill>) {
     attr.mode = kill.map_or(attr.mode, |kill| kill.left(attr.mode, attr.gid));
 }
 
-/// Mode, owner and times of a checked `setattr`; the size is the caller's.
+/// Applies mode, owner and times of a checked `setattr`. The caller applies the size.
 pub fn apply(attr: &mut Attr, set: &SetAttr, now: Timestamp) {
     let time = |set: TimeSet| match set {
         TimeSet::Now => now,

@@ -1,5 +1,5 @@
-//! Create: files, symlinks, devices, pipes, sockets. One insert group on one shard, whatever the
-//! directory's size.
+//! Create: files, symlinks, devices, pipes and sockets. It takes one insert group on one shard,
+//! whatever the size of the directory.
 
 use pando_types::op::{NewNode, SYMLINK_MAX};
 use pando_types::peer::{EntryValue, Inode};
@@ -54,7 +54,7 @@ impl Shard {
             EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
         let order = names::insert_at(ctx, dir.id, order, name, value, vacancy)?;
         let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };
-        // Nothing of an earlier file of this name is left.
+        // No row of an earlier file at this order is left.
         if !node.symlink.is_empty() {
             inode::put_inline(ctx, &loc, &node.symlink);
         }

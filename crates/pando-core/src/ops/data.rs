@@ -1,9 +1,9 @@
-//! Where a file's bytes are (DESIGN §11). Data changes are ranges laid over what is there.
+//! Contents of files: which bytes are in which object, and inline bytes (docs/design/objects.md). A
+//! write is a list of pieces that replace ranges of the present content.
 //!
-//! A mount reads and writes for itself, as the superuser: access was checked when the file was
-//! opened. What comes on behalf of a user is checked ([`perm::check_held`]): so a client whose
-//! requests are made those of others, whatever they say, reads and writes what those may, and what
-//! they own.
+//! A mount reads and writes as user 0, because access was checked when the file was opened. A
+//! request on behalf of a user is checked ([`perm::check_held`]). A key can limit its holder to
+//! certain users. Such a client reads and writes only what these users may, or own.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::ops::attr;
 use crate::perm::{self, check_time};
 use crate::shard::Shard;
 
-/// A change of a file's content: see [`pando_types::op::Op::WriteData`].
+/// A change of a file's content, from [`pando_types::op::Op::WriteData`].
 pub struct Change<'a> {
     pub base: Option<u64>,
     pub pieces: &'a [Piece],
@@ -120,7 +120,7 @@ impl Shard {
         Ok(Body::Attr(inode.attr))
     }
 
-    /// A piece may name what was made in the request's own session, and nothing else: see
+    /// Checks that a piece names only an object of the request's own session: see
     /// [`crate::admission`].
     fn check_object(&mut self, piece: &Piece, session: SessionId) -> Result<(), Refusal> {
         match &piece.payload {
@@ -132,7 +132,7 @@ impl Shard {
         }
     }
 
-    /// Changes the size of a regular file, and its times.
+    /// Changes the size of a regular file, with its times and its data version.
     pub(crate) fn resize(
         ctx: &mut Ctx<'_>,
         loc: &Loc,
@@ -180,7 +180,8 @@ fn check_piece(piece: &Piece) -> Result<(), Errno> {
     }
 }
 
-/// The first object of a file: its inline bytes go, and the pieces must have been made from them.
+/// Prepares a file for its first object: deletes the inline bytes. The pieces must have been made
+/// from these bytes, so `base` is required if there are any.
 fn leave_inline(
     ctx: &mut Ctx<'_>,
     loc: &Loc,
@@ -257,19 +258,19 @@ fn write_slices(
     Ok(())
 }
 
-/// The slices around a changed range: as they were, and as they are to be.
+/// The slices around a range that changes: as they were, and as they will be.
 #[derive(Default)]
 struct Cover {
     old: BTreeMap<u64, ObjectRange>,
     now: BTreeMap<u64, ObjectRange>,
-    /// Slices that were looked at.
+    /// Number of slices that were examined.
     #[cfg(test)]
     looks: usize,
 }
 
 impl Cover {
-    /// Loads whatever may touch `from..to`, and whatever may share an object with that: an object's
-    /// ranges never lie farther apart than one may be long.
+    /// Loads the slices that may touch `from..to`, and those that may share an object with these.
+    /// Two ranges of one object never lie farther apart than the longest object.
     fn load(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Self, Halt> {
         let (first, last) = (from.saturating_sub(2 * SLICE_MAX), to.saturating_add(SLICE_MAX));
         let old: BTreeMap<_, _> = inode::slices_in(ctx, loc, first, last)?
@@ -284,15 +285,16 @@ impl Cover {
         })
     }
 
-    /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the
-    /// last alone may.
+    /// The slices that reach into `from..to`. Slices never overlap, so only the last of those that
+    /// begin before `from` may.
     fn touched(&self, from: u64, to: u64) -> Vec<(u64, ObjectRange)> {
         let before = self.now.range(..from).next_back();
         let before = before.filter(|(offset, range)| *offset + range.len > from);
         before.into_iter().chain(self.now.range(from..to)).map(|(o, r)| (*o, *r)).collect()
     }
 
-    /// Looks at no slice but those it changes, and at one more.
+    /// Cuts `from..to` out of the slices. It examines only the slices that it changes, and one
+    /// more.
     fn clear(&mut self, from: u64, to: u64) {
         if from >= to {
             return;

@@ -1,4 +1,4 @@
-//! Directories as their home and the owners of their partitions know them.
+//! Attributes of directories, as their home and the owners of their partitions know them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ impl Shard {
         Ok(Body::Dir(self.dir_attr(ctx, dir.id, content)?))
     }
 
-    /// What the home tells of a directory.
+    /// What the home tells of a directory's attributes.
     pub(crate) fn dir_attr(
         &mut self,
         ctx: &Ctx<'_>,
@@ -56,9 +56,9 @@ impl Shard {
         Ok(Body::Delta(header.delta(self.config.shard)))
     }
 
-    /// Waits for a partition that is being given back to this one, as its source may already tell
-    /// that it has it no more; and for what other shards change in it, as they answer their callers
-    /// before this one hears of it.
+    /// Waits until the counts of a partition are certain. A child may be coming back to the
+    /// partition: its source may already say that it has the child no more. Transactions of other
+    /// shards may be changing names in the partition: their callers may have been answered already.
     fn counts_are_settled(&self, dir: DirId, header: &Header) -> Result<(), Stop> {
         let key = LockKey::Partition(dir, header.partition);
         if let Some((_, Hold::Arrival { .. })) = self.locks.hold(key) {

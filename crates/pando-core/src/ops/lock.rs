@@ -1,11 +1,12 @@
-//! Locks of programs: `flock` and `fcntl`. They are at the shard of the slot of the file's ino,
-//! which no rename and no link changes, wherever the inode itself is.
+//! Locks of programs: `flock` and `fcntl`. They are on the shard that owns the hash slot of the
+//! file's ino, wherever the inode is. No rename and no link changes that slot
+//! (docs/design/file-locks.md).
 //!
-//! 1. A lock is a row in the insert group of the request that got it, so it stands for as long as
-//!    its session does: whatever is restarted, and wherever the slot goes.
-//! 2. No two rows of a file exclude each other. Rows of sessions that are known to be over wherever
-//!    that can be known do not count, and go.
-//! 3. Nobody waits here: a client whose lock is refused asks again
+//! 1. A lock is a row, in the insert group of the request that got it. So it lasts as long as its
+//!    session, across restarts and handovers.
+//! 2. No two rows of a file exclude each other. Rows of sessions with a freed end do not count, and
+//!    are deleted.
+//! 3. No request waits here. A client that is refused a lock asks again
 //!    ([`Op::TestLock`](pando_types::op::Op::TestLock)).
 
 use alloc::vec::Vec;
@@ -26,7 +27,8 @@ use crate::shard::Shard;
 use crate::txn::plan::{LockOf, Plan};
 
 impl Shard {
-    /// See [`pando_types::op::Op::Lock`].
+    /// Runs [`pando_types::op::Op::Lock`]: takes a lock, or tells the holder of a lock that is in
+    /// the way.
     pub(crate) fn lock_file(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -44,7 +46,7 @@ impl Shard {
         let is_new = set.0.is_empty();
         let in_the_way = in_the_way(&sets, wanted, session);
         if let Some(holder) = in_the_way {
-            // A flock is given back before it is asked for with the other kind.
+            // As on Linux, a `flock` of the other kind is released before the new one is requested.
             let is_other = |held: &Lock| held.kind != wanted.kind;
             if wanted.space == LockSpace::Flock && set.of(wanted.space, wanted.owner).any(is_other)
             {
@@ -59,12 +61,12 @@ impl Shard {
             return Err(Errno::ENOLCK.into());
         }
         put(ctx, ino, session, &set);
-        // Whoever has it now comes to no shard that still runs something of the session that had it
-        // before.
+        // The position goes with the holder's next requests. No shard that they reach runs anything
+        // of the lock's earlier holder any more, if its session ended.
         Ok(Body::Locked(self.sessions_heard()))
     }
 
-    /// See [`pando_types::op::Op::LockOf`].
+    /// Runs [`pando_types::op::Op::LockOf`]: takes a lock for a caller that the shard alone judges.
     pub(crate) fn lock_of(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -82,7 +84,7 @@ impl Shard {
         self.begin(ctx, tag, request, Plan::LockOf(plan))
     }
 
-    /// See [`pando_types::op::Op::Unlock`].
+    /// Runs [`pando_types::op::Op::Unlock`]: releases locks in a range.
     pub(crate) fn unlock_file(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -96,7 +98,7 @@ impl Shard {
         let Some(mut set) = ctx.load::<LockSet>(&key)? else { return Ok(Body::Done) };
         let before = set.0.len();
         set.clear(space, owner, range);
-        // What is cut in the middle is two.
+        // A lock that is cut in the middle becomes two.
         if set.0.len() > LockSet::MAX.max(before) {
             return Err(Errno::ENOLCK.into());
         }
@@ -104,7 +106,8 @@ impl Shard {
         Ok(Body::Done)
     }
 
-    /// See [`pando_types::op::Op::TestLock`].
+    /// Runs [`pando_types::op::Op::TestLock`]: tells the holder of a lock that is in the way, if
+    /// any.
     pub(crate) fn test_lock(
         &mut self,
         ctx: &Ctx<'_>,
@@ -117,7 +120,7 @@ impl Shard {
         Ok(Body::Lock(in_the_way(&sets, wanted, session)))
     }
 
-    /// All locks of a file that count.
+    /// The locks of a file that count, by session.
     fn lock_sets(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Vec<(SessionId, LockSet)>, Halt> {
         let from = keys::locks_of(ino);
         let mut sets = Vec::new();

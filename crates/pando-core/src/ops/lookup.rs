@@ -1,4 +1,4 @@
-//! Lookup: what a name leads to.
+//! Lookup: what a name leads to. Glimpse: lookups of many guessed components of a path.
 
 use alloc::vec::Vec;
 use pando_types::op::GLIMPSE_LEAVES_MAX;
@@ -35,8 +35,9 @@ impl Shard {
 }
 
 impl Shard {
-    /// What is here of the components of a path whose directories' ids are guessed. Nothing is told
-    /// that would have to be waited for, or refused; of what is elsewhere, where it is.
+    /// Looks up components of a path by guessed ids of directories. A component that would have to
+    /// wait, or is refused, gives `Nothing`. One that is on another shard gives what is known of
+    /// the place.
     pub(crate) fn glimpse(
         &mut self,
         ctx: &Ctx<'_>,
@@ -75,15 +76,15 @@ impl Shard {
         by: &Credentials,
     ) -> Result<Glimpse, Stop> {
         let first = self.headers(ctx, id)?.into_iter().next();
-        // Where nothing of it is, its number is not asked for.
+        // Without a header here, there is no ino to compare.
         let dir = DirRef { id, ino: first.as_ref().map_or(Ino(0), |header| header.ino) };
         match (self.lookup(ctx, dir, name, by, true), first) {
             (Ok(Body::Entry(Found::Dir(access), search)), _) => {
                 Ok(Glimpse::Dir { dir: dir.ino, search, access })
             }
             (Ok(_), _) => Ok(Glimpse::Nothing),
-            // Not to be told to whom its owner would refuse the name: that is judged by what is
-            // here of the directory.
+            // A caller without search permission must not learn the partitions: the name's owner
+            // would refuse it. The permissions in the partition that is here decide.
             (Err(Stop::Refuse(Refusal::Redirect(history))), Some(first)) => {
                 let header = self.own(ctx, dir, Order(first.range().start))?;
                 perm::check_dir(&header.inherit, by, perm::X)?;
@@ -94,7 +95,7 @@ impl Shard {
     }
 }
 
-/// As clients see an entry.
+/// An entry, as replies to clients show it.
 pub fn found(value: EntryValue) -> Found {
     match value {
         EntryValue::File(inode) => Found::File(inode.attr),

@@ -1,5 +1,5 @@
-//! Operations of clients, a file per family. What one shard can decide alone is done here in one
-//! insert group; what spans several places is begun here and carried on in `txn`.
+//! Operations of clients, one file per family. An operation that one shard can run alone runs here,
+//! in one insert group. One that spans several places begins here, and continues in `txn`.
 
 pub(crate) mod attr;
 mod create;

@@ -1,5 +1,5 @@
-//! Operations that may span several places. Where one shard owns all of them and no lock is in the
-//! way, they are done at once in one insert group; else a transaction takes over.
+//! Operations that may span several places. If one shard owns all of them and no lock is in the
+//! way, they run at once, in one insert group. Otherwise a transaction runs them.
 
 use pando_types::op::{Op, Request};
 use pando_types::peer::EntryValue;
@@ -51,14 +51,14 @@ impl Shard {
         Ok(Body::Made(made, new_dir_attr(base, self.config.shard)).into())
     }
 
-    /// Whether anything of a directory id is here.
+    /// Whether this shard has any record of a directory id, or one is arriving.
     pub(crate) fn id_taken(&mut self, ctx: &Ctx<'_>, id: pando_types::DirId) -> Result<bool, Stop> {
         Ok(ctx.get(&keys::dir(id, Kind::Content, 0))?.is_some()
             || !self.headers(ctx, id)?.is_empty()
             || self.arrives(id))
     }
 
-    /// A directory begins at its home.
+    /// Writes the content and the first header of a new directory, at its home.
     pub(crate) fn put_new_home(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -74,7 +74,8 @@ impl Shard {
         ctx.put(keys::dir(dir.id, Kind::Content, 0), content.encode());
     }
 
-    /// The partition of a name that `by` may change, and its entry. Waits for its lock.
+    /// The header of a name's partition, and the name's entry. Waits for a lock of the name. `by`
+    /// must have search permission, and write permission if the name is absent.
     fn writable(
         &mut self,
         ctx: &Ctx<'_>,
@@ -87,7 +88,7 @@ impl Shard {
         self.locks.free(LockKey::Name(dir.id, order.0))?;
         perm::check_dir(&header.inherit, by, perm::X)?;
         let entry = names::find(ctx, dir.id, order, name)?;
-        // Linux looks the name up before it asks for write permission.
+        // Linux looks the name up before it checks write permission.
         if entry.is_none() {
             perm::check_dir(&header.inherit, by, perm::W)?;
         }
@@ -206,8 +207,8 @@ impl Shard {
         self.begin(ctx, tag, request, Plan::Rename(plan))
     }
 
-    /// Renames a file whose inode is in its entry, and stays so, between names of this shard;
-    /// `None` if it is not so simple.
+    /// Renames a file between names of this shard, if its inode stays in the entry. `None`: a
+    /// transaction must run the rename.
     fn rename_here(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -264,7 +265,7 @@ impl Shard {
         Ok(Some(moved(&source.value, false).into()))
     }
 
-    /// Puts a file's entry with all its rows.
+    /// Inserts a file's entry, with all rows of the file.
     pub(crate) fn put_file_entry(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -328,18 +329,18 @@ impl Shard {
     }
 }
 
-/// Linux' `may_delete`: write and search permission on the directory, and its sticky bit.
+/// Linux' `may_delete`: checks write and search permission on the directory, and its sticky bit.
 pub fn may_delete(header: &Header, entry: &FoundEntry, by: &Credentials) -> Result<(), Errno> {
     perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
     match &entry.value {
         EntryValue::File(inode) => perm::check_sticky(&header.inherit, (&inode.attr).into(), by),
         EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.judged(), by),
-        // The owner is known at the link shard only; the transaction checks there.
+        // Only the link shard knows the owner. The transaction checks the sticky bit there.
         EntryValue::Linked(..) => Ok(()),
     }
 }
 
-/// Answer to a rename.
+/// The answer to a rename.
 pub fn moved(value: &EntryValue, linked: bool) -> Body {
     match value {
         EntryValue::File(inode) => Body::Moved(inode.attr.ino, inode.attr.kind, linked),
@@ -348,7 +349,7 @@ pub fn moved(value: &EntryValue, linked: bool) -> Body {
     }
 }
 
-/// A new directory as its home would tell of it.
+/// Attributes of a new directory, as its home would tell them.
 pub fn new_dir_attr(base: Attr, shard: pando_types::ShardIndex) -> pando_types::reply::DirAttr {
     let header = first_header(&base);
     pando_types::reply::DirAttr {

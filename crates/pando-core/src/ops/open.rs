@@ -1,4 +1,4 @@
-//! Open and release: so that a file lives as long as somebody has it open.
+//! Open and release: a file lives as long as a session has it open.
 
 use alloc::vec::Vec;
 use pando_types::op::{AccessMask, FileAt, FileRef};
@@ -41,7 +41,8 @@ impl Shard {
         Ok(Body::Attr(inode.attr))
     }
 
-    /// See [`pando_types::op::Op::OpenName`].
+    /// Runs [`pando_types::op::Op::OpenName`]: looks a name up, and opens it if it leads to a file
+    /// here.
     pub(crate) fn open_name(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -59,8 +60,8 @@ impl Shard {
         self.open(ctx, &file, access, truncate, session, by)
     }
 
-    /// Where an inode is that a session has open under the name by which it is asked for, if
-    /// nothing is in the way. Opens go where their inode goes, so its entry need not be read.
+    /// Where an inode is that the session has open under the name in the request, unless a lock is
+    /// in the way. Opens move with their inode, so the entry need not be read.
     fn open_under_name(
         &mut self,
         ctx: &Ctx<'_>,
@@ -100,7 +101,8 @@ impl Shard {
         Ok(Body::Done)
     }
 
-    /// See [`pando_types::op::Op::ReleaseAll`].
+    /// Runs [`pando_types::op::Op::ReleaseAll`]: closes files that need no further look. Returns
+    /// the indices of the others.
     pub(crate) fn release_all(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -110,7 +112,8 @@ impl Shard {
         ctx.expect(files.len());
         let mut left = Vec::new();
         for (nth, file) in files.iter().enumerate() {
-            // What opens there are is known as it was before this request.
+            // The table of opens shows the state before this request, so it is right only for the
+            // first close of an inode.
             let is_first = files[..nth].iter().all(|other| other.ino != file.ino);
             match self.open_under_name(ctx, file, session).filter(|_| is_first) {
                 Some(at) => self.close_one(ctx, file.ino, session, at),

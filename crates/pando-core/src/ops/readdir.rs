@@ -1,5 +1,5 @@
-//! Listing: one page is one prefix scan (BabuDB §III.A), clamped to the partition that holds its
-//! first order.
+//! Listings. A page is one prefix scan (BabuDB §III.A) within the partition that holds its first
+//! order.
 
 use alloc::vec::Vec;
 use pando_types::op::PAGE_MAX;
@@ -27,12 +27,13 @@ impl Shard {
         if by_path {
             perm::check_dir(&header.inherit, by, perm::R)?;
         } else {
-            // Who lists by number has opened the directory before.
+            // A caller that lists by ino has opened the directory before.
             perm::check_listing(&header.inherit, by)?;
         }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
-        // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
-        // (One whose file's slices go in steps leads nowhere any more, and is passed over.)
+        // The target of a locked name is in doubt. So the page ends before that name, and the next
+        // page waits. A removed name that keeps its lock for slices is gone already, and is
+        // skipped.
         let locked = self.locks.first_name(dir.id, &(from.base().0..owned), Some(self.shredder()));
         if let Some(order) = locked
             && order <= from.0
@@ -44,7 +45,7 @@ impl Shard {
         let mut page = Vec::with_capacity(limit.min(64));
         let mut bad = None;
         let (start, stop) = keys::dir_range(dir.id, Kind::Entry, &(from.0..end));
-        // What was removed may still be in the store's way: a scan that finds nothing can be the
+        // Deleted records may still slow the store's scan. So a scan that finds nothing can take
         // longest.
         let stop = if is_empty { start.clone() } else { stop };
         ctx.scan(&start, &stop, &mut |key, value| {

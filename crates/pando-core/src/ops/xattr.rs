@@ -45,7 +45,7 @@ impl Shard {
         }
     }
 
-    /// All names; those of `trusted.` only to the superuser.
+    /// Lists all names; names in `trusted.` only for user 0.
     pub(crate) fn list_xattr(
         &mut self,
         ctx: &Ctx<'_>,
@@ -58,7 +58,7 @@ impl Shard {
         Ok(Body::Names(seen.collect()))
     }
 
-    /// Sets one, or, without a value, removes it.
+    /// Sets an attribute, or removes it if `value` is `None`.
     pub(crate) fn set_xattr(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -128,16 +128,16 @@ fn change(
     if total > XATTR_TOTAL_MAX { Err(Errno::ENOSPC) } else { Ok(()) }
 }
 
-/// Who may touch which name space (`xattr_permission`): `user.` on files and directories, with the
-/// file's permission; `trusted.` by root; `security.` read by all, written by the owner. ACLs come
-/// with a later version.
+/// Checks access to an attribute by its name space (`xattr_permission`). `user.` is for files and
+/// directories, with the file's permissions. `trusted.` is for user 0. `security.` may be read by
+/// all and written by the owner. Other name spaces, such as ACLs, are `EOPNOTSUPP`.
 fn check_name(attr: &Attr, name: &[u8], by: &Credentials, mask: u8) -> Result<(), Errno> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX {
         return Err(Errno::ERANGE);
     }
     let write = mask == perm::W;
     let spaces: [&[u8]; 2] = [b"trusted.", b"security."];
-    // Of these its kernel decides by capabilities alone, whatever the attributes.
+    // The caller's kernel judges these name spaces by capabilities alone, whatever the attributes.
     let is_decided = !matches!(by.judge, Judge::Shard(_));
     if is_decided && spaces.iter().any(|space| name.starts_with(space)) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The session that is alone on its volume (docs/design/alone.md).
+//! The session that is alone on its volume, at shard 0 (docs/design/alone.md).
 
 use alloc::collections::BTreeMap;
 use pando_types::op::Alone;
@@ -11,27 +11,27 @@ use crate::ctx::Stop;
 use crate::locks::LockKey;
 use crate::shard::Shard;
 
-/// The session that is alone. It ends with this process, so nothing of this is recorded.
+/// The session that is alone, if any. It ends with this process, so it has no record.
 #[derive(Default, Debug)]
 pub struct AloneSession {
     session: Option<SessionId>,
-    /// Another session wants to begin.
+    /// Whether another client wants to begin a session.
     is_recalled: bool,
 }
 
 impl AloneSession {
-    /// Whether it is this one.
+    /// Whether `session` is alone.
     pub fn is(&self, session: SessionId) -> bool {
         self.session == Some(session)
     }
 
-    /// What is left of this where only these sessions live.
+    /// A copy for a shard that begins anew: it is empty if the session is not in `sessions`.
     pub fn if_lives(&self, sessions: &BTreeMap<SessionId, KeyId>) -> Self {
         let session = self.session.filter(|session| sessions.contains_key(session));
         Self { session, is_recalled: session.is_some() && self.is_recalled }
     }
 
-    /// This session is alone no longer.
+    /// Ends that `session` is alone.
     pub fn over(&mut self, session: SessionId) {
         if self.is(session) {
             *self = Self::default();
@@ -40,8 +40,8 @@ impl AloneSession {
 }
 
 impl Shard {
-    /// Tells the session that is alone, if any, that another one wants to begin. Whether there is
-    /// one.
+    /// Tells the session that is alone, if any, that another client wants to begin a session.
+    /// Returns whether there is one.
     pub(super) fn recall(&mut self) -> bool {
         if self.alone.session.is_none() {
             return false;
@@ -52,18 +52,18 @@ impl Shard {
         true
     }
 
-    /// See [`Op::Alone`](pando_types::op::Op::Alone).
+    /// Runs [`Op::Alone`](pando_types::op::Op::Alone), at shard 0 only.
     pub(crate) fn alone(&mut self, session: SessionId, ask: Alone) -> Result<Body, Stop> {
         if self.config.shard != COORDINATOR {
             return Err(not_here());
         }
-        // Others outlive this process, and what is known of them here.
+        // Other sessions outlive this process, and nothing about them is recorded here.
         if !session.is_local() {
             return Err(Errno::EPERM.into());
         }
         match ask {
             Alone::Ask => {
-                // One that is over here may be served by other shards until they hear of it.
+                // Other shards may serve a session that is over here until they hear of its end.
                 let is_only = self.sessions.keys().eq([&session]) && self.have_all_heard();
                 if is_only && !self.alone.is_recalled {
                     self.alone.session = Some(session);

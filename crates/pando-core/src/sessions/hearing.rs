@@ -1,4 +1,4 @@
-//! How a shard hears of begins and ends of sessions, and asks.
+//! How a shard hears of begins and ends of sessions, and asks shard 0 about them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,7 +16,8 @@ use crate::locks::LockKey;
 use crate::record::{Record, SessionsHeard};
 use crate::shard::Shard;
 
-/// Sessions that a shard asks about at once. Requests of others wait until something is heard.
+/// Sessions about which a shard asks at a time. Requests of further sessions wait until an answer
+/// comes.
 const ASKS_MAX: usize = 64;
 
 impl Shard {
@@ -48,7 +49,7 @@ impl Shard {
         if heard != before {
             ctx.put(keys::table(Table::Session), heard.encode());
         }
-        // Of what it says that it heard it must lose nothing.
+        // What this shard acknowledges must survive a loss of power.
         let need = if heard == before { Need::Durable } else { Need::Synced };
         let say = Say::SessionsHeard { position: heard.position, known, freed };
         self.tell(ctx, need, COORDINATOR, NO_TXN, say);
@@ -69,7 +70,8 @@ impl Shard {
         }
     }
 
-    /// The whole table, where shard 0 does not remember what this shard has missed.
+    /// Takes in the whole table of sessions, when shard 0 does not remember the events that this
+    /// shard has missed.
     pub(crate) fn hear_table(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -93,7 +95,7 @@ impl Shard {
         }
         let last = heard.last.max(table.last);
         self.session_log.heard = SessionsHeard { position: table.position, last };
-        // Something of one that began and ended meanwhile may have come by others.
+        // Other shards may have sent something of a session that began and ended meanwhile.
         let opens = self.opens.all().map(|(_, _, session, _)| session);
         let left: BTreeSet<SessionId> =
             opens.chain(self.outcomes.sessions()).chain(self.locked.sessions()).collect();
@@ -104,8 +106,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Requests of sessions that have been heard of go on; so do those of the one that shard 0 was
-    /// asked about, or are refused.
+    /// Lets the requests of sessions go on that have been heard of. The session that `answers`
+    /// names has not begun if it is still unheard: the requests that waited when shard 0 was asked
+    /// are refused.
     pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
         let waiting = self.locks.wake(LockKey::Heard);
         self.ready.extend(waiting);
@@ -128,14 +131,14 @@ impl Shard {
                 Input::Client(tag, request) if ask.of.contains(&tag) => {
                     self.reply(ctx, tag, &request, Err(Refusal::NoSession), Need::Committed);
                 }
-                // It came after the question.
+                // The request came after the question.
                 input => self.locks.wait(key, input),
             }
         }
         self.ask_about_awaited(ctx);
     }
 
-    /// A request waits of a session that nothing has been heard of.
+    /// Asks shard 0 about a session that this shard has not heard of, for a request that waits.
     pub(crate) fn ask_about(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: ClientTag) {
         let asks = &self.session_log.asks;
         if asks.len() < ASKS_MAX && !asks.contains_key(&session) {
@@ -150,7 +153,7 @@ impl Shard {
         self.say_ask(ctx, Some(what));
     }
 
-    /// Asks about sessions that it has not asked about yet.
+    /// Asks about unheard sessions that have requests waiting, as far as there is room.
     fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
         let asks = &self.session_log.asks;
         let room = ASKS_MAX.saturating_sub(asks.len());
@@ -161,12 +164,13 @@ impl Shard {
         }
     }
 
-    /// What waits for what this rests on; it is asked for.
+    /// The lock to wait for until this shard has heard all events up to `heard`; it asks for them.
+    /// `None`: it has heard them.
     pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
         if heard <= self.session_log.heard.position || self.config.shard == COORDINATOR {
             return None;
         }
-        // Whoever asks for what nobody has told makes no more of it than one question in so long.
+        // A position that shard 0 never told causes at most one question per `resend_after`.
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
         if self.session_log.asked_at.is_none_or(|at| at.saturating_add(again) <= now) {
@@ -176,14 +180,15 @@ impl Shard {
         Some(LockKey::Heard)
     }
 
-    /// Whether this shard has heard all up to a position, and would have after a loss of power.
+    /// Whether this shard has heard all events up to a position, and would have after a loss of
+    /// power.
     pub(crate) fn has_durably_heard(&self, heard: u64, durable: Lsn) -> bool {
         let has = self.config.shard == COORDINATOR || heard <= self.session_log.heard.position;
         has && !self.session_log.is_end_unsynced(durable)
     }
 
-    /// Whether this shard has heard of sessions what another has, from which something comes; else
-    /// it asks.
+    /// Whether this shard has heard all that another shard had heard, from which something comes.
+    /// If not, it asks.
     pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
         let position = self.session_log.heard.position;
         if position >= heard {
@@ -195,14 +200,14 @@ impl Shard {
         false
     }
 
-    /// Asks shard 0 what follows, and about a session.
+    /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
         let position = self.session_log.heard.position;
         let say = Say::AskSessions { position, about };
         self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
     }
 
-    /// Asks again, and about what it has not asked about.
+    /// Sends questions again that are due, and asks about sessions that had no room before.
     pub(super) fn tick_hearing(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.start_wake().is_some_and(|at| at <= now) {
             self.session_log.asked_at = Some(now);
@@ -223,7 +228,8 @@ impl Shard {
         self.ask_about_awaited(ctx);
     }
 
-    /// When a shard asks what it may have missed: it has just started, or something waits for that.
+    /// When this shard asks shard 0 what it may have missed: after its start, or while an input
+    /// waits for that. Nanoseconds.
     pub(super) fn start_wake(&self) -> Option<u64> {
         let log = &self.session_log;
         let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);

@@ -1,16 +1,15 @@
-//! Leases of sessions: a client that has not been heard of for one lease is taken for dead, and its
-//! session is ended everywhere, as if it had said so itself (DESIGN §6, §7). At the coordinator
-//! shard only.
+//! Leases of sessions, at shard 0 only. If a client has not been heard of for one lease, its
+//! session is ended everywhere, as if the client had ended it.
 //!
 //! ```text
-//!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session
+//!   begun ──► renewed, renewed … ──► silent for one lease ──► the end of the session
 //! ```
 //!
-//! 1. Leases are soft state: after a restart of this shard every session has a whole one. One that
-//!    [begins anew](crate::anew) goes on counting.
-//! 2. Time in which this shard did not run (its process was stopped, its machine asleep) is
-//!    nobody's fault and does not count: renewals could not arrive. So time is counted in small
-//!    steps, and a longer gap as one step.
+//! 1. Leases are soft state. After a restart of this shard every session has a whole lease. A shard
+//!    that [begins anew](crate::anew) goes on counting.
+//! 2. Time in which this shard did not run does not count, because renewals could not arrive: its
+//!    process was stopped, or its machine slept. So time is counted in small steps, and a longer
+//!    gap counts as two steps at most (docs/decisions/leases-count-running-time.md).
 
 use alloc::collections::BTreeMap;
 use pando_types::SessionId;
@@ -20,23 +19,24 @@ use super::COORDINATOR;
 use crate::ctx::{Ctx, Stop};
 use crate::shard::Shard;
 
-/// Looks at the clock in one lease: how finely time is counted.
+/// Looks at the clock in one lease.
 const STEPS: u64 = 8;
 /// Sessions that end at one look.
 const EXPIRED_MAX: usize = 64;
-/// A gap between two looks counts at most so many steps; more than one, since a timer may be late.
+/// Most steps that a gap between two looks counts for. It is above one, because a timer may be
+/// late.
 const GAP_MAX: u64 = 2;
 
-/// All leases.
+/// The leases of all sessions.
 #[derive(Debug)]
 pub struct Leases {
-    /// Length, nanoseconds.
+    /// Length of a lease, nanoseconds.
     lease: u64,
-    /// Time this shard has been running, nanoseconds.
+    /// Time that this shard has been running, nanoseconds.
     running: u64,
-    /// The shard's clock when it was last looked at.
+    /// The shard's clock at the last look, nanoseconds.
     looked: u64,
-    /// When each session's lease ends, in terms of `running`.
+    /// When each session's lease ends, on the scale of `running`.
     until: BTreeMap<SessionId, u64>,
 }
 
@@ -45,14 +45,15 @@ impl Leases {
         Self { lease, running: 0, looked: now, until: BTreeMap::new() }
     }
 
-    /// A whole lease from now on.
+    /// Gives a session a whole lease from now on.
     pub fn grant(&mut self, session: SessionId, now: u64) {
         self.look(now);
         self.until.insert(session, self.running.saturating_add(self.lease));
     }
 
-    /// The shard has begun anew: what was counted stands, and nobody who lives gets more for it.
-    /// Ends of sessions that were under way begin again.
+    /// Takes over counted time from `old`, when the shard begins anew. No living session gets a
+    /// longer lease by it. If a session's end was dropped with its group, the session gets a whole
+    /// lease.
     pub fn keep(&mut self, old: &Self) {
         (self.running, self.looked) = (old.running, old.looked);
         for (session, until) in &mut self.until {
@@ -61,20 +62,20 @@ impl Leases {
         }
     }
 
-    /// The session is over.
+    /// Drops the lease of a session that is over.
     pub fn drop(&mut self, session: SessionId) {
         self.until.remove(&session);
     }
 
-    /// Time goes on.
+    /// Counts the time since the last look.
     pub(super) fn look(&mut self, now: u64) {
         let most = (self.lease / STEPS).saturating_mul(GAP_MAX).max(1);
         self.running += now.saturating_sub(self.looked).min(most);
         self.looked = self.looked.max(now);
     }
 
-    /// Sessions whose lease is over, some at a time: the loss of very many clients is not to stop
-    /// all else.
+    /// Sessions with an expired lease, a limited number at a time. So the loss of very many clients
+    /// does not stop all other work.
     pub(super) fn expired(&self) -> impl Iterator<Item = SessionId> {
         let is_over = |until: u64| until <= self.running;
         self.until
@@ -84,7 +85,7 @@ impl Leases {
             .take(EXPIRED_MAX)
     }
 
-    /// When to look at the clock again.
+    /// When to look at the clock again, nanoseconds; `None`: there is no session.
     pub fn next_look(&self) -> Option<u64> {
         let step = (self.lease / STEPS).max(1);
         (!self.until.is_empty()).then(|| self.looked.saturating_add(step))
@@ -92,7 +93,7 @@ impl Leases {
 }
 
 impl Shard {
-    /// See [`pando_types::op::Op::Renew`].
+    /// Runs [`pando_types::op::Op::Renew`]: gives the session a whole lease.
     pub(crate) fn renew(&mut self, ctx: &Ctx<'_>, session: SessionId) -> Result<Body, Stop> {
         if self.config.shard != COORDINATOR {
             return Err(crate::client::not_here());

@@ -1,4 +1,4 @@
-//! What a shard knows of begins and ends of sessions, and, of shard 0, how far others are.
+//! What a shard knows of begins and ends of sessions; at shard 0 also how far other shards are.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -9,90 +9,98 @@ use super::Over;
 use crate::contract::ClientTag;
 use crate::record::SessionsHeard;
 
-/// What sessions have left is taken up again after this long, nanoseconds,
+/// Pause before unfinished cleaning of ended sessions is taken up again, nanoseconds.
 const AGAIN_AFTER: u64 = 1_000_000_000;
-/// after this long where only a step of it was made,
+/// Pause after a step of cleaning that leaves more to do, nanoseconds.
 const CLEAN_AFTER: u64 = 1_000_000;
-/// and after this long where something of it could not be done.
+/// Pause after a step of cleaning that failed, nanoseconds.
 const PUT_OFF: u64 = 10_000_000_000;
 
-/// What a shard knows of begins and ends of sessions, besides those that live.
+/// What a shard knows of begins and ends of sessions, except the sessions that live.
 #[derive(Default, Debug)]
 pub struct SessionLog {
-    /// What has been heard, as recorded.
+    /// How far this shard has heard of begins and ends, as its record says.
     pub heard: SessionsHeard,
-    /// Log position of the last end.
+    /// Log position of the last group that ended a session.
     pub(super) ended_at: Lsn,
-    /// Ends up to this position are known everywhere.
+    /// All shards know the ends up to this position.
     pub(super) known: u64,
-    /// Locks of sessions that ended up to this position go.
+    /// Locks of sessions that ended up to this position may go.
     pub(super) freed: u64,
-    /// Of shard 0: when each position was reached, of those that are not freed.
+    /// At shard 0: positions that are not freed, and when each was reached, nanoseconds.
     pub(super) reached: VecDeque<(u64, u64)>,
-    /// Sessions that are over, and have something here, or may have something elsewhere.
+    /// Sessions that are over and have left something here, or may be alive on another shard.
     pub(super) over: BTreeMap<SessionId, Over>,
-    /// Of those, what something can be done about.
+    /// Those of `over` for which cleaning can do something now.
     pub(super) unclean: BTreeSet<SessionId>,
-    /// Of those, whose turn it is.
+    /// Those of `unclean` that are cleaned next, in order.
     pub(super) cleaning: VecDeque<SessionId>,
-    /// When the others are looked at again, nanoseconds.
+    /// When cleaning takes up `unclean` again, nanoseconds.
     pub(super) clean_at: u64,
-    /// Shard 0 has told something since this shard started.
+    /// Whether shard 0 has told something since this shard started.
     pub(super) is_told: bool,
-    /// When shard 0 was last asked for that, nanoseconds.
+    /// When this shard last asked shard 0 what it has missed, nanoseconds.
     pub(super) asked_at: Option<u64>,
-    /// Sessions that shard 0 was asked about.
+    /// Sessions about which shard 0 was asked, and has not answered.
     pub(super) asks: BTreeMap<SessionId, Ask>,
-    /// Of shard 0: the newest events, and how far others are.
+    /// At shard 0: the newest events.
     pub(super) events: VecDeque<SessionEvent>,
+    /// At shard 0: how far each other shard is.
     pub(super) others: BTreeMap<ShardIndex, Other>,
-    /// Of shard 0: whether one of so many is behind. Looked at with every input.
+    /// At shard 0: for this number of shards, whether one is behind. Each input reads it.
     pub(super) behind: Option<(u16, bool)>,
-    /// Of shard 0: when it last looked who has not answered, nanoseconds.
+    /// At shard 0: when it last told again what was not acknowledged, nanoseconds.
     pub(super) said_at: u64,
 }
 
-/// Shard 0 was asked about a session.
+/// A question to shard 0 about a session.
 #[derive(Debug)]
 pub(super) struct Ask {
-    /// When, nanoseconds.
+    /// When it was last sent, nanoseconds.
     pub(super) at: u64,
+    /// The question.
     pub(super) what: SessionAsk,
-    /// The requests that are refused if there is no such session. Later ones may be of one that has
+    /// Clients to refuse if there is no such session. Later requests may be of a session that has
     /// begun since.
     pub(super) of: BTreeSet<ClientTag>,
 }
 
-/// How far another shard is.
+/// How far another shard is, as shard 0 knows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Other {
-    /// What it has said that it has heard, in shard 0's life.
+    /// The position that the shard has acknowledged since shard 0 started.
     pub(super) heard: Option<u64>,
+    /// Up to where the shard knows that ends are known everywhere.
     pub(super) known: u64,
+    /// Up to where the shard knows that ends are freed.
     pub(super) freed: u64,
-    /// What it was told last.
+    /// The position that the shard was told last.
     pub(super) told: u64,
+    /// The `known` that the shard was told last.
     pub(super) told_known: u64,
+    /// The `freed` that the shard was told last.
     pub(super) told_freed: u64,
 }
 
 impl SessionLog {
-    /// Of shard 0, at its start: it does not know when this was reached.
+    /// Begins to count the time until ends are freed, at the start of shard 0. It does not know
+    /// when the position of its records was reached.
     pub fn begin_freeing(&mut self, now: u64) {
         self.reached = [(self.heard.position, now)].into();
     }
 
-    /// A session ends with the group at this log position.
+    /// Notes that the group at this log position ends a session.
     pub fn note_end(&mut self, at: Lsn) {
         self.ended_at = at;
     }
 
-    /// Whether an end might be lost with the power yet.
+    /// Whether a loss of power could undo an end.
     pub fn is_end_unsynced(&self, durable: Lsn) -> bool {
         durable < self.ended_at
     }
 
-    /// Whose a session was that is over.
+    /// The key of a session that is over, if the key is known. `None`: the session is not in
+    /// `over`.
     pub fn was_of(&self, session: SessionId) -> Option<Option<KeyId>> {
         self.over.get(&session).map(|over| over.key)
     }
@@ -103,7 +111,7 @@ impl SessionLog {
         self.cleaning.push_back(session);
     }
 
-    /// Nothing can be done about it for now.
+    /// Notes that nothing can be cleaned of a session for now.
     pub fn is_clean(&mut self, session: SessionId) {
         self.unclean.remove(&session);
     }
@@ -113,22 +121,22 @@ impl SessionLog {
         self.over.remove(&session);
     }
 
-    /// Whether the session is over here, and perhaps not everywhere.
+    /// Whether the session is over here, and its end is not known everywhere.
     pub fn is_over_somewhere(&self, session: SessionId) -> bool {
         self.over.get(&session).is_some_and(|over| over.at > self.known)
     }
 
-    /// Whether locks of a session that is over stay for now.
+    /// Whether locks of a session that is over must stay for now.
     pub fn has_locks_yet(&self, session: SessionId) -> bool {
         self.over.get(&session).is_some_and(|over| over.at > self.freed)
     }
 
-    /// All of them.
+    /// All sessions that are over and still kept here.
     pub fn over(&self) -> impl Iterator<Item = (SessionId, &Over)> {
         self.over.iter().map(|(session, over)| (*session, over))
     }
 
-    /// Whose turn it is.
+    /// The next session to clean.
     pub fn next_to_clean(&mut self) -> Option<SessionId> {
         self.cleaning.pop_front().filter(|session| self.over.contains_key(session))
     }
@@ -137,19 +145,20 @@ impl SessionLog {
         !self.cleaning.is_empty()
     }
 
-    /// There is more to do, after what others want.
+    /// Notes that cleaning has more to do, after other work.
     pub fn clean_soon(&mut self, now: u64) {
         self.clean_at = now.saturating_add(CLEAN_AFTER);
     }
 
-    /// An inode could not be read.
+    /// Notes that an inode could not be read.
     pub fn note_stuck(&mut self, session: SessionId, ino: Ino) {
         if let Some(over) = self.over.get_mut(&session) {
             over.stuck.push(ino);
         }
     }
 
-    /// All inodes have been tried. Whether some could not be read: they are tried again later.
+    /// After all inodes were tried: queues those that could not be read for a later try. Returns
+    /// whether there are any.
     pub fn take_up_stuck(&mut self, session: SessionId, now: u64) -> bool {
         let Some(over) = self.over.get_mut(&session) else { return false };
         let is_stuck = !over.stuck.is_empty();
@@ -160,8 +169,7 @@ impl SessionLog {
         is_stuck
     }
 
-    /// Inodes that a session that is over had open when that was first looked at, and that were not
-    /// seen to yet.
+    /// Inodes that an ended session had open when cleaning began, and that are not cleaned yet.
     pub fn opens_of_over(&mut self, session: SessionId) -> Option<&mut Vec<Ino>> {
         self.over.get_mut(&session)?.opens.as_mut()
     }
@@ -172,7 +180,7 @@ impl SessionLog {
         }
     }
 
-    /// What was put off is taken up.
+    /// Queues all unfinished sessions for cleaning, when their time has come.
     pub fn clean_again(&mut self, now: u64) {
         if self.cleaning.is_empty() && now >= self.clean_at && !self.unclean.is_empty() {
             self.clean_at = now.saturating_add(AGAIN_AFTER);
@@ -180,7 +188,8 @@ impl SessionLog {
         }
     }
 
-    /// Locks may be free before an end is known everywhere, and are when it is.
+    /// Takes in how far ends are known everywhere, and freed. An end that is known everywhere is
+    /// freed, too.
     pub(super) fn learn_known(&mut self, known: u64, freed: u64) {
         let freed = freed.max(known).max(self.freed);
         let known = known.max(self.known);
@@ -194,7 +203,8 @@ impl SessionLog {
         self.cleaning.extend(over);
     }
 
-    /// Of shard 0: what was reached so long ago that whoever has not heard it is away.
+    /// At shard 0: the highest position that was reached at least `grace` ago. A shard that has not
+    /// heard it by now is away.
     pub(super) fn free(&mut self, now: u64, grace: u64) -> u64 {
         let mut freed = self.freed;
         while let Some((position, at)) = self.reached.front()
@@ -206,17 +216,17 @@ impl SessionLog {
         freed
     }
 
-    /// The shard has begun anew: what its records do not tell stays.
+    /// Takes over from `old`, when the shard begins anew, what the records do not tell.
     pub fn keep(&mut self, old: &mut Self, now: u64) {
         (self.known, self.freed, self.ended_at) = (old.known, old.freed, old.ended_at);
         self.reached = core::mem::take(&mut old.reached);
         self.reached.retain(|(position, _)| *position <= self.heard.position);
         self.cleaning.clear();
-        // It may have been a step of that which could not be done.
+        // The step that failed may have been one of cleaning.
         let is_put_off = old.clean_at > now;
         self.clean_at = if is_put_off { old.clean_at } else { now.saturating_add(PUT_OFF) };
         self.events = core::mem::take(&mut old.events);
-        // What was dropped has not been told.
+        // Events of a dropped group have not been told.
         let dropped = old.heard.position.saturating_sub(self.heard.position);
         self.events.truncate(self.events.len().saturating_sub(dropped as usize));
         self.others = core::mem::take(&mut old.others);
@@ -227,7 +237,7 @@ impl SessionLog {
         (self.is_told, self.asked_at) = (old.is_told, old.asked_at);
     }
 
-    /// All events above this position are remembered.
+    /// All events above this position are in `events`.
     pub(super) fn floor(&self) -> u64 {
         self.heard.position.saturating_sub(self.events.len() as u64)
     }

@@ -1,21 +1,21 @@
-//! Sessions: issued and ended by the coordinator shard, heard of by all others in one sequence
-//! (docs/design/sessions.md). A client that does not end its own session is taken for dead when its
-//! lease is over: see [`leases`].
+//! Sessions. Shard 0 issues and ends them, and all other shards hear of that in one sequence of
+//! events (docs/design/sessions.md). A client that does not end its session loses it when its lease
+//! is over: see [`leases`].
 //!
 //! ```text
 //!   client          shard 0                                    every other shard
 //!     OpenSession ──► position + 1, record; syncs
 //!                     ├── Sessions(events) ──────────────────►   position, record; syncs
 //!     ◄── session ────┤   ◄──────────── SessionsHeard(position) ──┘
-//!     request ───────────────────────────────────────────────►   not heard of yet: it waits
+//!     request ───────────────────────────────────────────────►   session not heard of: it waits
 //! ```
 //!
-//! 1. A session is numbered as a transaction of shard 0 would be, so a later one has a higher
-//!    number.
-//! 2. What a shard has not heard of has a number above all that it has heard begin. What is neither
-//!    that nor alive is over, for ever.
-//! 3. A shard that has heard of an end runs nothing of that session. Its locks and outcomes stay
-//!    until the end is known everywhere.
+//! 1. A session takes its number from shard 0's transaction numbers. So a later session has a
+//!    higher number.
+//! 2. A session that a shard has not heard of has a number above all sessions that the shard has
+//!    heard begin. A session that is neither of these nor alive is over, for ever.
+//! 3. A shard that has heard of an end runs nothing of that session. Its outcomes stay until the
+//!    end is known everywhere. Its locks stay until the end is freed.
 
 mod alone;
 mod hearing;
@@ -41,11 +41,11 @@ use crate::keys::{self, Table};
 use crate::record::{Record, SessionRecord, SessionsHeard};
 use crate::shard::Shard;
 
-/// The shard that issues sessions and lets directories move.
+/// The shard that issues sessions, gives out versions, and lets directories move.
 pub const COORDINATOR: ShardIndex = ShardIndex(0);
 
 impl Shard {
-    /// From the records, at the start.
+    /// Loads the sessions from their records, at the start.
     pub(crate) fn load_session_records(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Session);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
@@ -66,54 +66,53 @@ impl Shard {
         Ok(())
     }
 
-    /// The session lives here from now on.
+    /// Records that a session lives from now on.
     pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
         self.sessions.insert(session, key);
         let record = SessionRecord { root: DirRef::ROOT, key: Some(key), over: None };
         ctx.put(keys::session(session), record.encode());
     }
 
-    /// Whether nothing has been heard here of such a session: it may have begun.
+    /// Whether the session may have begun without this shard having heard of it.
     pub(crate) fn is_unheard(&self, session: SessionId) -> bool {
         self.config.shard != COORDINATOR && session.number() > self.session_log.heard.last
     }
 
-    /// Whether what the session has counts: it lives, or may have begun without having been heard
-    /// of here.
+    /// Whether a session's opens count: it lives, or may have begun without this shard having heard
+    /// of it.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session) || self.is_unheard(session)
     }
 
-    /// Whether locks of the session count: it lives, or a shard that can be reached may still run
-    /// something of it.
+    /// Whether a session's locks of files count: it lives, or its end is not freed yet.
     pub(crate) fn session_locks(&self, session: SessionId) -> bool {
         self.session_lives(session) || self.session_log.has_locks_yet(session)
     }
 
-    /// Whether outcomes of the session count: a shard may still run something of it.
+    /// Whether a session's outcomes count: it lives, or a shard may still run something of it.
     pub(crate) fn session_counts(&self, session: SessionId) -> bool {
         self.session_lives(session) || self.session_log.is_over_somewhere(session)
     }
 
-    /// What this shard knows of sessions.
+    /// The sessions that live, and the position up to which this shard has heard.
     pub(crate) fn session_table(&self) -> SessionTable {
         let SessionsHeard { position, last } = self.session_log.heard;
         SessionTable { position, last, living: self.session_keys().collect() }
     }
 
-    /// Sessions that are over, and of which something is left here. None, once every shard has
+    /// Sessions that are over and have left something here. There is none once every shard has
     /// heard of all ends.
     pub fn sessions_over(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.session_log.over().map(|(session, _)| session)
     }
 
-    /// How many begins and ends of sessions have been heard here.
+    /// Position up to which this shard has heard begins and ends of sessions.
     #[must_use]
     pub const fn sessions_heard(&self) -> u64 {
         self.session_log.heard.position
     }
 
-    /// See [`Op::OpenSession`], [`Op::OpenLocalSession`], [`Op::EndSession`].
+    /// Runs [`Op::OpenSession`], [`Op::OpenLocalSession`] and [`Op::EndSession`], at shard 0 only.
     pub(crate) fn session_request(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -124,7 +123,7 @@ impl Shard {
             return Err(not_here());
         }
         let body = match &request.op {
-            // One that is not known is over, or never was.
+            // An unknown session is over, or never was.
             Op::EndSession(session) if !self.sessions.contains_key(session) => {
                 return Err(Refusal::NoSession.into());
             }
@@ -134,12 +133,12 @@ impl Shard {
                 Body::Done
             }
             _ if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),
-            // Its client comes again.
+            // The client asks again.
             _ if self.recall() => return Err(Errno::EBUSY.into()),
             op => Body::Session(self.begin_session(ctx, matches!(op, Op::OpenLocalSession), tag.1)),
         };
-        // Others hear of it then, too. And who ends a session never comes back to see that it
-        // ended.
+        // Other shards are told when this is synced, too. A client that ends its session never
+        // comes back to check that it ended.
         Ok(Ran::Answer(body, Need::Synced))
     }
 
@@ -152,7 +151,7 @@ impl Shard {
         session
     }
 
-    /// Of shard 0: the session is over, and all others hear of it.
+    /// Ends a session at shard 0, and tells all other shards.
     fn end_everywhere(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
         self.counters.sessions_ended += 1;
         let at = self.session_log.heard.position + 1;
@@ -161,13 +160,13 @@ impl Shard {
         Ok(())
     }
 
-    /// Ends the sessions whose lease is over.
+    /// Ends the sessions with an expired lease, at shard 0.
     pub(crate) fn end_expired(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         self.leases.look(ctx.now.nanos);
         if ctx.now.is_spent {
             return Ok(());
         }
-        // One that is alone is of this process: it lives.
+        // A session that is alone belongs to this process, so it lives.
         let expired: Vec<_> =
             self.leases.expired().filter(|session| !self.alone.is(*session)).collect();
         for session in expired {

@@ -1,12 +1,12 @@
-//! What becomes of a session that is over. That it is over is written at once, and little; what it
-//! had goes afterwards, in steps of their own.
+//! What happens to a session that is over. Its end is written at once, and takes little. What the
+//! session had is cleaned afterwards, in steps.
 //!
 //! ```text
 //!   it lives ──► over: nothing of it runs ──► opens go ──► freed: locks go ──► known everywhere: outcomes go, and the record
 //! ```
 //!
-//! Outcomes stay for as long as another shard might run a request that has run here. Where there
-//! are neither locks nor outcomes, the record goes at once.
+//! Outcomes stay as long as another shard might run a request that has run here. If there are
+//! neither locks nor outcomes, the record goes at once.
 
 use alloc::vec::Vec;
 use pando_types::reply::Refusal;
@@ -19,19 +19,20 @@ use crate::record::{OpenAt, Record, SessionRecord};
 use crate::shard::Shard;
 use crate::shred::Under;
 
-/// Opens, or files with locks, that go in one step.
+/// Opens, or files with locks, that one step removes.
 const STEP: usize = 128;
 
-/// A session that is over here, and not known to be over everywhere, or has left something.
+/// A session that is over here, and has left something or is not known to be over everywhere.
 #[derive(Clone, Debug)]
 pub struct Over {
-    /// Whose it was, if that is known.
+    /// The key to which the session belonged, if it is known.
     pub key: Option<KeyId>,
-    /// Position of its end.
+    /// Position of the session's end.
     pub at: u64,
-    /// Inodes that it had open when that was first looked at, and that were not seen to yet.
+    /// Inodes that the session had open when cleaning began, and that are not cleaned yet. `None`:
+    /// cleaning has not begun.
     pub opens: Option<Vec<Ino>>,
-    /// Of those, what could not be read.
+    /// Inodes that could not be read.
     pub stuck: Vec<Ino>,
 }
 
@@ -42,7 +43,8 @@ impl Over {
 }
 
 impl Shard {
-    /// The session is over: nothing of it runs here any more. `at`: position of its end.
+    /// Ends a session on this shard: nothing of it runs here any more. Its undecided transactions
+    /// are undone. `at`: position of its end.
     pub(crate) fn end_session(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -71,8 +73,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Something comes here that a session has left which is over, of which there is no record any
-    /// more: it goes when all have heard what this shard has.
+    /// Keeps what arrives here from a session that is over and has no record any more. It goes when
+    /// all shards have heard what this shard has heard.
     pub(crate) fn keep_what_is_left(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
         if self.session_lives(session) || self.session_log.was_of(session).is_some() {
             return;
@@ -83,7 +85,7 @@ impl Shard {
         self.session_log.add_over(session, Over::new(key, at));
     }
 
-    /// A step of what a session that is over has left.
+    /// Runs one step of the cleaning of an ended session.
     pub(crate) fn clean_session(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -104,7 +106,7 @@ impl Shard {
         let has_more = !opens.is_empty();
         for ino in step {
             match self.drop_open_of_over(ctx, session, ino) {
-                // It holds up no other.
+                // An inode that cannot be read does not hold up the others.
                 Err(Halt::Unreadable(_)) => self.session_log.note_stuck(session, ino),
                 done => done?,
             }
@@ -139,7 +141,8 @@ impl Shard {
         Ok(())
     }
 
-    /// An inode without a name that nobody else has open goes with it.
+    /// Removes one open of an ended session. An inode without a name goes with it if no other
+    /// session has it open.
     fn drop_open_of_over(
         &self,
         ctx: &mut Ctx<'_>,

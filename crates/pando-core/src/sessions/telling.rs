@@ -1,8 +1,9 @@
 //! How shard 0 tells every other shard of every begin and end, in order.
 //!
-//! It tells each what that has not heard, again and again until it says that it has. So a message
-//! that is lost, late or repeated does no harm. What follows what was told last is told at once,
-//! and a shard that has missed something asks.
+//! 1. Shard 0 tells each shard the events that it has not acknowledged, again and again. So a lost,
+//!    late or repeated message does no harm.
+//! 2. A new event is told at once, after the event that was told last. A shard that has missed
+//!    something asks.
 
 use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
@@ -17,16 +18,16 @@ use crate::shard::Shard;
 
 /// Events that shard 0 remembers. A shard that is further behind gets the whole table.
 const EVENTS_MAX: usize = 4096;
-/// Locks go after this part of a lease, though a shard that is away has not heard that their
-/// session is over.
+/// Ends are freed after a lease divided by this, even if a shard that is away has not heard them.
 const GRACE: u64 = 4;
-/// What another shard has heard is not further ahead of shard 0 than this.
+/// The furthest that another shard's position may be ahead of shard 0's. A message that claims more
+/// is unsound.
 const AHEAD_MAX: u64 = 1 << 32;
-/// These messages are of no transaction.
+/// Transaction and step of messages that belong to no transaction.
 pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: COORDINATOR, number: 0 }, 0);
 
 impl Shard {
-    /// Of shard 0: whether all others have heard of all begins and ends.
+    /// At shard 0: whether all other shards have heard all begins and ends.
     pub(super) fn have_all_heard(&self) -> bool {
         let position = Some(self.session_log.heard.position);
         let heard = |shard| self.session_log.others.get(&shard).and_then(|other| other.heard);
@@ -46,7 +47,7 @@ impl Shard {
         self.session_log.behind = Some((self.config.map.shards, self.is_any_to_tell()));
     }
 
-    /// Of shard 0: a session has begun or ended.
+    /// At shard 0: numbers a begin or end, records its position, and tells it to all others.
     pub(super) fn tell_event(&mut self, ctx: &mut Ctx<'_>, event: SessionEvent) {
         let log = &mut self.session_log;
         log.heard.position += 1;
@@ -64,7 +65,7 @@ impl Shard {
         self.tell_sessions(ctx, false);
     }
 
-    /// Tells each shard what it was not told; `again`: what it has not said that it heard.
+    /// Tells each shard what it was not told. With `again`: what it has not acknowledged.
     fn tell_sessions(&mut self, ctx: &mut Ctx<'_>, again: bool) {
         for shard in self.others() {
             let log = &mut self.session_log;
@@ -107,7 +108,7 @@ impl Shard {
         self.tell(ctx, need, shard, NO_TXN, say);
     }
 
-    /// Of shard 0: another has heard all up to a position.
+    /// At shard 0: another shard acknowledges all events up to a position.
     fn has_heard(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -121,7 +122,7 @@ impl Shard {
             return;
         }
         if position > log.heard.position {
-            // This shard was restored from an older copy. What it does not know is over.
+            // This shard was restored from an older copy. Sessions that it does not know are over.
             log.heard.position = position.saturating_add(1);
             log.reached.push_back((log.heard.position, ctx.now.nanos));
             log.events.clear();
@@ -137,13 +138,14 @@ impl Shard {
         self.note_behind();
     }
 
-    /// Of shard 0: whether more ends are known everywhere than before.
+    /// At shard 0: learns which ends are known everywhere or freed. Returns whether there are more
+    /// than before.
     fn settle_sessions(&mut self, now: u64) -> bool {
         let log = &self.session_log;
         let heard = |shard| log.others.get(&shard).and_then(|other| other.heard).unwrap_or(0);
         let known = self.others().map(heard).min().unwrap_or(log.heard.position);
         let before = (log.known, log.freed);
-        // Others that can be reached have heard it by then.
+        // Every shard that can be reached has heard by then.
         let freed = self.session_log.free(now, self.config.lease / GRACE);
         self.session_log.learn_known(known, freed);
         (self.session_log.known, self.session_log.freed) != before
@@ -159,12 +161,12 @@ impl Shard {
         }
     }
 
-    /// Something about sessions from another shard.
+    /// Handles a peer message about sessions.
     pub(crate) fn hear_sessions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let from = peer.from;
         match peer.say {
             Say::Sessions { told, last, known, freed, answers } => {
-                // A new shard is told with the decision that it joins.
+                // A new shard gets the sessions with the decision that it joins.
                 if self.config.shard == COORDINATOR || !self.has_joined() {
                     return Ok(());
                 }
@@ -178,8 +180,8 @@ impl Shard {
                 Ok(())
             }
             Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
-                // What it has heard it may not have on disk, and what is known everywhere it has
-                // forgotten if it has just started.
+                // What the shard has heard may not be on its disk. If it has just started, it has
+                // forgotten which ends are known everywhere.
                 if let Some(other) = self.session_log.others.get_mut(&from) {
                     other.heard = other.heard.map(|heard| heard.min(position));
                     (other.known, other.freed) = (0, 0);
@@ -192,7 +194,7 @@ impl Shard {
         }
     }
 
-    /// Tells again, asks again.
+    /// Sends messages again that are due.
     pub(crate) fn tick_sessions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
@@ -203,7 +205,7 @@ impl Shard {
         }
     }
 
-    /// When `tick_sessions` has something to do.
+    /// When `tick_sessions` has something to do, nanoseconds.
     pub(crate) fn sessions_wake(&self) -> Option<u64> {
         let (log, again) = (&self.session_log, self.config.resend_after);
         let tells = self.is_any_to_tell().then(|| log.said_at.saturating_add(again));
