@@ -1,4 +1,4 @@
-//! Error facts and their errno. One table; numbers are Linux'.
+//! Errnos that Pando returns, with their numbers on Linux, names and texts.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
