@@ -65,7 +65,7 @@ pub enum Say {
     Page {
         /// The directory.
         dir: DirRef,
-        /// The partition that has the moving range, or that is born from it.
+        /// The partition that moves: the new one of a split, or the one that is merged.
         partition: PartitionIndex,
         /// `None`: a split. `Some`: a merge into the parent, which the target owns, with this
         /// number of names. Page 0 then asks whether the target agrees.
