@@ -36,7 +36,7 @@ const ROWS_A_REQUEST: usize = 16;
 /// What the honest client has.
 struct Honest {
     session: SessionId,
-    /// The directory that is closed to others.
+    /// The directory that is closed to other users.
     home: DirRef,
     files: BTreeMap<String, (Ino, Vec<ObjectId>)>,
     objects: u64,

@@ -23,7 +23,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Messages before the answer, and after it.
+    /// Numbers of messages before and after the answer.
     pub fn counts(&self) -> (usize, usize) {
         (self.before.len(), self.after.len())
     }

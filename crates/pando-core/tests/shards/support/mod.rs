@@ -101,9 +101,9 @@ pub struct Cluster {
     now: u64,
     /// By how much the time of day of a shard is ahead of that of others.
     fast: BTreeMap<ShardIndex, u64>,
-    /// One a shard, if it matters what is synced.
+    /// One log for each shard, if the test distinguishes what is synced.
     logs: Vec<power::Log>,
-    /// Messages that were sent since it is watched, and what each waited for.
+    /// Messages sent since [`Cluster::watch`], each with what it waited for.
     sent: Option<Vec<(Need, ShardIndex, Peer)>>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
