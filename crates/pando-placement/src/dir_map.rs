@@ -13,8 +13,8 @@
 //! ```
 //!
 //! 1. Present partitions are nodes of a binary tree. If a partition is present, so is all that its
-//!    birth implies. If one is forgotten, all that imply it go, too: what it split off, what its
-//!    parent split off later, and all that came of those.
+//!    birth implies. If one is forgotten, all that imply it go, too. These are what it split off,
+//!    what its parent split off later, and all that came of those.
 //! 2. The depth of a partition follows from the present ones. It is the first depth, from its birth
 //!    on, at which it has no child.
 //! 3. The ranges of the leaves tile the orders.

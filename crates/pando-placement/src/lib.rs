@@ -1,7 +1,7 @@
 //! Placement: directory ids, orders, partitions of a directory, and the shards that have them.
 //!
 //! ```text
-//! (parent id, name, version) ──keyed BLAKE3──▶ DirId ──top 16 bits──▶ slot ──ClusterMap──▶ home shard
+//! (parent id, name, version) ──keyed BLAKE3──▶ DirId ──top 16 bits──▶ hash slot ──ClusterMap──▶ home shard
 //! name ──SipHash-1-3──▶ 58 bits, reversed ──▶ Order ──DirMap──▶ partition (i, r) ──Spread──▶ shard
 //! ```
 //!

@@ -6,7 +6,8 @@
 
 use pando_types::{ShardIndex, SlotIndex};
 
-/// The shard of the first `shards` (at least 1) that gets `slot`. Slot 0, the root's, gets shard 0.
+/// The shard of the first `shards` (at least 1) that gets `slot`. Hash slot 0, the root's, gets
+/// shard 0.
 #[must_use]
 pub fn rendezvous(slot: SlotIndex, shards: u16) -> ShardIndex {
     if slot == SlotIndex(0) {

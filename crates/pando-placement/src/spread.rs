@@ -43,8 +43,8 @@ pub const fn shard_of(spread: &Spread, i: PartitionIndex) -> ShardIndex {
     ShardIndex(if shard > u16::MAX as u32 { u16::MAX } else { shard as u16 })
 }
 
-/// Whether (`i`, `r`) may split in a cluster of `shards`: its child must be one of M partitions on
-/// an existing shard (GIGA+ §3.2: while an underutilized server is known).
+/// Whether (`i`, `r`) may split in a cluster of `shards`. Its child must be one of M partitions on
+/// an existing shard. (GIGA+ §3.2: a server splits while it knows an underutilized one.)
 #[must_use]
 pub const fn may_split(spread: &Spread, i: PartitionIndex, r: Radix, shards: u16) -> bool {
     is_partition(i, r)

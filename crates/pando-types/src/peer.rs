@@ -353,7 +353,7 @@ pub enum Vote {
 /// What a participant saw under its lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Seen {
-    /// Nothing to tell.
+    /// Nothing to report.
     Nothing,
     /// Answer to `Prepare::Name`.
     Name {

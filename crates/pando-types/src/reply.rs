@@ -16,7 +16,7 @@ pub struct Reply {
     pub id: RequestId,
     /// Trace of the request.
     pub trace: u64,
-    /// Cut epoch of the sender.
+    /// Reserved for a cut epoch of the sender. Always 0.
     pub cut: u64,
     /// The shard that answers.
     pub shard: ShardIndex,

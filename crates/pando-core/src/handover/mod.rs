@@ -1,6 +1,6 @@
 //! Handover: a hash slot, with all that belongs to it, goes to another shard
-//! (docs/design/handover.md). The move is that of a split ([`crate::split`]): rows are copied live
-//! in pages, changes are noted and sent again, and the hash slot is closed for one exchange only.
+//! (docs/design/handover.md). The move is that of a split ([`crate::split`]). Rows are copied live
+//! in pages, and changes are noted and sent again. The hash slot is closed for one exchange only.
 //!
 //! ```text
 //!  what moves: of each directory of the hash slot    content, its xattrs
@@ -100,7 +100,7 @@ impl Shard {
         index.0 == 0 && self.locks.hold(LockKey::Slot(dir.slot())).is_some()
     }
 
-    /// Planted fault: a slot that is frozen is not closed.
+    /// Planted fault: a frozen hash slot is not closed.
     pub(crate) fn slot_unlocked(&self) -> bool {
         #[cfg(feature = "planted")]
         return self.is_planted(crate::Planted::SlotUnlocked);

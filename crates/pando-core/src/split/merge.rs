@@ -1,8 +1,8 @@
 //! Merges: when a partition is given back to its parent, and the merge within one shard.
 //!
-//! Partition (i, r) can be merged if it has not split since its birth, and its parent (i without
-//! its top bit) has depth r, too. The two are then the halves of the former parent. Depths shrink
-//! in the reverse order of growth, until the directory is (0, 0) again.
+//! Partition (i, r) can be merged if it has not split since its birth, and its parent has depth r,
+//! too. (The parent is i without its top bit.) The two are then the halves of the former parent.
+//! Depths shrink in the reverse order of growth, until the directory is (0, 0) again.
 //!
 //! 1. A partition is small at an eighth of its threshold. It is taken back only if both together
 //!    have less than half of the parent's threshold. So thousands of creates lie before the next

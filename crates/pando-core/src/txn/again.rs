@@ -24,7 +24,7 @@ impl Shard {
             let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
             for number in self.sent.take_due(until, alive, sent_at) {
                 self.resend(ctx, number)?;
-                // That message is told: it stays, whatever becomes of the rest of this tick.
+                // This message is sent: it stays, whatever becomes of the rest of this tick.
                 self.concerned.acted.clear();
             }
         }

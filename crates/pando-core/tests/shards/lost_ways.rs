@@ -136,8 +136,8 @@ impl Race {
         }
         c.done(&Op::DirSetAttr(dir, before.clone())).unwrap();
         c.settle();
-        // The new directory's home is another shard than the one with its name, if the directory
-        // has split.
+        // The new directory has its home on shard 0. Its name is on shard 1 if the directory has
+        // split, else on the directory's home.
         let at = ShardIndex(if is_split { 1 } else { 2 });
         let is_far = |c: &mut Cluster, name: &str| {
             let id = c.secrets().dir_id(dir.id, &c.name(name), 0);

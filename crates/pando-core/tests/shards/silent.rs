@@ -1,4 +1,4 @@
-//! A shard that is away. What does not concern it goes on, and waits for its vote end.
+//! A shard that is away. Work that does not concern it goes on, and a wait for its vote ends.
 
 use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Refusal};
@@ -111,7 +111,7 @@ fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
     }
 }
 
-/// Here shard 0 waits for a shard that is away. The other shards hear only that shard 0 is busy.
+/// Here shard 0 waits for a shard that is away. The other shards need not know why.
 #[test]
 fn nobody_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
     let mut c =
@@ -226,8 +226,8 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// As after a loss of power, until a decision is heard again: the home names another shard for a
-/// partition, and that shard names the home.
+/// The home names another shard for a partition, and that shard names the home. This happens after
+/// a loss of power, until a decision is heard again.
 #[test]
 fn a_step_that_two_shards_send_to_each_other_does_not_go_to_and_fro_for_ever() {
     let mut c = Cluster::new(3, 20);

@@ -1,6 +1,6 @@
-//! Live splits, step by step: what is served while a half is copied, what waits and for how long,
-//! what a restart at any step leaves. And claims of GIGA+ with real shards: growth, policies, added
-//! servers, nested directories.
+//! Live splits, step by step. The tests check what is served while a half is copied, what waits and
+//! how long, and what a restart at any step leaves. Others check claims of GIGA+ with real shards:
+//! growth, policies, added servers, nested directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 

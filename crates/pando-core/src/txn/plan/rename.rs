@@ -1,10 +1,15 @@
 //! `rename` between partitions, of directories, and of inodes that are open or at a link shard
 //! (docs/design/rename-graph.md).
 //!
-//! Lock order: the renaming graph for directories that change their parent ([`crate::txn::graph`]),
-//! both names, the contents of the moved and the replaced directory, the partitions of the replaced
-//! directory, link inodes. A directory's version is announced to all shards last
-//! ([`crate::invalidation`]).
+//! Lock order:
+//!
+//! 1. the renaming graph, for directories that change their parent ([`crate::txn::graph`])
+//! 2. both names
+//! 3. the contents of the moved and the replaced directory
+//! 4. the partitions of the replaced directory
+//! 5. link inodes
+//!
+//! A directory's version is announced to all shards last ([`crate::invalidation`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -141,8 +146,8 @@ impl Rename {
     }
 
     /// Checks that a directory which changes its parent goes neither into itself nor beneath itself
-    /// (`EINVAL`). The error is told only when its name is locked: the directory may have moved out
-    /// of the way, with what is above the new parent.
+    /// (`EINVAL`). The error is reported only when its name is locked. Before that, the directory
+    /// may move elsewhere, together with what is above the new parent.
     fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Claimed, Stop> {
         let Some(moved) = self.moved else { return Ok(Claimed::Apart) };
         if self.from == self.to {

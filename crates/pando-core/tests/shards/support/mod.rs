@@ -315,7 +315,7 @@ impl Cluster {
         true
     }
 
-    /// Sends a request that reads, and delivers nothing: its answer, if there is one at once.
+    /// Sends a reading request, and delivers nothing: its answer, if there is one at once.
     pub fn glance(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
         let request =
             Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
@@ -324,8 +324,8 @@ impl Cluster {
         self.answers.remove(&2)
     }
 
-    /// Sends a request that changes something, and delivers nothing: its answer, if there is one at
-    /// once. One that waits has the slot for itself.
+    /// Sends a changing request in this request slot, and delivers nothing: its answer, if there is
+    /// one at once. While one waits, its request slot takes no other.
     pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
         self.sequence += 1;
         let id = RequestId { session: self.session, slot, sequence: self.sequence };
