@@ -524,7 +524,7 @@ pub enum Change {
         /// Delta generation from now on.
         generation: u64,
     },
-    /// Removes an empty directory: its content and the home's own partitions. With `tombstone` its
+    /// Removes the content and the extended attributes of an empty directory. With `tombstone` its
     /// id stays taken until `Bury`.
     DropHome {
         /// The directory.

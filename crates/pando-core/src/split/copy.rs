@@ -157,8 +157,8 @@ impl Moved {
         Hold::Split { from: self.first_order() }
     }
 
-    /// Whether a row may move. In a hash slot this includes rows that stay; they are sorted out
-    /// when rows are sent.
+    /// Whether a row may move. In a hash slot this includes rows that stay. They are left out when
+    /// rows are sent.
     fn may_move(&self, key: &[u8]) -> bool {
         match self {
             Self::Half { dir, orders, .. } => {

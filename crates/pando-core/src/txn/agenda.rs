@@ -33,7 +33,7 @@ impl<K: Copy + Ord> Agenda<K> {
     /// Notes an action on `key` at `now`. An earlier entry of the key is outdated from then on.
     pub fn note(&mut self, now: u64, key: K) {
         match self.entries.back() {
-            // The transaction was recovered, or is about to begin: it is due at once.
+            // A key that was recovered, or is about to begin: it is due at once.
             Some((last, _)) if now < *last => self.entries.push_front((now, key)),
             _ => self.entries.push_back((now, key)),
         }

@@ -251,7 +251,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether a split that waits for transactions holds the lock, so that none may wait for it.
+    /// Whether a move that waits for transactions holds the lock. Then no transaction may wait for
+    /// it.
     fn is_closing(&self, key: LockKey) -> bool {
         matches!(self.locks.hold(key), Some((_, Hold::Closing { .. })))
     }

@@ -109,8 +109,8 @@ fn a_session_that_is_over_is_not_alone() {
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
 }
 
-/// The client of a session that is alone lives in the shards' own process, and so does its kernel's
-/// memory. So no lease may end the session before that.
+/// The client of a session that is alone lives in the shards' own process. What its kernel
+/// remembers lasts as long as that process. So no lease may end the session before.
 #[test]
 fn no_lease_ends_a_session_that_is_alone() {
     let (mut c, session) = cluster(8 * SECOND);

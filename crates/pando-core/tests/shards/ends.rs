@@ -385,7 +385,7 @@ fn a_transaction_takes_along_what_its_client_relies_on() {
         let (name, new_name) = (i.c.name(name), i.c.name("moved"));
         Op::Rename { from, name, to, new_name, flags: RenameFlags::default() }
     };
-    // The heir's transaction, by shard 1, which has heard the end. Shard 2 lets it wait.
+    // The next holder's transaction, by shard 1, which has heard the end. Shard 2 lets it wait.
     let request = i.request(i.next, i.heard, rename(&i, here, "moves", i.dir));
     i.c.send(ONE, 81, request);
     while i.c.step() {}

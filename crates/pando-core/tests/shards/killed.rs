@@ -311,11 +311,11 @@ fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
             c.settle();
             let (home, of_entry) = (c.home(dir), c.owner(parent, &name));
             assert_ne!(home, of_entry);
-            // All earlier changes are durable, so that none of them makes a vote wait for a sync.
+            // All earlier changes are durable.
             for shard in (0..SHARDS).map(ShardIndex) {
                 c.run(shard, Op::Sync(shard)).expect("synced");
             }
-            // Search permission does not change: such a change takes the fewest locks.
+            // Search permission does not change, so the change needs no version.
             c.start(home, Op::DirSetAttr(dir, mode(0o775)), None);
             let mut is_over = false;
             for _ in 0..messages {

@@ -316,7 +316,8 @@ impl Liar {
 
     fn id(&mut self, own: SessionId) -> RequestId {
         self.sequence += 1;
-        // Request slots other than those with sequences that the liar uses up.
+        // Request slots that random identities rarely name. Those use up the sequences of their
+        // request slots.
         let slot = 500 + self.below(8) as u16;
         let fresh = RequestId { session: own, slot, sequence: self.sequence };
         match self.below(6) {

@@ -52,8 +52,8 @@ fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     c.rmdir(ROOT, &name).unwrap();
 }
 
-/// A directory's permissions change, and the lock of its entry is lost. The decision then finds the
-/// entry removed or moved, and changes nothing.
+/// A directory's permissions change, and the shard of its entry loses its power. The entry is then
+/// removed or moved. The decision is told again, and must not miss the entry.
 #[test]
 fn what_is_decided_once_more_does_not_miss_an_entry_that_is_gone() {
     for is_moved in [false, true] {
@@ -102,7 +102,7 @@ fn the_entry_of_a_vote_is_durable() {
     c.keep_logs();
     c.rename(ROOT, &name, to, "moved").unwrap();
     while c.step() {}
-    // Search permission stays as it is: the vote for the entry is not synced for its own sake.
+    // Search permission stays as it is, so the change needs no version.
     let set = SetAttr { mode: Some(0o751), ..SetAttr::default() };
     c.run(home, Op::DirSetAttr(moved, set)).unwrap();
     while c.step() {}

@@ -131,7 +131,7 @@ pub(super) fn claim(
 ) -> Result<Claimed, Stop> {
     match view.votes.claim() {
         Some((_, Claim::Alone)) => return walk_alone(view, moved, to),
-        // What the walk found without a lock held when the claim was given.
+        // What the walk found without a lock was still true when the claim was given.
         Some((_, Claim::Move { above, .. })) => {
             let beneath = above.contains(&moved);
             return Ok(if beneath { Claimed::Beneath } else { Claimed::Apart });
