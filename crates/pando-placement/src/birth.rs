@@ -6,10 +6,10 @@
 //!                   big-endian
 //! ```
 //!
-//! The fixed parts come first, so that no two triples share an input. Rename list and back-pointer
-//! of the paper are not needed: the content record stored under an id says whether it is taken
-//! (DESIGN §3), and mkdir takes the first of [`Secrets::births`] that is free. That also settles a
-//! collision, be it with the root's id.
+//! The parts of fixed length come first, so that no two triples have one input. The paper's rename
+//! list and back-pointer are not needed. The content record under an id tells whether the id is
+//! taken, and mkdir takes the first free id of [`Secrets::births`]. Collisions are resolved that
+//! way, too, even one with the root's id.
 
 use pando_types::{DirId, Name};
 
@@ -21,8 +21,8 @@ const TRIPLE_LEN_MAX: usize = NAME_START + Name::MAX_LEN;
 
 impl Secrets {
     /// The id of the directory born as `name` in `parent`: the first 128 bits of keyed BLAKE3 over
-    /// the triple. `version` counts siblings of that name which were born there and still live
-    /// elsewhere; nearly always 0, which is what clients predict (InfiniFS §3.3.2).
+    /// the triple. `version` counts siblings that were born there under that name and now live
+    /// elsewhere. It is nearly always 0, which is what clients predict (InfiniFS §3.3.2).
     #[must_use]
     pub fn dir_id(&self, parent: DirId, name: &Name, version: u32) -> DirId {
         let name = name.as_bytes();
@@ -38,7 +38,7 @@ impl Secrets {
         DirId(id)
     }
 
-    /// The ids `name` may be born with in `parent`, in the order in which mkdir tries them.
+    /// Ids with which `name` may be born in `parent`, in the order in which mkdir tries them.
     pub fn births(&self, parent: DirId, name: &Name) -> impl Iterator<Item = (u32, DirId)> {
         (0..=u32::MAX).map(move |version| (version, self.dir_id(parent, name, version)))
     }

@@ -1,13 +1,13 @@
-//! Who owns which slot, and so which shard is a directory's home (DESIGN §1, §4).
+//! Owners of hash slots, and so the homes of directories (docs/design/handover.md).
 //!
-//! 1. Every slot's owner is one of the `shards`.
-//! 2. Slot 0, the root's, is shard 0's: what a client finds before it knows anything.
-//! 3. Shards are added, never taken away or renumbered.
-//! 4. A slot's version counts its owners. Of two maps that differ in a slot, that with the higher
-//!    version is right: so maps need no common order, and each owner need only know who came after
-//!    it. `epoch` counts changes of this copy.
+//! 1. The owner of every hash slot is one of the `shards`.
+//! 2. Hash slot 0, the root's, is shard 0's. A client finds it before it knows anything else.
+//! 3. Shards are added, never removed or renumbered.
+//! 4. The version of a hash slot counts its owners. If two maps differ in a hash slot, the one with
+//!    the higher version is right. So maps need no common order, and an owner need only know the
+//!    next one. `epoch` counts changes of this copy.
 //!
-//! Which process hosts a shard, and how to reach it, is not here.
+//! The process of a shard, and its address, are not in this map.
 
 use alloc::collections::BTreeMap;
 use pando_types::reply::SlotNews;
@@ -19,32 +19,33 @@ use crate::slot_table::SlotTable;
 
 const ROOT_SLOT: SlotIndex = DirId::ROOT.slot();
 
-/// Who owns slots.
+/// Owners of all hash slots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct ClusterMap {
     /// Grows with each change of this copy.
     pub epoch: u64,
-    /// How many there are; above 0.
+    /// Number of shards, at least 1.
     pub shards: u16,
-    /// What all shards can do; raised once all of them can.
+    /// Level of features that all shards support. Raised once all of them do.
     pub feature_level: u32,
     slots: SlotTable,
-    /// How often slots were handed over, those that were.
+    /// Numbers of handovers, of the hash slots that were handed over.
     versions: BTreeMap<SlotIndex, u32>,
 }
 
-/// Why a slot cannot be handed over.
+/// Why a hash slot cannot be handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandoverError {
-    /// The root stays on shard 0.
+    /// The root's hash slot stays on shard 0.
     Root,
-    /// There can be no such shard.
+    /// The shard number is beyond the limit.
     NoSuchShard,
 }
 
 impl ClusterMap {
-    /// The map of a new cluster of `shards`: epoch 1, feature level 1, slots by [`rendezvous`].
+    /// The map of a new cluster of `shards`: epoch 1, feature level 1, hash slots by
+    /// [`rendezvous`].
     ///
     /// # Panics
     ///
@@ -74,8 +75,8 @@ impl ClusterMap {
         self.slot_owner(ino.slot())
     }
 
-    /// Adds a shard, which owns nothing yet; `None` if shard numbers are used up. [`rendezvous`]
-    /// over the new count says which slots to hand it.
+    /// Adds a shard, which owns nothing yet. `None` if all shard numbers are used. [`rendezvous`]
+    /// over the new count tells which hash slots to hand over to it.
     pub fn add_shard(&mut self) -> Option<ShardIndex> {
         let new = ShardIndex(self.shards);
         self.shards = self.shards.checked_add(1)?;
@@ -83,7 +84,7 @@ impl ClusterMap {
         Some(new)
     }
 
-    /// There are shards below this number, at least.
+    /// Learns that there are at least `shards` shards.
     pub fn grow(&mut self, shards: u16) {
         if shards > self.shards {
             self.shards = shards;
@@ -91,13 +92,13 @@ impl ClusterMap {
         }
     }
 
-    /// All that this map knows beyond that of a new cluster.
+    /// All that this map knows beyond the map of a new cluster.
     pub fn all_news(&self) -> impl Iterator<Item = SlotNews> {
         let known = self.versions.iter();
         known.map(|(&slot, &version)| SlotNews { slot, version, owner: self.slot_owner(slot) })
     }
 
-    /// Takes over what another map of the same cluster knows better.
+    /// Takes over what another map of the cluster knows better.
     pub fn merge(&mut self, other: &Self) {
         self.grow(other.shards);
         for news in other.all_news() {
@@ -105,15 +106,15 @@ impl ClusterMap {
         }
     }
 
-    /// Who owns a slot and since which version; `None`: as in a new cluster.
+    /// Owner and version of a hash slot that was handed over. `None` if it never was.
     #[must_use]
     pub fn news(&self, slot: SlotIndex) -> Option<SlotNews> {
         let version = *self.versions.get(&slot)?;
         Some(SlotNews { slot, version, owner: self.slot_owner(slot) })
     }
 
-    /// What is to be said of a slot when it goes to `to` next, which may have been added without
-    /// this map's knowledge.
+    /// The news to tell of a hash slot when it goes to `to` next. This map need not know yet that
+    /// `to` was added.
     pub fn next_news(&self, slot: SlotIndex, to: ShardIndex) -> Result<SlotNews, HandoverError> {
         if slot == ROOT_SLOT {
             return Err(HandoverError::Root);
@@ -125,8 +126,8 @@ impl ClusterMap {
         Ok(SlotNews { slot, version, owner: to })
     }
 
-    /// Takes over who owns a slot, if that is news: whether it was. What cannot be is none. Who
-    /// owns a slot is a shard, also if nobody has said here yet that it was added.
+    /// Takes over the owner of a hash slot, if that is news. Returns whether it was. Impossible
+    /// news are ignored. An owner is a shard, even if this map has not heard that it was added.
     pub fn learn(&mut self, news: SlotNews) -> bool {
         let known = self.versions.get(&news.slot).copied().unwrap_or(0);
         if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= SHARDS_MAX {
@@ -147,7 +148,7 @@ impl ClusterMap {
     }
 }
 
-/// As it comes from afar.
+/// A map as it is decoded, before its invariants are checked.
 #[derive(Deserialize)]
 struct Unchecked {
     epoch: u64,

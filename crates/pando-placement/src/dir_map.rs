@@ -1,9 +1,9 @@
 //! One directory's partitions as a client or shard knows them (GIGA+ §3.3, §4.2).
 //!
-//! A map may be stale: what it holds once existed. Partitions get deeper when they split, and
-//! vanish when they are given back to the one they were split from. Whoever is addressed by a stale
-//! map answers with all leaves that it has: those that are new are added, and what the map has at
-//! that shard and the answer has not is forgotten.
+//! A map may be stale. Partitions become deeper when they split, and vanish when they are merged
+//! back into their parent. A shard that is addressed by a stale map answers with all leaves that it
+//! has. The map then adds leaves that it lacks. It forgets those that it has at that shard and the
+//! answer lacks.
 //!
 //! ```text
 //! leaf (5, 3) = ‥101 implies its whole split history, one step per depth:
@@ -12,12 +12,12 @@
 //!   d = 2   1 split → 5 exists        goes to 5      (bit 2 set)
 //! ```
 //!
-//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth
-//!    implies. So with one that is forgotten all go whose birth implied it: what it split off, what
-//!    its parent split off later, and all that came of those.
-//! 2. A partition's depth follows from what is present: the first at or after its birth with no
-//!    child there.
-//! 3. The leaves' ranges tile the orders.
+//! 1. Present partitions are nodes of a binary tree. If a partition is present, so is all that its
+//!    birth implies. If one is forgotten, all that imply it go, too. These are what it split off,
+//!    what its parent split off later, and all that came of those.
+//! 2. The depth of a partition follows from the present ones. It is the first depth, from its birth
+//!    on, at which it has no child.
+//! 3. The ranges of the leaves tile the orders.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ use crate::{
 /// What is known of one directory's split tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirMap {
-    /// Fixed at the first split; `None` before it.
+    /// Fixed at the first split, `None` before.
     pub spread: Option<Spread>,
     present: PartitionSet,
 }
@@ -45,32 +45,32 @@ impl Default for DirMap {
 }
 
 impl DirMap {
-    /// The map of a directory that never split: partition 0 holds all. Does not allocate.
+    /// The map of a directory that has never split: partition 0 holds all names. Does not allocate.
     #[must_use]
     pub const fn new() -> Self {
         Self { spread: None, present: PartitionSet::new() }
     }
 
-    /// The map of a directory whose spread is fixed and whose first split is next.
+    /// The map of a directory that has a fixed spread and has not split yet.
     #[must_use]
     pub const fn with_spread(spread: Spread) -> Self {
         Self { spread: Some(spread), present: PartitionSet::new() }
     }
 
-    /// Whether `i` is known to exist. Partition 0 always does.
+    /// Whether `i` is known to exist. Partition 0 always exists.
     #[must_use]
     pub fn contains(&self, i: PartitionIndex) -> bool {
         self.present.contains(i)
     }
 
-    /// How many partitions are known.
+    /// Number of known partitions.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "partition 0 always exists")]
     pub fn len(&self) -> usize {
         self.present.len()
     }
 
-    /// The depth of `i` as far as known (the true one is that or larger); `None` if `i` is not
+    /// The depth of `i` as far as known; the true depth is that or larger. `None` if `i` is not
     /// known.
     #[must_use]
     pub fn radix(&self, i: PartitionIndex) -> Option<Radix> {
@@ -85,9 +85,8 @@ impl DirMap {
         r
     }
 
-    /// The leaf that holds `order`, whatever its ordinal (GIGA+ §4.2: try the hash's low r bits
-    /// from the largest r down). Does not allocate; nothing to search while the directory is
-    /// unsplit.
+    /// The leaf that holds `order`, whatever its ordinal. GIGA+ §4.2: try the hash's low r bits,
+    /// from the largest r down. Does not allocate. An unsplit directory needs no search.
     #[must_use]
     pub fn locate(&self, order: Order) -> (PartitionIndex, Radix) {
         if self.present.is_only_zero() {
@@ -95,7 +94,7 @@ impl DirMap {
         }
         let hash = hash_of_order(order);
         let mut r = self.present.birth_radix_max();
-        // Ends at r = 0 at the latest: partition 0 is present.
+        // Ends at r = 0 at the latest, as partition 0 is present.
         while !self.present.contains(partition_of(hash, r)) {
             r.0 -= 1;
         }
@@ -109,7 +108,7 @@ impl DirMap {
         self.leaves_from(Order(0)).collect()
     }
 
-    /// The leaf that holds `order` and all after it. Does not allocate.
+    /// The leaf that holds `order`, and all leaves after it. Does not allocate.
     pub fn leaves_from(&self, order: Order) -> impl Iterator<Item = (PartitionIndex, Radix)> {
         let mut next = order.0;
         core::iter::from_fn(move || {
@@ -121,9 +120,9 @@ impl DirMap {
         })
     }
 
-    /// The shard that has `i`, for a directory whose home is `home` now. Partition 0 is at home and
-    /// moves with it; the others stay where the first split's [`Spread`] puts them. Home too if the
-    /// directory never split.
+    /// The shard that has `i`, if the directory's home is `home` now. Partition 0 is at home and
+    /// moves with it. The others stay where the first split's [`Spread`] puts them. In a directory
+    /// that has never split, all is at home.
     #[must_use]
     pub fn shard(&self, home: ShardIndex, i: PartitionIndex) -> ShardIndex {
         match &self.spread {
@@ -132,9 +131,9 @@ impl DirMap {
         }
     }
 
-    /// All shards, of so many, that can have `order`, however often the directory has split or
-    /// merged beyond what is known: those of the partitions that the hash's low bits name, one for
-    /// each depth. Each once, home first.
+    /// All shards, of the first `shards`, that can have `order`, however often the directory has
+    /// split or merged. They are the shards of the partitions that the hash's low bits name, one
+    /// for each depth. Each shard is listed once, home first.
     #[must_use]
     pub fn candidates(&self, home: ShardIndex, order: Order, shards: u16) -> Vec<ShardIndex> {
         let mut found = vec![home];
@@ -148,12 +147,12 @@ impl DirMap {
         found
     }
 
-    /// Splits leaf `i`; its new sibling. The caller sees to [`DirMap::spread`], and asks
+    /// Splits leaf `i`, and returns its new sibling. The caller sets [`DirMap::spread`], and asks
     /// [`may_split`](crate::may_split) first.
     ///
     /// # Panics
     ///
-    /// If `i` is not present or as deep as can be.
+    /// If `i` is not present or has the largest depth.
     pub fn split(&mut self, i: PartitionIndex) -> PartitionIndex {
         let r = self.radix(i).expect("only a present partition splits");
         let new = child(i, r);
@@ -161,10 +160,11 @@ impl DirMap {
         new
     }
 
-    /// Learns from someone's split history; true if the map changed. What it refutes is forgotten
-    /// first, if it tells all that some shard has. Leaves that cannot be, and a spread that cannot,
-    /// are passed over: a hostile history costs its own length, and what is known of one shard, or,
-    /// with another spread, of this directory.
+    /// Learns from another party's split history. Returns whether the map changed. If the history
+    /// lists all partitions of some shard, the map first forgets what that refutes. Impossible
+    /// leaves and spreads are ignored. So a hostile history costs the work for its own length. It
+    /// can make the map forget the partitions of one shard or, with another spread, of this
+    /// directory.
     pub fn learn(&mut self, history: &SplitHistory) -> bool {
         let mut changed = self.renew(history.spread);
         if let Some(shard) = history.of {
@@ -173,9 +173,9 @@ impl DirMap {
         changed | self.merge(history)
     }
 
-    /// A directory has one spread for life. Its id may have another life, in which it lies
-    /// elsewhere, since slots have gone to other shards or there are more of them: of what was
-    /// known nothing is so any more.
+    /// Starts anew if the history has another spread. A directory keeps one spread for life.
+    /// Another spread means another life of the id, and nothing known of the earlier life still
+    /// holds.
     fn renew(&mut self, spread: Option<Spread>) -> bool {
         match spread.filter(is_spread) {
             Some(told) if self.spread.is_some_and(|known| known != told) => {
@@ -186,8 +186,8 @@ impl DirMap {
         }
     }
 
-    /// Learns what a history adds, and forgets nothing: for who must not miss a partition, and
-    /// finds out himself that one is gone. True if anything was new.
+    /// Learns what a history adds, and forgets nothing. For callers that must not miss a partition,
+    /// and detect by themselves that one is gone. Returns whether anything was new.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
         for &(i, r) in &history.leaves {
@@ -196,15 +196,14 @@ impl DirMap {
         learned
     }
 
-    /// The same of one partition that is there. True if anything was new; nothing that cannot be
-    /// is.
+    /// Learns that a partition exists with this depth. Returns whether that was new. An impossible
+    /// partition is ignored.
     pub fn merge_leaf(&mut self, i: PartitionIndex, r: Radix) -> bool {
         is_partition(i, r) && self.insert_path(i, r)
     }
 
-    /// What it says of the split tree that the partition which holds `order` is this deep, if that
-    /// is news. `None` too while it is not known how the directory is spread, or if nothing can be
-    /// that deep.
+    /// The split history that follows if the partition that holds `order` has depth `radix`. `None`
+    /// if that is not news, if the spread is not known, or if no partition can be that deep.
     #[must_use]
     pub fn deeper(&self, order: Order, radix: Radix) -> Option<SplitHistory> {
         let is_news = radix <= Radix::MAX && self.locate(order).1 < radix;
@@ -214,8 +213,8 @@ impl DirMap {
         })
     }
 
-    /// `i` was given back to its parent, and with it is gone whatever implies it (invariant 1).
-    /// False if it was not known. Partition 0 is never gone.
+    /// Forgets that `i` exists, since it was merged into its parent. All that implies `i` goes with
+    /// it (invariant 1). False if `i` was not known. Partition 0 stays.
     pub fn forget(&mut self, i: PartitionIndex) -> bool {
         match parent(i) {
             Some(parent) if self.present.contains(i) => {
@@ -225,8 +224,8 @@ impl DirMap {
         }
     }
 
-    /// `shard` has these partitions and no others; true if others were known. (But for partition 0,
-    /// which is at home.)
+    /// Forgets all partitions at `shard` that are not in `has`. Returns whether there were any.
+    /// Partition 0 stays: its place is the home.
     fn refute(&mut self, shard: ShardIndex, has: &[(PartitionIndex, Radix)]) -> bool {
         let Some(spread) = self.spread.filter(|_| !self.present.is_only_zero()) else {
             return false;
@@ -240,9 +239,9 @@ impl DirMap {
         gone.into_iter().fold(false, |forgotten, i| forgotten | self.forget(i))
     }
 
-    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one
-    /// has split. From the deepest up, until one is known, for then so are those above (invariant
-    /// 1): a known leaf costs one look.
+    /// Adds the path from the root to (i, r). At each depth d < r it passes i mod 2^d, which has
+    /// split. The loop goes from the deepest up, and ends at a partition that is present. Those
+    /// above it are then present, too (invariant 1). So a known leaf costs one look.
     fn insert_path(&mut self, i: PartitionIndex, r: Radix) -> bool {
         let mut path = (0..r.0).rev().map(|d| (partition_of(u64::from(i.0), Radix(d)), Radix(d)));
         let mut learned = false;
@@ -254,8 +253,8 @@ impl DirMap {
         learned
     }
 
-    /// Should two be told of one life (only a faulty or hostile sender can), all who hear both
-    /// settle for the same: the lesser.
+    /// Keeps the lesser of two spreads. Only a faulty or hostile sender can tell two spreads of one
+    /// life. By this rule all that hear both agree.
     fn merge_spread(&mut self, other: Option<Spread>) -> bool {
         let Some(other) = other.filter(is_spread) else { return false };
         if self.spread.is_some_and(|mine| mine <= other) {
@@ -265,13 +264,14 @@ impl DirMap {
         true
     }
 
-    /// Everything known, for a client or shard that lacks it.
+    /// The whole map, for a client or shard that lacks it.
     #[must_use]
     pub fn history(&self) -> SplitHistory {
         SplitHistory { of: None, spread: self.spread, leaves: self.leaves() }
     }
 
-    /// What follows from some partitions alone (GIGA+ §3.3). Absent ones are left out.
+    /// The part of the map that follows from these partitions (GIGA+ §3.3). Absent ones are left
+    /// out.
     #[must_use]
     pub fn history_of(&self, owned: impl IntoIterator<Item = PartitionIndex>) -> SplitHistory {
         let leaves = owned.into_iter().filter_map(|i| Some((i, self.radix(i)?))).collect();
@@ -431,13 +431,13 @@ mod tests {
         }
     }
 
-    /// An id's next life lies elsewhere; a late history of an earlier one costs as much again, and
-    /// no more.
+    /// The id's next life has another spread. A late history of the earlier life makes the map
+    /// start anew once more, and no more than that.
     #[test]
     fn of_another_life_nothing_is_kept() {
         let [first, second] = [(2, 4), (1, 5)]
             .map(|(base, servers)| Some(Spread { base: ShardIndex(base), servers, per_server: 2 }));
-        // The home, which is none of those that the spreads name for what is known here.
+        // The home, which is not among the shards that the known spreads name.
         let of = Some(ShardIndex(0));
         let tells = |spread, leaves: &[_]| SplitHistory { of, spread, leaves: leaves.into() };
         for (one, other) in [(first, second), (second, first)] {
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(map.history_of(owned).leaves, [leaf(5, 3), leaf(2, 3)]);
     }
 
-    /// Invariant 1: all whose birth implies the forgotten one go with it, and nothing else.
+    /// Invariant 1: partitions that imply the forgotten one by birth go with it, and nothing else.
     #[test]
     fn forgetting_leaves_what_was_there_before_its_birth() {
         let mut grown = DirMap::new();

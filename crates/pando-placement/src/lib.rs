@@ -1,14 +1,13 @@
-//! Where names live: predictable directory ids, orders, partitions of a directory, and which shard
-//! has what.
+//! Placement: directory ids, orders, partitions of a directory, and the shards that have them.
 //!
 //! ```text
-//! (parent id, name, version) ──keyed BLAKE3──▶ DirId ──top 16 bits──▶ slot ──ClusterMap──▶ home shard
+//! (parent id, name, version) ──keyed BLAKE3──▶ DirId ──top 16 bits──▶ hash slot ──ClusterMap──▶ home shard
 //! name ──SipHash-1-3──▶ 58 bits, reversed ──▶ Order ──DirMap──▶ partition (i, r) ──Spread──▶ shard
 //! ```
 //!
-//! Pure and integer arithmetic throughout: no clock, randomness, I/O or floating point, so that
-//! clients and shards come to the same answer. This crate neither knows what a partition holds nor
-//! decides when it splits.
+//! All of it is integer arithmetic, without clock, randomness, I/O or floating point. So clients
+//! and shards compute identical answers. This crate does not know what a partition holds or when it
+//! splits.
 //!
 //! Papers: GIGA+ §3 and §4 (partitions, stale maps, server additions), InfiniFS §3.3.1 (predictable
 //! ids).

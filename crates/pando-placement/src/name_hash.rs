@@ -1,4 +1,5 @@
-//! From a name to its order: SipHash-1-3 under the volume's secret (DESIGN §3).
+//! Order of a name: SipHash-1-3 under the volume's secret, so that clients cannot aim names at one
+//! shard.
 
 use pando_types::Order;
 use siphasher::sip::SipHasher13;
@@ -6,8 +7,8 @@ use siphasher::sip::SipHasher13;
 use crate::{Secrets, order_of_hash};
 
 impl Secrets {
-    /// Where the search for `name` begins: its hash's low 58 bits, reversed, with ordinal 0. The
-    /// order does not depend on the directory.
+    /// The order where the search for `name` begins: the low 58 bits of its hash, reversed, with
+    /// ordinal 0. It does not depend on the directory.
     #[must_use]
     pub fn order(&self, name: &[u8]) -> Order {
         order_of_hash(SipHasher13::new_with_key(&self.name).hash(name))

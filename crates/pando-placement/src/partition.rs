@@ -1,5 +1,5 @@
-//! The bits of partitions (GIGA+ §3.2): partition (i, r) holds the names whose hash's low r bits
-//! are i.
+//! Hash bits and partitions (GIGA+ §3.2). Partition (i, r) holds a name if i is the r low bits of
+//! its hash.
 //!
 //! ```text
 //! hash    57 … 3 2 1 0            …0110, r = 2 → partition 2; when (2, 2) splits, bit 2 decides:
@@ -7,24 +7,25 @@
 //!         └ most significant
 //! ```
 //!
-//! An order is the hash reversed, so the bits that select a partition come first and every
-//! partition is one contiguous range of orders; a split gives its upper half away.
+//! An order is the hash with its bits reversed. So the bits that select a partition come first, and
+//! every partition is one contiguous range of orders. A split gives the upper half of the range
+//! away.
 
 use core::ops::Range;
 use pando_types::{Order, PartitionIndex, Radix};
 
 const ORDER_BITS: u32 = Order::HASH_BITS + Order::ORDINAL_BITS;
 
-// A readdir position is an order plus a small constant and must stay below 2⁶³: 58 + 4 = 62 bits
-// leave room.
+// A readdir position is an order plus a small constant, and must stay below 2⁶³. Orders have 58 + 4
+// = 62 bits.
 const _: () = assert!(ORDER_BITS < 63);
-// The deepest partition is selected by bits that an order has: 24 ≤ 58. Its index fits in 32 bits:
-// 24 < 32.
+// The bits that select the deepest partition are bits of the order (24 ≤ 58). Its index fits in 32
+// bits (24 < 32).
 const _: () = assert!(Radix::MAX.0 as u32 <= Order::HASH_BITS);
 const _: () = assert!((Radix::MAX.0 as u32) < u32::BITS);
 const _: () = assert!(Order::END == 1 << ORDER_BITS);
 
-/// The order, ordinal 0, of a name that hashes to `hash`. Bits from 58 up do not count.
+/// The order of a name that hashes to `hash`, with ordinal 0. Bits from 58 up are ignored.
 ///
 /// | hash | order |
 /// |---|---|
@@ -38,8 +39,7 @@ pub const fn order_of_hash(hash: u64) -> Order {
     Order(hash.reverse_bits() >> (u64::BITS - Order::HASH_BITS) << Order::ORDINAL_BITS)
 }
 
-/// The 58 hash bits an order was made of. The ordinal, and anything from [`Order::END`] up, does
-/// not count.
+/// The 58 hash bits of an order. The ordinal, and bits from [`Order::END`] up, are ignored.
 ///
 /// | order | hash |
 /// |---|---|
@@ -67,8 +67,8 @@ pub const fn partition_of(hash: u64, r: Radix) -> PartitionIndex {
     PartitionIndex(hash as u32 & ((1 << r.0) - 1))
 }
 
-/// Whether some directory may have a partition `i` of depth `r`: `r` ≤ 24 and `i` < 2^`r`. For what
-/// comes from afar.
+/// Whether a directory can have a partition `i` of depth `r`: `r` ≤ 24 and `i` < 2^`r`. Checks
+/// values from outside.
 ///
 /// | i | r | |
 /// |---|---|---|
@@ -83,8 +83,7 @@ pub const fn is_partition(i: PartitionIndex, r: Radix) -> bool {
     r.0 <= Radix::MAX.0 && i.0 >> r.0 == 0
 }
 
-/// The orders (raw, with ordinals) of partition (`i`, `r`); empty if there can be no such
-/// partition.
+/// The orders (raw, with ordinals) of partition (`i`, `r`). Empty if no such partition can exist.
 ///
 /// | i | r | orders |
 /// |---|---|---|
@@ -123,8 +122,8 @@ pub const fn child(i: PartitionIndex, r: Radix) -> PartitionIndex {
     PartitionIndex(i.0 | 1 << r.0)
 }
 
-/// The partition that `i` was split from: `i` without its highest bit. Partition 0 was always
-/// there.
+/// The partition that `i` was split from: `i` without its highest bit. `None` for partition 0,
+/// which always existed.
 ///
 /// | i | parent |
 /// |---|---|
@@ -143,8 +142,8 @@ pub const fn parent(i: PartitionIndex) -> Option<PartitionIndex> {
     }
 }
 
-/// The depth `i` was born with, one more than that at which its parent split: the length of `i` in
-/// bits.
+/// The depth with which `i` was born: one more than the depth at which its parent split. It is the
+/// length of `i` in bits.
 ///
 /// | i | depth |
 /// |---|---|
@@ -199,7 +198,7 @@ mod tests {
         }
     }
 
-    /// DESIGN §3: hash …0110 with r = 2 is partition 2; a split sends it to 6.
+    /// Hash …0110 with r = 2 is partition 2. A split moves it to partition 6.
     #[test]
     fn low_bits_of_the_hash_select_the_partition() {
         for (r, partition) in [(0, 0), (1, 0), (2, 2), (3, 6), (4, 6), (24, 6)] {

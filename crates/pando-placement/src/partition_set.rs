@@ -1,11 +1,11 @@
-//! Which partitions exist: GIGA+'s bitmap (§4.2), sparse.
+//! Set of partitions that exist: GIGA+'s bitmap (§4.2), sparse.
 //!
-//! Partitions 0 to 63 are bits of one inline word: a directory on up to 64 shards costs no
-//! allocation and a look-up in it is a shift. Further words, at most 2¹⁸, are kept by number and
-//! only if they hold something, so that a deep lopsided tree of hostile making costs no more than
-//! its partitions (user-level report §4.10.2: a flat bitmap does).
+//! Partitions 0 to 63 are bits of one inline word. So a directory on up to 64 shards allocates
+//! nothing, and a lookup in it is a shift. Further words, at most 2¹⁸, are kept by number, and only
+//! if they hold a partition. So a deep lopsided tree, made by a hostile client, costs no more than
+//! its partitions. A flat bitmap would cost more (user-level report §4.10.2).
 //!
-//! 1. Partition 0 is always in.
+//! 1. Partition 0 is always in the set.
 //! 2. No word of `rest` is 0, so equal sets are equal values.
 
 use alloc::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct PartitionSet {
 }
 
 impl PartitionSet {
-    /// Partition 0 alone.
+    /// The set of partition 0 alone.
     pub(crate) const fn new() -> Self {
         Self { first: 1, rest: BTreeMap::new() }
     }
@@ -41,7 +41,7 @@ impl PartitionSet {
         word >> bit & 1 == 1
     }
 
-    /// True if it was not there.
+    /// Adds `i`. Returns whether it was missing.
     pub(crate) fn insert(&mut self, i: PartitionIndex) -> bool {
         let (number, bit) = (i.0 / WORD_BITS, i.0 % WORD_BITS);
         let word = match number {
@@ -53,7 +53,7 @@ impl PartitionSet {
         *word != before
     }
 
-    /// All of them, ascending.
+    /// All partitions of the set, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = PartitionIndex> {
         let words =
             core::iter::once((0, self.first)).chain(self.rest.iter().map(|(n, w)| (*n, *w)));
@@ -63,9 +63,9 @@ impl PartitionSet {
         })
     }
 
-    /// Takes out all from 2^`depth` up that are `low` in their `depth` low bits, where `low` <
-    /// 2^`depth`: what partition `low` has split off since it had that depth, and all that came of
-    /// those. True if there were any.
+    /// Removes all from 2^`depth` up that have `low` as their `depth` low bits; `low` is below
+    /// 2^`depth`. These are what partition `low` has split off since it had that depth, and all
+    /// that came of those. Returns whether there were any.
     pub(crate) fn remove_above(&mut self, low: PartitionIndex, depth: Radix) -> bool {
         let before = self.len();
         let stride = 1_u32 << depth.0;
@@ -94,7 +94,8 @@ impl PartitionSet {
         (self.first.count_ones() + ones) as usize
     }
 
-    /// The largest depth at which any of them was born (GIGA+ §4.2: the maximum tree depth).
+    /// The largest depth at which a partition of the set was born (GIGA+ §4.2: the maximum tree
+    /// depth).
     pub(crate) fn birth_radix_max(&self) -> Radix {
         let (number, word) = match self.rest.last_key_value() {
             None => (0, self.first),

@@ -1,12 +1,12 @@
-//! Rendezvous (highest random weight) hashing: a slot goes to the shard that bids most for it.
+//! Rendezvous (highest random weight) hashing: a hash slot goes to the shard that bids most for it.
 //!
-//! A bid depends on slot and shard alone. So a further shard only takes the slots it bids most for,
-//! and none moves between two others. The weights are part of nothing's format: the
+//! A bid depends on hash slot and shard alone. So an added shard takes the hash slots for which it
+//! bids most, and none moves between two others. The weights are in no stored format: a
 //! [`ClusterMap`](crate::ClusterMap) records its table, not the rule it began with.
 
 use pando_types::{ShardIndex, SlotIndex};
 
-/// The shard, of the first `shards` (at least 1), that `slot` falls to. Slot 0, the root's, to
+/// The shard of the first `shards` (at least 1) that gets `slot`. Hash slot 0, the root's, gets
 /// shard 0.
 #[must_use]
 pub fn rendezvous(slot: SlotIndex, shards: u16) -> ShardIndex {
@@ -17,8 +17,8 @@ pub fn rendezvous(slot: SlotIndex, shards: u16) -> ShardIndex {
     ShardIndex(bids.max().map_or(0, |(_, shard)| shard))
 }
 
-/// Two independent numbers mixed into one (the finalizer of SplitMix64): a bijection, so no two
-/// bids are equal.
+/// Mixes two numbers into one by the finalizer of SplitMix64. It is a bijection, so no two bids are
+/// equal.
 const fn weight(slot: SlotIndex, shard: ShardIndex) -> u64 {
     let mut z = ((slot.0 as u64) << 16 | shard.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

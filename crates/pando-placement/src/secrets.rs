@@ -1,11 +1,11 @@
-//! The volume's format-time secrets. Whoever lacks them cannot aim names or directories at one
-//! shard (DESIGN §3).
+//! Secret hash keys of a volume, drawn when it is formatted. A client without them cannot aim names
+//! or directories at one shard.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// Keys of the two hashes. Drawn once when a volume is formatted; never changed, for all placement
-/// hangs on them.
+/// Keys of the two hashes. They are drawn once when a volume is formatted, and never change: all
+/// placement depends on them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
     /// Key of directory ids ([`Secrets::dir_id`]).
@@ -14,7 +14,7 @@ pub struct Secrets {
     pub name: [u8; 16],
 }
 
-/// Shows nothing: a log is no place for keys.
+/// Shows nothing, so that keys do not get into logs.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets(..)")

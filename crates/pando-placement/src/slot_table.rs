@@ -1,4 +1,4 @@
-//! The owner of each of the 2¹⁶ slots, as a table that is shared until it changes.
+//! Table of the owners of the 2¹⁶ hash slots. Clones share it until one of them changes.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 const SLOTS: usize = 1 << 16;
 
-/// Always 2¹⁶ entries.
+/// Owners by hash slot: always 2¹⁶ entries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Arc<[ShardIndex]>", into = "Arc<[ShardIndex]>")]
 pub(crate) struct SlotTable(Arc<[ShardIndex]>);
@@ -44,7 +44,7 @@ impl From<SlotTable> for Arc<[ShardIndex]> {
     }
 }
 
-/// Not 65,536 lines: the first few owners.
+/// Shows the first owners, not 65,536 lines.
 impl fmt::Debug for SlotTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SlotTable({:?}..)", &self.0[..4])

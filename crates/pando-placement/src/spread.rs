@@ -1,22 +1,22 @@
-//! From a partition to its shard, and how far a directory spreads (GIGA+ §3.4, §4.2).
+//! The shard of a partition, and the limit of splitting (GIGA+ §3.4, §4.2).
 //!
-//! Round robin over the shards that existed at the first split: a growing directory uses all of
-//! them soon. Sequential over shards added later: they fill up without moving what was placed
-//! before.
+//! Partitions go round robin over the shards that existed at the first split, so a growing
+//! directory soon uses all of them. Shards added later take further partitions in sequence. So
+//! placed partitions never move.
 
 use pando_types::reply::Spread;
 use pando_types::{PartitionIndex, Radix, ShardIndex};
 
 use crate::{child, is_partition};
 
-/// Whether `spread` can be: neither count is 0. For what comes from afar.
+/// Whether `spread` is possible: neither count is 0. Checks values from outside.
 #[must_use]
 pub const fn is_spread(spread: &Spread) -> bool {
     spread.servers > 0 && spread.per_server > 0
 }
 
-/// The shard partition `i` is on, by rule. (Partition 0 follows its directory's home instead:
-/// [`DirMap::shard`](crate::DirMap::shard).) With N₀ = 5, M = 3, base 0 (GIGA+ Figure 2):
+/// The shard that has partition `i` by the spread. Partition 0 follows its directory's home instead
+/// ([`DirMap::shard`](crate::DirMap::shard)). With N₀ = 5, M = 3, base 0 (GIGA+ Figure 2):
 ///
 /// | i | shard |
 /// |---|---|
@@ -25,16 +25,16 @@ pub const fn is_spread(spread: &Spread) -> bool {
 /// | 15, 16, 17 | 5 |
 /// | 18, 19, 20 | 6 |
 ///
-/// A shard number beyond 16 bits, which no cluster has, comes out as 65,535; an impossible spread
-/// gives its base.
+/// A shard number beyond 16 bits, which no cluster has, becomes 65,535. An impossible spread gives
+/// its base.
 #[must_use]
 pub const fn shard_of(spread: &Spread, i: PartitionIndex) -> ShardIndex {
     if !is_spread(spread) {
         return spread.base;
     }
     let (servers, per_server) = (spread.servers as u32, spread.per_server as u32);
-    // (2¹⁶ − 1)² and 2¹⁶ − 1 + 2²⁴ fit in 32 bits; an index beyond 2²⁴ takes the other branch or is
-    // reduced first.
+    // (2¹⁶ − 1)² and 2¹⁶ − 1 + 2²⁴ fit in 32 bits. An index beyond 2²⁴ takes the other branch, or
+    // is reduced first.
     let shard = if i.0 < servers * per_server {
         (spread.base.0 as u32 + i.0 % servers) % servers
     } else {
@@ -43,8 +43,8 @@ pub const fn shard_of(spread: &Spread, i: PartitionIndex) -> ShardIndex {
     ShardIndex(if shard > u16::MAX as u32 { u16::MAX } else { shard as u16 })
 }
 
-/// Whether (`i`, `r`) may split in a cluster of `shards`: its child is one of M partitions on an
-/// existing shard. Splitting stops there (GIGA+ §3.2: while an underutilized server is known).
+/// Whether (`i`, `r`) may split in a cluster of `shards`. Its child must be one of M partitions on
+/// an existing shard. (GIGA+ §3.2: a server splits while it knows an underutilized one.)
 #[must_use]
 pub const fn may_split(spread: &Spread, i: PartitionIndex, r: Radix, shards: u16) -> bool {
     is_partition(i, r)

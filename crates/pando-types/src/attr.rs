@@ -1,4 +1,4 @@
-//! Attributes of files and directories, and who asks.
+//! Attributes of files and directories, and credentials of callers.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::Ino;
 
-/// Nanosecond time since 1970; before it, `seconds` is negative and `nanos` still counts forward.
+/// Time since 1970 in nanoseconds. Before 1970 `seconds` is negative, and `nanos` still counts
+/// forward.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct Timestamp {
-    /// Seconds since the epoch.
+    /// Seconds since 1970.
     pub seconds: i64,
-    /// 0 to 999,999,999.
+    /// Nanoseconds within the second, 0 to 999,999,999.
     pub nanos: u32,
 }
 
-/// A clock that is set back by no more than this stands still until it has caught up; by more, it
-/// was wrong, and is followed.
+/// Largest step back of a clock that is ignored: the clock stands still until real time has caught
+/// up. After a larger step the clock was wrong before, and the new time is followed.
 pub const CLOCK_SLACK_NANOS: u64 = 1_000_000_000;
 
 impl Timestamp {
@@ -35,7 +36,7 @@ impl Timestamp {
     }
 }
 
-/// What an inode is.
+/// Kind of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FileKind {
     /// A regular file.
@@ -54,16 +55,16 @@ pub enum FileKind {
     BlockDevice,
 }
 
-/// Everything `stat` shows, and the counters that prepare caches, feeds and quotas (DESIGN §12).
+/// All that `stat` shows, and counters for caches.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Attr {
     /// Inode number.
     pub ino: Ino,
-    /// What it is.
+    /// Kind of the inode.
     pub kind: FileKind,
     /// Permission, setuid, setgid and sticky bits: the lowest 12.
     pub mode: u16,
-    /// Names of a file; for a directory 2 + its subdirectories.
+    /// Number of names of a file. For a directory, 2 and its number of subdirectories.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -71,42 +72,42 @@ pub struct Attr {
     pub gid: u32,
     /// Device number of a device node, as `makedev` builds it; else 0.
     pub rdev: u32,
-    /// Bytes of a file or of a symlink's target; entries of a directory.
+    /// Length of a file or of a symlink's target, bytes. For a directory, its number of entries.
     pub size: u64,
-    /// Last access. Pando behaves as if mounted `noatime`; it changes only when set.
+    /// Last access. Only a request sets it: Pando behaves as if mounted `noatime`.
     pub atime: Timestamp,
     /// Last change of the content.
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Birth.
+    /// Creation.
     pub btime: Timestamp,
-    /// Goes up with every change of data or size; a cached page is good only while it stands still.
+    /// Rises with every change of data or size. A cached page is valid only for one value of it.
     pub data_version: u64,
-    /// Goes up with every change at all.
+    /// Rises with every change of the inode.
     pub change: u64,
-    /// Project, inherited from the directory; for quotas to come.
+    /// Project, inherited from the directory. Reserved for quotas.
     pub project: u32,
 }
 
 /// One time of a `setattr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TimeSet {
-    /// The shard's clock when it runs the request.
+    /// The shard's time when it runs the request.
     Now,
-    /// This time. Needs ownership where `Now` needs only write permission.
+    /// This time. The caller must be the owner, where `Now` needs only write permission.
     To(Timestamp),
 }
 
-/// Which of setuid and setgid a change of content or owner takes off a file, as it may be a program
-/// that runs with the rights of its owner or group. The shard does it in the same input. Security
-/// labels and directories are not concerned.
+/// Which of setuid and setgid a change of content or owner clears. With them a file runs with the
+/// rights of its owner or group. The shard clears them in the input of the change. Security labels
+/// and directories are not affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kill {
     /// Setuid, and setgid where the group may execute the file.
     Programs,
-    /// Setgid elsewhere, too, unless the file is of this group: of others the caller is not known
-    /// to be.
+    /// As `Programs`. Where the group may not execute the file, setgid too, unless the file is of
+    /// this group. The caller is not known to be in any other group.
     UnlessOf(u32),
     /// Both in any case.
     All,
@@ -117,7 +118,7 @@ impl Kill {
     const SETGID: u16 = 0o2000;
     const GROUP_EXECUTE: u16 = 0o010;
 
-    /// Whether there is anything in `mode` that a change may take off.
+    /// Whether `mode` has setuid or setgid.
     #[must_use]
     pub const fn concerns(mode: u16) -> bool {
         mode & (Self::SETUID | Self::SETGID) != 0
@@ -136,7 +137,7 @@ impl Kill {
         mode & !taken
     }
 
-    /// What two changes take off together.
+    /// What two changes clear together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -147,7 +148,7 @@ impl Kill {
     }
 }
 
-/// What a `setattr` changes; `None` stays.
+/// Changes of a `setattr`. `None` leaves the value as it is.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SetAttr {
     /// New permission bits (lowest 12).
@@ -158,40 +159,41 @@ pub struct SetAttr {
     pub gid: Option<u32>,
     /// New size; files only.
     pub size: Option<u64>,
-    /// Whether the truncation comes through a descriptor that was opened for writing, whose right
-    /// was checked then.
+    /// Whether the truncation comes through a descriptor that was opened for writing. Its
+    /// permission was checked at the open.
     pub size_by_handle: bool,
     /// New access time.
     pub atime: Option<TimeSet>,
     /// New modification time.
     pub mtime: Option<TimeSet>,
-    /// What a new size takes off; of a caller whom the shard judges, and of a new owner, the shard
-    /// itself knows. With nothing else, it is taken off if the caller is the owner or root, and
-    /// else nothing is changed. A new mode is set after it.
+    /// Which of setuid and setgid a new size clears. The shard computes this itself for a caller
+    /// that it judges, and for a new owner. With no other change in the request, the shard clears
+    /// the bits if the caller is the owner or root. Otherwise nothing changes. A new mode is set
+    /// after that.
     pub kill: Option<Kill>,
 }
 
-/// On whose behalf a request runs, and who judges whether that caller may.
+/// User and group for which a request runs, and how its permission is decided.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Effective user (`fsuid`); 0 may do what root may.
+    /// Effective user (`fsuid`). User 0 is the superuser.
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
-    /// Who judges.
+    /// What is known of the caller beyond user and group.
     pub judge: Judge,
 }
 
-/// What is known of a caller beside its user and first group. The shard decides by it, whoever else
-/// has decided before.
+/// What is known of a caller beyond its user and first group. The shard decides by it, whether or
+/// not the caller's kernel has already decided.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Judge {
-    /// These supplementary groups, unordered. User 0 may do what root may.
+    /// These supplementary groups, unordered. User 0 is the superuser.
     Shard(Vec<u32>),
-    /// Nothing. The caller's kernel has decided, too, by attributes that may have changed since.
-    /// What another group or a capability may be needed for is refused (`EACCES`, `EPERM`), and its
-    /// mount asks again with [`Judge::Powers`]. Of user 0 its kernel knows whether it has
-    /// capabilities.
+    /// Nothing more. The caller's kernel has decided, too, by attributes that may have changed
+    /// since. Where the answer may depend on another group or a capability, the shard refuses
+    /// (`EACCES`, `EPERM`). The mount then asks again with [`Judge::Powers`]. Whether user 0 has
+    /// capabilities, its kernel knows.
     Kernel,
     /// All that Linux decides by. The caller's kernel has decided, too.
     Powers(Box<Powers>),
@@ -202,21 +204,21 @@ pub enum Judge {
 pub struct Powers {
     /// Supplementary groups, unordered.
     pub groups: Vec<u32>,
-    /// Effective capabilities, a bit each, numbered as `linux/capability.h` has them. They hold for
-    /// files of the users and groups of the caller's user namespace.
+    /// Effective capabilities, a bit each, numbered as in `linux/capability.h`. They hold for files
+    /// of the users and groups of the caller's user namespace.
     pub capabilities: u64,
-    /// Users of that namespace: the first of some, and how many.
+    /// Users of that namespace: ranges of a first user and a count.
     pub users: Vec<(u32, u32)>,
-    /// Its groups.
+    /// Groups of that namespace: ranges of a first group and a count.
     pub groups_known: Vec<(u32, u32)>,
 }
 
 impl Powers {
-    /// Most ranges of users, or groups, of a namespace: Linux has no more.
+    /// Most ranges of users, or of groups, of a namespace. Linux has this limit.
     pub const RANGES_MAX: usize = 340;
 
-    /// Whether the caller has a capability over files of this user; and of this group, if one is
-    /// given.
+    /// Whether the caller has a capability over files of this user and, if one is given, of this
+    /// group.
     #[must_use]
     pub fn over(&self, capability: Capability, uid: u32, gid: Option<u32>) -> bool {
         let has = |ranges: &[(u32, u32)], id: u32| {
@@ -238,7 +240,7 @@ pub enum Capability {
     DacOverride = 1,
     /// Read, and search directories, whatever the mode.
     DacReadSearch = 2,
-    /// Do what the owner may.
+    /// Do what only the owner may do.
     Fowner = 3,
     /// Keep and give setgid of a foreign group.
     Fsetid = 4,
@@ -250,7 +252,7 @@ impl Default for Judge {
     }
 }
 
-/// By what is decided about one file or directory.
+/// Attributes by which permission on a file or directory is decided.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// Permission, setuid, setgid and sticky bits: the lowest 12.
@@ -271,13 +273,13 @@ impl Credentials {
     /// The superuser.
     pub const ROOT: Self = Self { uid: 0, gid: 0, judge: Judge::Shard(Vec::new()) };
 
-    /// Of a caller whom the shard judges, with supplementary groups.
+    /// Credentials of a caller that the shard judges, with supplementary groups.
     #[must_use]
     pub const fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
         Self { uid, gid, judge: Judge::Shard(groups) }
     }
 
-    /// Supplementary groups, where they are known.
+    /// Supplementary groups. Empty if they are not known.
     #[must_use]
     pub fn groups(&self) -> &[u32] {
         match &self.judge {
@@ -300,7 +302,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_off() {
-        // Mode, and what is left of it by each, the file being of group 5.
+        // Mode, then what is left of it by `Programs`, by a member and by `All`. The file is of
+        // group 5.
         let cases = [
             (0o4755, 0o755, 0o755, 0o755),
             (0o2755, 0o755, 0o755, 0o755),

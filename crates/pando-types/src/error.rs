@@ -1,4 +1,4 @@
-//! Error facts and their errno. One table; numbers are Linux'.
+//! Errnos that Pando returns, with their numbers on Linux, names and texts.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ errnos! {
     EOPNOTSUPP = 95, "not supported";
     ETIMEDOUT = 110, "timed out";
     ESTALE = 116, "stale handle";
-    // Behind those of before: records have an errno by its place in this list.
+    // New errnos come last: records store an errno as its index in this list.
     ENOLCK = 37, "no locks available";
 }
 

@@ -1,32 +1,32 @@
-//! Which transactions of a coordinator are over.
+//! Floor of a coordinator's transactions: which of them are over.
 
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// Which transactions of a coordinator are void. One that is void stays so.
+/// Which transactions of a coordinator are void, that is, over. A void transaction stays void.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Floor {
-    /// All numbered below this,
+    /// All transactions numbered below this are void, except those in `but`.
     pub below: u64,
-    /// but these, ascending: they wait for something, and are not to hold up all others.
+    /// Exceptions, ascending: transactions that wait for long, and must not hold up the floor.
     pub but: Vec<u64>,
 }
 
 impl Floor {
-    /// All below a number.
+    /// A floor with all transactions below `number` void.
     #[must_use]
     pub const fn below(number: u64) -> Self {
         Self { below: number, but: Vec::new() }
     }
 
-    /// Whether a transaction is over.
+    /// Whether a transaction is void.
     #[must_use]
     pub fn is_void(&self, number: u64) -> bool {
         number < self.below && self.but.binary_search(&number).is_err()
     }
 
-    /// Takes over what another one says is over; whether that was news.
+    /// Adds what is void by `other`. Returns whether that changed the floor.
     pub fn raise(&mut self, other: &Self) -> bool {
         if *self == *other {
             return false;

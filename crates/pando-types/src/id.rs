@@ -1,4 +1,4 @@
-//! Newtypes for every id and index, so that a partition is never taken for a shard.
+//! Types for ids and indexes. The compiler keeps a partition from being taken for a shard.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,13 @@ macro_rules! index {
 }
 
 index! {
-    /// A logical metadata server. Never renumbered; 16 bits, because an [`Ino`] carries it.
+    /// A metadata server of the volume. It never gets another number. 16 bits, since an [`Ino`]
+    /// carries it.
     ShardIndex(u16)
 }
 index! {
-    /// One of 2¹⁶ fixed classes of directory ids (top bits) or inos (a hash of them). A slot
-    /// belongs to one shard.
+    /// Hash slot: one of 2¹⁶ classes of directory ids (by their top bits) and inos (by a hash). One
+    /// shard owns it.
     SlotIndex(u16)
 }
 index! {
@@ -37,16 +38,17 @@ index! {
     PartitionIndex(u32)
 }
 index! {
-    /// Position in one shard's log: the number of insert groups logged up to and with this one. 0:
-    /// nothing.
+    /// Position in one shard's log: the number of insert groups logged so far, with this one. 0:
+    /// before the first.
     Lsn(u64)
 }
 index! {
-    /// How often a shard's log was opened; with an [`Lsn`] it names one log position for ever.
+    /// Number of times a shard's log was opened. With an [`Lsn`] it names one log position for
+    /// ever.
     Epoch(u64)
 }
 index! {
-    /// A client's session, issued by the coordinator, never reused. 0 is no session. See
+    /// A client's session, given out by shard 0 and never reused. 0 is no session. Its top bit is
     /// [`SessionId::is_local`].
     SessionId(u64)
 }
@@ -54,21 +56,21 @@ index! {
 impl SessionId {
     const LOCAL: u64 = 1 << 63;
 
-    /// The session that begins with the coordinator's transaction of this number, below 2⁶³.
+    /// The session that begins with shard 0's transaction of this number, below 2⁶³.
     #[must_use]
     pub const fn new(number: u64, is_local: bool) -> Self {
         Self(if is_local { number | Self::LOCAL } else { number })
     }
 
-    /// Number of the transaction that it began with.
+    /// Number of the transaction with which it began.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0 & !Self::LOCAL
     }
 
-    /// Whether its client lives in the process of all shards, and ends when they do. What shards
-    /// note of a session so that they know it when they, and not the client, have been restarted,
-    /// they need not note of this one.
+    /// Whether its client lives in the process of all shards, and ends when they do. For other
+    /// sessions, shards keep records, to recognize a client that outlives a restart of the shard. A
+    /// local session needs none.
     #[must_use]
     pub const fn is_local(self) -> bool {
         self.0 & Self::LOCAL != 0
@@ -76,7 +78,8 @@ impl SessionId {
 }
 
 index! {
-    /// By which key a client came: what opened a session owns it. 0: see [`KeyId::OWNER`].
+    /// The key by which a client connected. A session belongs to the key that opened it. 0 is
+    /// [`KeyId::OWNER`].
     KeyId(u64)
 }
 
@@ -85,15 +88,15 @@ impl KeyId {
     pub const OWNER: Self = Self(0);
 }
 
-/// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+
-/// §3.2).
+/// Depth `r` of a partition in its directory's split tree: the number of hash bits that select it
+/// (GIGA+ §3.2).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct Radix(pub u8);
 
 impl Radix {
-    /// Largest depth: 2²⁴ partitions a directory.
+    /// Largest depth: 2²⁴ partitions in a directory.
     pub const MAX: Self = Self(24);
 }
 
@@ -103,16 +106,16 @@ impl fmt::Display for Radix {
     }
 }
 
-/// Predictable id of a directory: keyed hash of its birth triple (InfiniFS §3.3.1). It says where
-/// the directory lives and how its records are keyed.
+/// Predictable id of a directory: a keyed hash of its birth triple (InfiniFS §3.3.1). It gives the
+/// directory's hash slot and the keys of its records.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct DirId(pub [u8; 16]);
 
 impl DirId {
-    /// The root of the tree. Its slot is 0.
+    /// The root of the tree. Its hash slot is 0.
     pub const ROOT: Self = Self([0; 16]);
 
-    /// The slot this directory's home is found by: the top 16 bits.
+    /// The hash slot: the top 16 bits. Its owner is the directory's home.
     #[must_use]
     pub const fn slot(self) -> SlotIndex {
         SlotIndex(u16::from_be_bytes([self.0[0], self.0[1]]))
@@ -131,31 +134,33 @@ impl fmt::Display for DirId {
     }
 }
 
-/// Inode number: allocating shard (16 bits) ‖ counter (48 bits); never reused; `st_ino`. A
-/// directory's ino is its incarnation: the same [`DirId`] may be born again, the ino may not.
+/// Inode number (`st_ino`): allocating shard (16 bits) ‖ counter (48 bits). Never reused. A
+/// [`DirId`] may be born again, but with another ino. So the ino tells incarnations of a directory
+/// apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ino(pub u64);
 
 impl Ino {
-    /// The root directory: shard 0, counter 1, as Linux programs expect of a root.
+    /// The root directory: shard 0, counter 1. Linux programs expect ino 1 of a root.
     pub const ROOT: Self = Self(1);
-    /// Counters fit in this many bits.
+    /// Number of bits of the counter.
     pub const COUNTER_BITS: u32 = 48;
 
-    /// The ino that `shard` numbers `counter`. `counter` is below 2⁴⁸.
+    /// The ino that `shard` allocates for `counter`, which is below 2⁴⁸.
     #[must_use]
     pub const fn new(shard: ShardIndex, counter: u64) -> Self {
         assert!(counter < 1 << Self::COUNTER_BITS);
         Self(((shard.0 as u64) << Self::COUNTER_BITS) | counter)
     }
 
-    /// The shard that allocated it (not where it lives).
+    /// The shard that allocated it. It need not be the shard that has the inode.
     #[must_use]
     pub const fn allocator(self) -> ShardIndex {
         ShardIndex((self.0 >> Self::COUNTER_BITS) as u16)
     }
 
-    /// The slot of its link shard: a multiplicative (Fibonacci) hash, so that neighbours spread.
+    /// The hash slot. Its owner is the link shard. A multiplicative (Fibonacci) hash spreads
+    /// neighbours.
     #[must_use]
     pub const fn slot(self) -> SlotIndex {
         SlotIndex((self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16)
@@ -191,7 +196,7 @@ impl Order {
     /// One past the largest order.
     pub const END: u64 = 1 << (Self::HASH_BITS + Self::ORDINAL_BITS);
 
-    /// The same order with ordinal 0: where the search for a name begins.
+    /// This order with ordinal 0. The search for a name begins there.
     #[must_use]
     pub const fn base(self) -> Self {
         Self(self.0 & !((1 << Self::ORDINAL_BITS) - 1))
@@ -203,7 +208,7 @@ impl Order {
         (self.0 & ((1 << Self::ORDINAL_BITS) - 1)) as u8
     }
 
-    /// The same hash with `ordinal` (below 16).
+    /// This hash with `ordinal`, which is below 16.
     #[must_use]
     pub const fn with_ordinal(self, ordinal: u8) -> Self {
         assert!(ordinal < 1 << Self::ORDINAL_BITS);
@@ -217,15 +222,14 @@ impl fmt::Debug for Order {
     }
 }
 
-/// A directory as requests name it: where it lives, and which incarnation is meant. A mismatch is
-/// `ESTALE`.
+/// A directory as requests name it: its id, and its incarnation. A mismatch of the ino is `ESTALE`.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct DirRef {
-    /// Where it lives.
+    /// Id, by which its home is found.
     pub id: DirId,
-    /// Which directory it is.
+    /// Ino, which tells incarnations apart.
     pub ino: Ino,
 }
 
@@ -234,7 +238,7 @@ impl DirRef {
     pub const ROOT: Self = Self { id: DirId::ROOT, ino: Ino::ROOT };
 }
 
-/// A multi-shard operation: the shard that coordinates it and a number it never reuses.
+/// A transaction: the shard that coordinates it, and a number that this shard never reuses.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]

@@ -1,7 +1,7 @@
-//! Vocabulary of Pando: ids, names, attributes, operations, replies, messages between shards.
+//! Vocabulary of Pando: ids, names, attributes, operations, replies, and peer messages.
 //!
-//! Everything here is plain data with no behaviour beyond its own invariants. Nothing here does
-//! I/O, knows where a name lives (`pando-placement`) or what an operation means (`pando-core`).
+//! These types are plain data that keep their own invariants. They do no I/O. Where a name lives is
+//! in `pando-placement`, and what an operation does is in `pando-core`.
 #![no_std]
 
 extern crate alloc;
@@ -33,5 +33,5 @@ pub use lock::{Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSp
 pub use name::Name;
 pub use trail::{Glimpse, News, Search, Trail};
 
-/// Shards that a volume may have.
+/// Most shards of a volume.
 pub const SHARDS_MAX: u16 = 256;

@@ -1,5 +1,5 @@
-//! Advisory locks of programs (`flock`, `fcntl`): what one is, and what becomes of those that one
-//! owner has when it locks and unlocks ranges, as Linux has it.
+//! Advisory locks of programs (`flock`, `fcntl`), and how one owner's locks change when it locks
+//! and unlocks ranges. Ranges split and merge as in Linux.
 //!
 //! ```text
 //!   held  [0 ─────── shared ─────── 99]      [200 ── exclusive ── 299]
@@ -12,54 +12,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::SessionId;
 
-/// Who holds a lock, within its session: a process (`fcntl`) or an open file (`flock`, `F_OFD_*`).
-/// Clients number them, and never give a number twice in a session.
+/// Holder of a lock within its session: a process (`fcntl`) or an open file (`flock`, `F_OFD_*`).
+/// Clients number the holders, and use no number twice in a session.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct LockOwner(pub u64);
 
-/// Locks of different spaces do not meet.
+/// Kind of lock. Locks of different spaces do not conflict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum LockSpace {
-    /// `flock`: of whole files.
+    /// `flock`: locks whole files.
     Flock,
-    /// `fcntl`: of ranges of bytes.
+    /// `fcntl`: locks ranges of bytes.
     Record,
 }
 
-/// Whom a lock keeps out.
+/// Which other locks a lock excludes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum LockKind {
-    /// Exclusive ones.
+    /// Excludes exclusive locks.
     Shared,
-    /// All others.
+    /// Excludes all other locks.
     Exclusive,
 }
 
-/// Bytes of a file: from the first to the last, both included.
+/// Range of bytes of a file, first and last byte included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct LockRange {
     /// First byte.
     pub first: u64,
-    /// Last byte, not before the first and at most [`LockRange::END`], which stands for all there
-    /// will ever be.
+    /// Last byte: at least `first`, at most [`LockRange::END`], which stands for the end of any
+    /// file.
     pub last: u64,
 }
 
 impl LockRange {
-    /// The last byte a file can have: what `loff_t` can say.
+    /// The last byte a file can have: the largest `loff_t`.
     pub const END: u64 = i64::MAX as u64;
     /// A whole file.
     pub const ALL: Self = Self { first: 0, last: Self::END };
 
-    /// Whether it is one.
+    /// Whether the bounds are in order and not beyond [`LockRange::END`].
     #[must_use]
     pub const fn is_valid(self) -> bool {
         self.first <= self.last && self.last <= Self::END
     }
 
-    /// Whether there is a byte in both.
+    /// Whether some byte is in both ranges.
     #[must_use]
     pub const fn meets(self, other: Self) -> bool {
         self.first <= other.last && other.first <= self.last
@@ -69,20 +69,20 @@ impl LockRange {
 /// One lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Lock {
-    /// Which kind of lock.
+    /// The lock's space.
     pub space: LockSpace,
-    /// Who has it.
+    /// Holder within the session.
     pub owner: LockOwner,
-    /// Of what.
+    /// Range that is locked.
     pub range: LockRange,
-    /// Whom it keeps out.
+    /// Which other locks it excludes.
     pub kind: LockKind,
-    /// The process that asked for it, for people; a number of its client's machine.
+    /// Process that asked for the lock, as numbered on its client's machine. Only shown to people.
     pub pid: u32,
 }
 
 impl Lock {
-    /// Whether these two cannot be held at once, by different owners.
+    /// Whether two different owners cannot hold these locks at once.
     #[must_use]
     pub fn excludes(&self, other: &Self) -> bool {
         self.space == other.space
@@ -91,7 +91,7 @@ impl Lock {
     }
 }
 
-/// A lock that is in the way of another, and whose it is.
+/// A lock that is in the way of another one, and its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LockHolder {
     /// The session.
@@ -100,20 +100,20 @@ pub struct LockHolder {
     pub lock: Lock,
 }
 
-/// Locks that one session has of one file. Those of one owner do not overlap, and touch only if
-/// they differ.
+/// Locks that one session has of one file. Locks of one owner and space do not overlap. They touch
+/// only if their kinds differ.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LockSet(pub Vec<Lock>);
 
 impl LockSet {
-    /// Most locks in it.
+    /// Most locks in a set.
     pub const MAX: usize = 1024;
 
-    /// Adds a lock, which replaces what its owner has of its range.
+    /// Adds a lock. It replaces what its owner has locked of its range.
     pub fn put(&mut self, lock: Lock) {
         self.clear(lock.space, lock.owner, lock.range);
         let mut lock = lock;
-        // What touches it and keeps out the same is one lock with it.
+        // Merge with locks that touch it and have its kind.
         self.0.retain(|held| {
             let touches =
                 held.range.last + 1 == lock.range.first || lock.range.last + 1 == held.range.first;
@@ -128,7 +128,7 @@ impl LockSet {
         self.0.insert(at, lock);
     }
 
-    /// The owner has nothing of this range any more.
+    /// Removes all that the owner has locked of this range.
     pub fn clear(&mut self, space: LockSpace, owner: LockOwner, range: LockRange) {
         let meets = |held: &Lock| is_of(held, space, owner) && held.range.meets(range);
         if !self.0.iter().any(meets) {
@@ -152,15 +152,15 @@ impl LockSet {
         self.0 = left;
     }
 
-    /// The first lock in here that keeps `wanted` out. `of_its_session`: whether this is the set of
-    /// the session that wants it.
+    /// The first lock in the set that excludes `wanted`. `of_its_session`: the set belongs to the
+    /// session that wants the lock.
     #[must_use]
     pub fn in_the_way(&self, wanted: &Lock, of_its_session: bool) -> Option<&Lock> {
         let is_other = |held: &Lock| !of_its_session || held.owner != wanted.owner;
         self.0.iter().find(|held| is_other(held) && held.excludes(wanted))
     }
 
-    /// What an owner has in a space.
+    /// Locks of an owner in a space.
     pub fn of(&self, space: LockSpace, owner: LockOwner) -> impl Iterator<Item = &Lock> {
         self.0.iter().filter(move |held| is_of(held, space, owner))
     }
@@ -191,7 +191,7 @@ mod tests {
         Lock { space, owner, range: range(first, last), kind, pid: 7 }
     }
 
-    /// Every byte by itself: who has it, and how.
+    /// The model: owner and byte, with the kind of its lock.
     type Bytes = BTreeMap<(u64, u64), LockKind>;
 
     fn bytes_of(set: &LockSet) -> Bytes {

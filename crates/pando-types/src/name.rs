@@ -1,4 +1,4 @@
-//! One component of a path, checked once at the edge.
+//! One component of a path. Its constructor checks it.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 
-/// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Any other bytes go,
-/// UTF-8 or not.
+/// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Other bytes are
+/// allowed, UTF-8 or not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<[u8]>);
 
 impl Name {
-    /// Longest name, in bytes, as Linux' `NAME_MAX`.
+    /// Longest name, bytes: Linux' `NAME_MAX`.
     pub const MAX_LEN: usize = 255;
 
-    /// Checks `bytes`. `ENAMETOOLONG` beyond 255 bytes; `ENOENT` for the empty name, as Linux;
-    /// `EINVAL` for `/`, NUL and the two names no directory may hold.
+    /// Makes a name of `bytes`. `ENAMETOOLONG` beyond 255 bytes. `ENOENT` for the empty name, as in
+    /// Linux. `EINVAL` for `/`, NUL, `.` and `..`.
     pub fn new(bytes: &[u8]) -> Result<Self, Errno> {
         match bytes {
             [] => Err(Errno::ENOENT),
@@ -27,14 +27,14 @@ impl Name {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the name.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-// As bytes: element by element would be the same on the wire, and several times the work.
+// As a byte string. Element by element gives identical bytes, and costs several times the work.
 impl Serialize for Name {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)

@@ -1,5 +1,5 @@
-//! Requests of clients: one enum, one match in the shard. Each operation names the [`Place`] whose
-//! owner must run it.
+//! Requests of clients. [`Op`] has one variant for each operation. The owner of an operation's
+//! [`Place`] runs it.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -12,94 +12,95 @@ use crate::{
 /// A request as it travels.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// What every request has (DESIGN §12).
+    /// Identity, trace and clock: fields that every request has.
     pub head: Head,
-    /// On whose behalf.
+    /// User and group of the caller, and how its permission is decided.
     pub credentials: Credentials,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// By which way, where the operation is of a path.
+    /// Directories of the path that led to the operation's directory; `None` unless the operation
+    /// is by path.
     pub trail: Option<Trail>,
 }
 
-/// Fields of every request, whatever it asks.
+/// Fields that every request has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Head {
-    /// Which request of which session this is; decides whether it ran already.
+    /// Session, request slot and sequence. They tell whether this request has already run.
     pub id: RequestId,
-    /// Follows one operation through all shards.
+    /// Number that follows one operation through all shards.
     pub trace: u64,
-    /// What the sender has been told rests on all begins and ends of sessions up to this position:
-    /// the shard must have heard them before it runs the request (docs/design/sessions.md).
+    /// Position in the sequence of begins and ends of sessions. The shard must have heard all
+    /// events up to it before it runs the request (docs/design/sessions.md).
     pub heard: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// Newest invalidation version the sender has heard of (InfiniFS §3.4). What counts for a
-    /// request is its trail.
+    /// Newest version that the sender has heard of (InfiniFS §3.4). Shards judge a request by its
+    /// trail, not by this field.
     pub version: u64,
 }
 
-/// Exactly-once identity. A session numbers its changing requests per slot; a slot has one request
-/// under way, and takes a new sequence only when the last one is answered. So a shard needs to
-/// remember one outcome per slot.
+/// Exactly-once identity of a request. A session numbers its changing requests per request slot. A
+/// request slot has one pending request, and takes a new sequence only when the last one is
+/// answered. So a shard remembers one outcome per request slot.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct RequestId {
     /// The client's session.
     pub session: SessionId,
-    /// Slot within the session, below [`crate::op::MAX_SLOTS`].
+    /// Request slot within the session, below [`crate::op::MAX_SLOTS`].
     pub slot: u16,
-    /// Goes up by at least one with every new request of the slot. 0: a read, which may run any
-    /// number of times.
+    /// Number of the request within its request slot: higher than that of every earlier one. 0
+    /// marks a read, which may run any number of times.
     pub sequence: u64,
 }
 
-/// Most slots a session may use at once.
+/// Most request slots that a session may use at once.
 pub const MAX_SLOTS: u16 = 1024;
 
-/// Who can run an operation: the owner of this place.
+/// The place that an operation concerns. Its owner runs the operation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Place {
     /// The partition that holds this order of the directory.
     Order(DirRef, Order),
-    /// The home shard of the directory: by slot of its id.
+    /// The home of the directory: the owner of the hash slot of its id.
     Home(DirRef),
-    /// The link shard of the inode: by slot of its ino.
+    /// The link shard of the inode: the owner of the hash slot of its ino.
     Link(Ino),
-    /// One shard, whoever it is.
+    /// This shard, whatever it owns.
     Shard(ShardIndex),
 }
 
-/// Where an inode is looked for. The ino is always compared.
+/// Where a shard looks for an inode. The shard always compares the ino with the one it finds.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FileAt {
     /// In the entry of this name.
     Name(DirRef, Name),
-    /// At its link shard.
+    /// At the link shard of its ino.
     Link,
 }
 
 /// A file (anything but a directory) as requests name it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FileRef {
-    /// Which inode.
+    /// The inode's number.
     pub ino: Ino,
-    /// Where to look.
+    /// Where the inode is.
     pub at: FileAt,
 }
 
 /// A file or a directory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Target {
-    /// A file, link, device…
+    /// A file, symlink, device or other inode that is no directory.
     File(FileRef),
-    /// A directory; its home answers.
+    /// A directory. Its home answers.
     Dir(DirRef),
 }
 
 impl Target {
-    /// Which inode.
+    /// The ino of the file or directory.
     #[must_use]
     pub const fn ino(&self) -> Ino {
         match self {
@@ -109,16 +110,16 @@ impl Target {
     }
 }
 
-/// What a `create` makes.
+/// What [`Op::Create`] makes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewNode {
     /// Any kind but a directory.
     pub kind: FileKind,
-    /// Permission bits, the caller's umask applied.
+    /// Permission bits. The caller's umask is already applied.
     pub mode: u16,
     /// Device number of a device node.
     pub rdev: u32,
-    /// Target of a symlink, 1 to 4,095 bytes; else empty.
+    /// Target of a symlink, 1 to 4,095 bytes. Empty for any other kind.
     #[serde(with = "serde_bytes")]
     pub symlink: Vec<u8>,
 }
@@ -132,37 +133,39 @@ pub struct RenameFlags {
     pub exchange: bool,
 }
 
-/// What a session asks about being alone on its volume.
+/// What [`Op::Alone`] asks: a session may be the only one of its volume (docs/design/alone.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Alone {
-    /// To be alone from now on. [`Body::Alone`](crate::reply::Body::Alone) says whether it is.
+    /// The session asks to be alone from now on. [`Body::Alone`](crate::reply::Body::Alone) tells
+    /// whether it is.
     Ask,
-    /// Answered when another session wants to begin, or if it is not alone.
+    /// The shard answers when another session wants to begin, or at once if this session is not
+    /// alone.
     Await,
-    /// It is not alone any more. Twice does no harm.
+    /// The session gives up being alone. A repetition changes nothing.
     End,
 }
 
 /// Permission bits asked for, as in `access(2)`: read 4, write 2, search or execute 1.
 pub type AccessMask = u8;
 
-/// A piece of a file's data, laid over what is there.
+/// A range of a file's data. It replaces what is there.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Piece {
-    /// Where it begins in the file, bytes.
+    /// First byte of the range in the file.
     pub offset: u64,
-    /// What it is.
+    /// The bytes, or where they are.
     pub payload: Payload,
 }
 
 /// The bytes of a [`Piece`], or where they are.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Payload {
-    /// In the request; only for files that are inline and stay so.
+    /// Bytes in the request itself. Only for a file that has inline data and keeps it inline.
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// In an object that is already stored.
+    /// Bytes of an object that is already stored.
     Object(ObjectRange),
-    /// Nothing: zeros of this many bytes (a punched hole). Does not change the size.
+    /// Zeros, this many bytes: a punched hole. The file's size does not change.
     Hole(u64),
 }
 
@@ -177,11 +180,11 @@ pub struct ObjectRange {
     pub len: u64,
     /// Whole length of the object, bytes.
     pub object_len: u64,
-    /// Which store (DESIGN §12).
+    /// Number of the object store that has the object.
     pub store: u16,
-    /// Encryption key id; 0: none.
+    /// Id of the encryption key. 0: the object is not encrypted.
     pub key: u32,
-    /// Compression; 0: none.
+    /// Compression. 0: the object is not compressed.
     pub codec: u8,
 }
 
@@ -192,7 +195,7 @@ pub struct ObjectRange {
 pub struct ObjectId(pub u128);
 
 impl ObjectId {
-    /// The session that it was made in.
+    /// The session that made the object.
     #[must_use]
     pub const fn session(self) -> SessionId {
         SessionId((self.0 >> 64) as u64)
@@ -205,23 +208,23 @@ pub const RELEASES_MAX: usize = 64;
 pub const GARBAGE_MAX: usize = 4096;
 /// Most components of one [`Op::Glimpse`]: those of the longest path that Linux takes.
 pub const GLIMPSES_MAX: usize = 2048;
-/// Most partitions that one [`Op::Glimpse`] tells the places of. Of what comes after, nothing is
-/// told.
+/// Most partitions that one [`Op::Glimpse`] lists in its answer. For components after that the
+/// shard answers nothing.
 pub const GLIMPSE_LEAVES_MAX: usize = 4096;
 /// Most slices of one [`Layout`](crate::reply::Layout).
 pub const LAYOUT_SLICES_MAX: usize = 1024;
-/// Most entries of one [`Op::ReadDir`], whatever it asks for.
+/// Most entries of one [`Op::ReadDir`], whatever its `limit`.
 pub const PAGE_MAX: u32 = 4096;
-/// Most supplementary groups of a caller, as Linux.
+/// Most supplementary groups of a caller. Linux has this limit.
 pub const GROUPS_MAX: usize = 65_536;
 
 /// Largest file data kept in the metadata store, bytes.
 pub const INLINE_MAX: u64 = 4096;
-/// Largest value of one extended attribute, bytes, as Linux.
+/// Largest value of one extended attribute, bytes. Linux has this limit.
 pub const XATTR_VALUE_MAX: usize = 65536;
-/// Longest name of an extended attribute, bytes, as Linux.
+/// Longest name of an extended attribute, bytes. Linux has this limit.
 pub const XATTR_NAME_MAX: usize = 255;
-/// All extended attributes of one inode, names and values together, bytes.
+/// Most bytes of all extended attributes of one inode, names and values together.
 pub const XATTR_TOTAL_MAX: usize = 131_072;
 /// Longest target of a symlink, bytes.
 pub const SYMLINK_MAX: usize = 4095;
@@ -229,17 +232,17 @@ pub const SYMLINK_MAX: usize = 4095;
 pub const LINK_MAX: u32 = 65_000;
 /// Longest range of one object in a file, bytes.
 pub const SLICE_MAX: u64 = 64 << 20;
-/// Largest file, bytes: what `loff_t` can say.
+/// Largest file, bytes: the largest `loff_t`.
 pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 
-/// What `setxattr` insists on.
+/// What `setxattr` requires of an attribute of that name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum XattrMode {
     /// Create or replace.
     Any,
-    /// `XATTR_CREATE`: `EEXIST` if it is there.
+    /// `XATTR_CREATE`: fail with `EEXIST` if the attribute exists.
     Create,
-    /// `XATTR_REPLACE`: `ENODATA` if it is not.
+    /// `XATTR_REPLACE`: fail with `ENODATA` if the attribute does not exist.
     Replace,
 }
 
@@ -247,32 +250,32 @@ pub enum XattrMode {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Op {
     // ---- by name: run by the owner of the name's partition ----
-    /// What the name leads to. Needs search permission on the directory.
+    /// Looks a name up. Needs search permission on the directory.
     Lookup(DirRef, Name),
-    /// Makes a file, symlink, device… With `exclusive` an existing name is `EEXIST`; else an
-    /// existing file's attributes come back unchanged. With `open` the inode is also registered as
-    /// open in this session.
+    /// Makes a file, symlink or device. An existing name is `EEXIST` with `exclusive`. Without it,
+    /// an existing file's attributes come back unchanged. With `open` the shard also registers the
+    /// inode as open in this session.
     Create {
-        /// In which directory.
+        /// The directory.
         dir: DirRef,
-        /// Under which name.
+        /// The name.
         name: Name,
-        /// What.
+        /// Kind, mode and contents of the new inode.
         node: NewNode,
-        /// `O_EXCL`.
+        /// `O_EXCL`: an existing name is an error.
         exclusive: bool,
-        /// Register as open.
+        /// Whether to register the inode as open.
         open: bool,
     },
-    /// Makes a directory.
+    /// Makes a directory with these permission bits.
     Mkdir(DirRef, Name, u16),
     /// Removes a name of a file.
     Unlink(DirRef, Name),
     /// Removes an empty directory.
     Rmdir(DirRef, Name),
-    /// A further name for a file; run by the owner of the new name.
+    /// Adds a name to a file. The owner of the new name runs it.
     Link(FileRef, DirRef, Name),
-    /// Moves a name; run by the owner of the old name.
+    /// Moves a name. The owner of the old name runs it.
     Rename {
         /// Old directory.
         from: DirRef,
@@ -282,177 +285,186 @@ pub enum Op {
         to: DirRef,
         /// New name.
         new_name: Name,
-        /// How.
+        /// Flags of `renameat2`.
         flags: RenameFlags,
     },
 
-    // ---- by inode: run by the owner of the name it is found under, or by its link shard ----
-    /// Attributes of a file.
+    // ---- by inode: run by the owner of the entry that holds the inode, or by its link shard ----
+    /// Reads the attributes of a file.
     GetAttr(FileRef),
-    /// Changes attributes of a file.
+    /// Changes the attributes of a file.
     SetAttr(FileRef, SetAttr),
-    /// Target of a symlink.
+    /// Reads the target of a symlink.
     Readlink(FileRef),
-    /// Registers an open file with the session, after checking `AccessMask`; with `truncate` sets
-    /// its size to 0.
+    /// Registers a file as open in the session, after it checks `access`. With `truncate` it sets
+    /// the size to 0.
     Open {
-        /// Which file.
+        /// The file.
         file: FileRef,
-        /// Permission needed.
+        /// Permission that the caller needs.
         access: AccessMask,
-        /// `O_TRUNC`.
+        /// `O_TRUNC`: set the size to 0.
         truncate: bool,
-        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        /// Which of setuid and setgid the truncation clears. The shard computes this itself for a
+        /// caller that it judges.
         kill: Option<Kill>,
     },
-    /// One open less. An inode without a name and without an open is destroyed.
+    /// Removes one open of a file. An inode without names and opens is destroyed.
     Release(FileRef),
-    /// One open less of each of these, at most [`RELEASES_MAX`], which a shard is thought to have
-    /// under their names. What it has not, or not at hand, or comes again, it leaves alone and
-    /// tells ([`Body::Left`](crate::reply::Body::Left)): that is released by itself.
+    /// Removes one open of each of these files, at most [`RELEASES_MAX`], at one shard. The client
+    /// expects each of them in the entry of its name there. The shard skips a file that it does not
+    /// have in memory or does not have at all, and repeated files. It lists what it skipped in
+    /// [`Body::Left`](crate::reply::Body::Left). The client releases each of those by itself.
     ReleaseAll(ShardIndex, Vec<FileRef>),
     /// `access(2)` on a file.
     Access(FileRef, AccessMask),
-    /// Where the bytes `offset .. offset + len` are.
+    /// Reads where the bytes `offset .. offset + len` are.
     ReadData {
-        /// Which file.
+        /// The file.
         file: FileRef,
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
-    /// Lays pieces over the data. `base` is the data version that the pieces were made from, where
-    /// they rewrite what was read (inline → object); a mismatch is refused as `DataChanged`.
+    /// Replaces ranges of a file's data. If `base` is another data version than the file's, the
+    /// shard answers `DataChanged`.
     WriteData {
-        /// Which file.
+        /// The file.
         file: FileRef,
-        /// See above.
+        /// The data version from which the client made the pieces, where they rewrite what it read
+        /// (inline data that becomes an object).
         base: Option<u64>,
-        /// In order; later ones lie over earlier ones.
+        /// The ranges, in order. A later one lies over an earlier one.
         pieces: Vec<Piece>,
-        /// New modification time, if not the shard's clock.
+        /// New modification time. `None`: the shard's clock.
         mtime: Option<Timestamp>,
-        /// What it takes off; of a caller whom the shard judges, the shard itself knows.
+        /// Which of setuid and setgid the write clears. The shard computes this itself for a caller
+        /// that it judges.
         kill: Option<Kill>,
     },
 
-    // ---- extended attributes, of either ----
-    /// One value.
+    // ---- extended attributes, of files and directories ----
+    /// Reads the value of this attribute.
     GetXattr(Target, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// All names.
+    /// Lists the names of all attributes.
     ListXattr(Target),
-    /// Sets one.
+    /// Sets an attribute.
     SetXattr {
-        /// Of what.
+        /// The file or directory.
         target: Target,
-        /// Its name.
+        /// Name of the attribute.
         #[serde(with = "serde_bytes")]
         name: Vec<u8>,
-        /// Its value.
+        /// Value of the attribute.
         #[serde(with = "serde_bytes")]
         value: Vec<u8>,
-        /// Create or replace.
+        /// Whether the attribute must, or must not, exist.
         mode: XattrMode,
     },
-    /// Removes one.
+    /// Removes this attribute.
     RemoveXattr(Target, #[serde(with = "serde_bytes")] Vec<u8>),
 
     // ---- directories ----
-    /// Content record and the home's own partitions; with it the split history to reach the others.
+    /// Reads a directory's content record, the home's own partitions, and the split history that
+    /// leads to the others.
     DirGetAttr(DirRef),
-    /// Counts and times of one partition: the fan-out of a directory's `stat`.
+    /// Reads counts and times of one partition. `stat` of a directory asks each partition.
     PartitionStat(DirRef, PartitionIndex),
     /// Changes mode, owner or times of a directory.
     DirSetAttr(DirRef, SetAttr),
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
-    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With
-    /// a trail, read permission is needed; else it was checked when the directory was opened, or
-    /// the caller is judged by the shard alone.
+    /// Reads one page of a listing, from `from` to the end of the partition that holds it, at most.
+    /// With a trail, the caller needs read permission. Without one, it was checked when the
+    /// directory was opened, unless the shard alone judges the caller.
     ReadDir {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
         /// First order wanted.
         from: Order,
         /// Most entries wanted.
         limit: u32,
     },
-    /// Current parent of a directory; for `..` and for loops.
+    /// Reads the current parent of a directory: for `..`, and to find loops.
     Parent(DirRef),
 
     // ---- one shard ----
-    /// Files and bytes this shard counts.
+    /// Counts the shard's files and bytes.
     StatFs(ShardIndex),
     /// Answers when all that this shard has run until now is durable.
     Sync(ShardIndex),
-    /// Coordinator: a new session.
+    /// Shard 0: begins a session.
     OpenSession,
-    /// Coordinator: the session is over; its opens and orphans go.
+    /// Shard 0: ends the session. Its opens go, and with them the files that have no name and no
+    /// other open.
     EndSession(SessionId),
-    /// Objects that no durable record needs any more, at most this many.
+    /// Lists objects that no durable record needs any more, at most this many.
     Garbage(ShardIndex, u32),
-    /// They are deleted.
+    /// Says that these objects are deleted.
     GarbageDone(ShardIndex, Vec<ObjectId>),
-    /// For `pando info`: what the shard holds of a directory.
+    /// Reads what the shard holds of a directory, for `pando info`.
     InspectDir(ShardIndex, DirId),
-    /// The first shard begins to hand a slot over to the second. `EINVAL`: it cannot; `EBUSY`: not
-    /// now. That it has ended shows in who owns the slot.
+    /// The first shard begins to hand the hash slot over to the second. `EINVAL`: it cannot.
+    /// `EBUSY`: not now. The answer comes at the begin. The end shows in the owner of the hash
+    /// slot.
     HandOver(ShardIndex, SlotIndex, ShardIndex),
-    /// Coordinator: a shard that was made begins to be one of the volume's, with no slot yet. It is
-    /// the next in number, or one already, which changes nothing; else `EINVAL`.
+    /// Shard 0: a shard that was made becomes one of the volume's, as yet without hash slots.
+    /// `EINVAL` unless it is the next in number, or is one already. The latter changes nothing.
     AddShard(ShardIndex),
-    /// Coordinator: the session's client lives; its lease begins anew. Refused as
-    /// [`NoSession`](crate::reply::Refusal) once the session is over, or its end has begun.
+    /// Shard 0: renews the session's lease. Refused as [`NoSession`](crate::reply::Refusal) once
+    /// the session is over, or its end has begun.
     Renew(SessionId),
-    /// Coordinator: whether a session is the only one (docs/design/alone.md).
+    /// Shard 0: whether the session is the only one of the volume (docs/design/alone.md).
     Alone(SessionId, Alone),
 
     // ---- by path ----
-    /// Opens what the name leads to, as [`Op::Open`] does, where its inode is in the entry.
-    /// Otherwise tells what it is: a symlink, a directory, a file at its link shard.
+    /// Opens what the name leads to, as [`Op::Open`] does, if its inode is in the entry. Otherwise
+    /// tells what the name leads to: a symlink, a directory, or a file at its link shard.
     OpenName {
-        /// In which directory.
+        /// The directory.
         dir: DirRef,
-        /// Under which name.
+        /// The name.
         name: Name,
-        /// Permission needed.
+        /// Permission that the caller needs.
         access: AccessMask,
-        /// `O_TRUNC`.
+        /// `O_TRUNC`: set the size to 0.
         truncate: bool,
-        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        /// Which of setuid and setgid the truncation clears. The shard computes this itself for a
+        /// caller that it judges.
         kill: Option<Kill>,
     },
-    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2).
-    /// Where something is locked, forbidden or no directory, nothing is told; where it is
-    /// elsewhere, where.
+    /// Looks up many components of one path at once, in directories with guessed ids (InfiniFS
+    /// §3.3.2). The shard answers nothing for a component that is locked, forbidden or no
+    /// directory. For a component of another shard it tells where that is.
     Glimpse(ShardIndex, Vec<(DirId, Name)>),
 
-    // ---- locks of programs: run by the link shard of the file, wherever its inode is ----
-    /// Gives the session this lock of a file, unless another is in the way: who that is, is the
-    /// answer ([`Body::Lock`](crate::reply::Body::Lock)). As Linux has it, an owner's `flock` of
-    /// the other kind is gone in either case. `ENOLCK` beyond [`LockSet::MAX`](crate::LockSet::MAX)
-    /// locks of a file in a session.
+    // ---- locks of programs: run by the link shard of the ino, also if the inode is in an entry
+    // ----
+    /// Gives the session this lock of a file, unless another lock is in the way. That lock is then
+    /// the answer ([`Body::Lock`](crate::reply::Body::Lock)). In either case the owner loses its
+    /// `flock` of the other kind, as in Linux. `ENOLCK` beyond
+    /// [`LockSet::MAX`](crate::LockSet::MAX) locks of a file in a session.
     Lock(Ino, Lock),
-    /// The owner has nothing of this range of the file any more.
+    /// Removes all that the owner has locked of this range of the file.
     Unlock(Ino, LockSpace, LockOwner, LockRange),
-    /// What is in the way of this lock, if anything.
+    /// Tells which lock is in the way of this one, if any.
     TestLock(Ino, Lock),
 
     // ---- one shard ----
-    /// Coordinator: a new session of a client in the process of all shards
-    /// ([`SessionId::is_local`]). Who asks for it over a connection gets an ordinary one.
+    /// Shard 0: begins a session of a client in the process of all shards
+    /// ([`SessionId::is_local`]). A request over a connection gets an ordinary session.
     OpenLocalSession,
 
-    // ---- locks of programs: as above ----
-    /// [`Op::Lock`] of a file or directory whose place is told, so that the shard can judge a
-    /// caller of whom no kernel is believed: whoever may read or write it, as the lock needs, or
-    /// owns it. Of such a caller the other is refused (`EACCES`).
+    // ---- locks of programs, at the place of the inode ----
+    /// Takes a lock as [`Op::Lock`] does, of a file or directory at a given place. So the shard can
+    /// judge a caller itself. The caller must own the file, or be allowed to read or write it, as
+    /// the lock needs. [`Op::Lock`] of a caller that the shard judges is refused (`EACCES`).
     LockOf(Target, Lock),
 
     // ---- files ----
-    /// Answers when all that was done with this file is durable on the shard that has it. What
-    /// another shard has decided about it is waited for: it was answered already, and that shard's
-    /// log may be all that tells of it.
+    /// Answers when all changes of this file are durable on the shard that has it. The shard also
+    /// waits for decisions of other shards about the file. Their requests are already answered, and
+    /// the other shard's log may be the only record of them.
     SyncFile(FileRef),
 }

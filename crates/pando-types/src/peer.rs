@@ -10,8 +10,8 @@
 //!      |<------ Finished(txn, step) ------|   once that is durable: the coordinator forgets the step
 //! ```
 //!
-//! Every message may be lost, repeated or late. `floor` in a coordinator's message says which of
-//! its transactions are forgotten: whatever still arrives of them is void.
+//! Any message may be lost, repeated or late. `floor` in a coordinator's message says which of its
+//! transactions are forgotten. A participant drops every message about those.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -25,123 +25,124 @@ use crate::{
     SessionId, ShardIndex, Timestamp, TxnId,
 };
 
-/// A message as it travels.
+/// A peer message, with its envelope.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
-    /// Who sends.
+    /// The shard that sends it.
     pub from: ShardIndex,
-    /// [`Head::trace`](crate::op::Head::trace) of the request that it comes from; 0: of none, or of
-    /// one that is not remembered after a restart.
+    /// [`Head::trace`](crate::op::Head::trace) of the request that caused the message. 0: no
+    /// request did, or the shard has forgotten its trace in a restart.
     pub trace: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// In a [`Say::Prepare`]: on whose behalf.
+    /// In a [`Say::Prepare`]: session of the client for which the transaction runs.
     pub behalf: Behalf,
-    /// Which transaction this is about.
+    /// Transaction that the message is about.
     pub txn: TxnId,
-    /// Which step of it.
+    /// Step of that transaction, from 0.
     pub step: u16,
-    /// In messages of a coordinator: which of its transactions are over. Else none.
+    /// In messages of a coordinator: which of its transactions are over. Empty in other messages.
     pub floor: Floor,
-    /// What it says.
+    /// The message proper.
     pub say: Say,
 }
 
-/// What a [`Peer`] says.
+/// Kinds of peer messages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Say {
-    /// To a participant: lock this, check this, tell what is there.
+    /// To a participant: check this place, lock it, and tell what is there.
     Prepare(Place, Prepare),
-    /// To the coordinator.
+    /// To the coordinator: the answer to `Prepare`.
     Voted(Vote),
-    /// To a participant: the decision. `None`: undo. `Some`: apply these and unlock.
+    /// To a participant: the decision. `None`: undo. `Some`: apply these changes and unlock.
     Finish(Option<Vec<Change>>),
-    /// To the coordinator: applied or undone, durably.
+    /// To the coordinator: the step is durably applied or undone.
     Finished,
-    /// To the coordinator, from one who has been prepared for long: what became of it?
+    /// To the coordinator, from a participant that has long been prepared: asks for the decision.
     Ask,
-    /// To the target of a split or a merge: records of the moving range, page by page; then what
-    /// changed meanwhile, in the same way.
+    /// To the target of a split or merge: a page of records of the moving range. Pages of later
+    /// changes follow in the same form.
     Page {
         /// The directory.
         dir: DirRef,
-        /// The partition whose range moves.
+        /// The partition that moves: the new one of a split, or the one that is merged.
         partition: PartitionIndex,
-        /// It is given back to its parent, which the target owns, and has so many names: page 0
-        /// asks whether that may be. `None`: it is split off.
+        /// `None`: a split. `Some`: a merge into the parent, which the target owns, with this
+        /// number of names. Page 0 then asks whether the target agrees.
         given_back: Option<u64>,
-        /// Its depth.
+        /// Depth of the partition.
         radix: Radix,
-        /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
+        /// Number of the page, from 0. Page 0 clears what an earlier attempt left.
         number: u64,
-        /// It is sent when the source's log is synced, and answered when the target's is: little is
-        /// left to sync by the exchange, while which the range stands still.
+        /// The page leaves when the source's log is synced. The target answers when its own log is.
+        /// So the exchange, during which the range is frozen, has little left to sync.
         synced: bool,
-        /// What to do to the copy, in order.
+        /// Changes of the copy, in order.
         rows: Vec<RowChange>,
     },
-    /// To the source: pages below this number are logged; 0: it is to be given up.
+    /// To the source: pages below this number are logged. 0: the source must give the move up.
     PageDone(u64),
-    /// To the target of a handover: as `Page`, of all that belongs to a slot.
+    /// To the target of a handover: a page of what belongs to a hash slot.
     SlotPage {
-        /// The slot, as it will be.
+        /// The hash slot, with the version and owner that it will have.
         slot: SlotNews,
-        /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
+        /// Number of the page, from 0. Page 0 clears what an earlier attempt left.
         number: u64,
-        /// As in `Page`.
+        /// The page leaves when the source's log is synced. The target answers when its own log is.
         synced: bool,
-        /// What to do to the copy, in order.
+        /// Changes of the copy, in order.
         rows: Vec<RowChange>,
     },
-    /// To the coordinator: a decision that could be made again here, or what it wanted to move
-    /// here, is another's.
+    /// To the coordinator: another shard owns the hash slot. Answers a decision that needs no
+    /// prepared record, or a move to this shard.
     Elsewhere(SlotNews),
-    /// From shard 0: versions, ascending, and the directories they name; all above `since`.
+    /// From shard 0: versions above `since`, ascending, and the directories that they name.
     Versions {
-        /// See above.
+        /// The message tells all versions above this one.
         since: u64,
-        /// The newest.
+        /// The newest version.
         version: u64,
-        /// Those after `since`.
+        /// Versions after `since`, each with a directory that it names.
         changed: Vec<(u64, Ino)>,
-        /// Answers a [`Say::AskVersions`] of the shard's start with this epoch.
+        /// The message answers the [`Say::AskVersions`] that this start of the shard sent.
         answers: Option<Epoch>,
     },
-    /// To shard 0: all versions up to this one are known.
+    /// To shard 0: this shard knows all versions up to this one.
     VersionsKnown(u64),
-    /// To shard 0, from a shard that has just started: which versions are there?
+    /// To shard 0, from a shard that has just started, in this epoch: asks for the versions.
     AskVersions(Epoch),
-    /// From shard 0: which sessions have begun and ended (docs/design/sessions.md).
+    /// From shard 0: begins and ends of sessions (docs/design/sessions.md).
     Sessions {
-        /// What it tells of them.
+        /// The events, or the table that they lead to.
         told: SessionsTold,
         /// The highest number of a session that has begun by then.
         last: u64,
-        /// Ends up to this position are known everywhere.
+        /// All shards know the ends up to this position.
         known: u64,
-        /// Locks of sessions that ended up to this position go: that is known wherever it can be.
+        /// Locks of sessions that ended up to this position are free. All shards know those ends,
+        /// or had a quarter of a lease to hear of them.
         freed: u64,
-        /// Answers a [`Say::AskSessions`].
+        /// The message answers this [`Say::AskSessions`].
         answers: Option<SessionAsk>,
     },
-    /// To shard 0: what this shard has heard of sessions, durably.
+    /// To shard 0: what this shard has durably heard of sessions.
     SessionsHeard {
-        /// All events up to this position.
+        /// This shard has heard all events up to this position.
         position: u64,
-        /// Ends up to this position are known everywhere.
+        /// This shard has heard that all shards know the ends up to this position.
         known: u64,
-        /// Locks up to this position go.
+        /// This shard has heard that locks of sessions that ended up to this position are free.
         freed: u64,
     },
-    /// To shard 0: what follows this position?
+    /// To shard 0: asks for the events after a position.
     AskSessions {
-        /// All events up to it have been heard.
+        /// This shard has heard all events up to this position.
         position: u64,
-        /// A request waits of a session of which nothing has been heard.
+        /// A session of which this shard has heard nothing, and of which a request waits.
         about: Option<SessionAsk>,
     },
-    /// To the owner of a partition: its parent may be ready to take it back. Nothing depends on it;
-    /// without it the owner asks by itself, later.
+    /// To the owner of a partition: its parent may be ready to take it back. The message is a hint.
+    /// Without it the owner asks later by itself.
     Shrunk {
         /// The directory.
         dir: DirRef,
@@ -150,87 +151,87 @@ pub enum Say {
     },
 }
 
-/// What a page does to the copy of a moving range.
+/// One change of the copy of a moving range.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RowChange {
-    /// The key has this value.
+    /// Writes this value under this key.
     Put(#[serde(with = "serde_bytes")] Vec<u8>, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// The key is gone.
+    /// Deletes this key.
     Delete(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// All keys from the first up to, not including, the second are gone.
+    /// Deletes all keys from the first up to, not including, the second.
     DeleteRange(#[serde(with = "serde_bytes")] Vec<u8>, #[serde(with = "serde_bytes")] Vec<u8>),
 }
 
-/// What a range of names adds up to.
+/// Sums over a range of names.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Tally {
-    /// Names.
+    /// Number of names.
     pub entries: u64,
-    /// Of those, directories.
+    /// Names that lead to directories.
     pub subdirs: u64,
-    /// Inodes in these entries.
+    /// Inodes that are in these entries.
     pub inodes: u64,
-    /// Logical bytes of their data.
+    /// Logical bytes of the data of these inodes.
     pub bytes: u64,
 }
 
-/// What a participant is asked for. Locks are taken one after the other in the order of
-/// [`Prepare::rank`], then of place; so whoever waits for a lock holds only lower ones, and no
-/// circle can form.
+/// What a coordinator asks of a participant. A transaction takes its locks in the order of
+/// [`Prepare::rank`], then of place. So a transaction that waits for a lock holds only lower ones,
+/// and no cycle of waits can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
     /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of
-    /// shard 0, before anything is locked.
+    /// shard 0 before any lock is taken.
     Graph(Claim),
-    /// Lock a name; tell its entry and the directory's permissions. Refuses what `by` may not do.
+    /// Lock a name. Tell its entry and the directory's permissions. Fails if `by` lacks permission.
     Name {
         /// The directory.
         dir: DirRef,
         /// The name.
         name: Name,
-        /// Who must have write and search permission (and, over an existing entry, must pass the
-        /// sticky bit); `None`: the system itself.
+        /// The caller, which needs write and search permission, and the sticky bit's consent to
+        /// replace an entry. `None`: the system itself, which needs no permission.
         by: Option<Credentials>,
     },
-    /// Tell a directory's content record, once nobody holds it; lock nothing.
+    /// Tell a directory's content record once no transaction holds it. Lock nothing.
     Look(DirRef),
     /// Lock a directory's content record.
     Home(DirRef),
-    /// Reserve a directory id for a new directory; `EEXIST` if anything of that id is there.
+    /// Reserve a directory id for a new directory. `EEXIST` if a record of that id exists.
     NewHome(DirId),
     /// Hold a partition: it neither splits nor changes its header. With `seal` it must also be
-    /// empty and without locks, and stays so: creates wait.
+    /// empty and without locks, and creates wait until the decision.
     Partition {
         /// The directory.
         dir: DirRef,
-        /// Which partition.
+        /// The partition.
         partition: PartitionIndex,
-        /// Whether to seal.
+        /// Whether to seal it.
         seal: bool,
     },
-    /// Lock an inode at its link shard; with `new`, reserve it for one that moves there.
+    /// Lock an inode at its link shard.
     Link {
-        /// Which inode.
+        /// The inode's number.
         ino: Ino,
-        /// See above.
+        /// Whether to reserve the place for an inode that moves there.
         new: bool,
     },
-    /// Take over a partition whose rows have been copied.
+    /// Take over a partition, after its rows have been copied.
     Arrive(Arrival),
-    /// Tell all shards that these directories are about to change for whoever comes through them;
-    /// lock nothing. Asked of shard 0, once all else is locked.
+    /// Tell all shards that these directories are about to change for requests that come through
+    /// them. Lock nothing. Asked of shard 0, once all else is locked.
     Invalidate {
         /// The directories.
         dirs: Vec<Ino>,
-        /// The step by which the right to move them was given, which must still stand.
+        /// The step that holds the claim on their move. Shard 0 checks that the claim still stands.
         graph: Option<u16>,
     },
-    /// Take over a slot whose rows have been copied.
+    /// Take over a hash slot, after its rows have been copied.
     TakeSlot(SlotArrival),
-    /// A new shard: begin to be one.
+    /// Become a shard of the volume.
     Join,
-    /// Tell the attributes of a file that is in the entry of this name, once nobody holds it; lock
-    /// nothing. `ESTALE` if it is not.
+    /// Tell the attributes of a file in the entry of this name, once no transaction holds it. Lock
+    /// nothing. `ESTALE` if the file is not there.
     LookFile {
         /// The directory.
         dir: DirRef,
@@ -242,13 +243,13 @@ pub enum Prepare {
 }
 
 impl Prepare {
-    /// Whether it locks anything, so that a decision must reach it.
+    /// Whether it locks anything. If so, the coordinator must tell it the decision.
     #[must_use]
     pub const fn locks(&self) -> bool {
         !matches!(self, Self::Look(_) | Self::LookFile { .. } | Self::Invalidate { .. })
     }
 
-    /// Class in the lock order.
+    /// Class of its locks in the lock order, 0 first.
     #[must_use]
     pub const fn rank(&self) -> u8 {
         match self {
@@ -267,116 +268,118 @@ impl Prepare {
 /// What a transaction will do in the renaming graph.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Claim {
-    /// Move one directory. Given while nobody moves any of `above`, nor has since the walk began.
+    /// Move one directory. Shard 0 gives the claim if no standing claim moves a directory in
+    /// `above`, and none has since the walk began.
     Move {
-        /// The directory.
+        /// The directory that moves.
         moved: DirRef,
-        /// Its new parent and all above that, but for the root, as a walk has found them; or as far
-        /// as `moved`, if that is one of them. A participant's own record of this has none.
+        /// Its new parent and all directories above that, without the root, as the walk found them.
+        /// The walk ends at `moved` if it meets that. Empty in a participant's own record.
         above: Vec<DirRef>,
-        /// When the walk began: a number that shard 0 had given out by then.
+        /// Number of shard 0 that was given out before the walk began.
         since: u64,
     },
-    /// Whatever it be, while nobody else moves anything: who asks walks when he has been given it.
+    /// Any move, while no other claim stands. The coordinator walks once it has this claim.
     Alone,
 }
 
-/// A partition about to change its owner (GIGA+ §4.1, DESIGN §5).
+/// A partition that is about to change its owner (GIGA+ §4.1, docs/design/split-merge.md).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     /// The directory.
     pub dir: DirRef,
-    /// Its header, encoded as in the source's store. Counts are the target's to fill in.
+    /// Header of the partition, encoded as in the source's store. The target fills in the counts.
     pub header: Vec<u8>,
-    /// It is given back to its parent, which the target owns, rather than split off.
+    /// Whether this is a merge into the parent, which the target owns, rather than a split.
     pub given_back: bool,
-    /// Pages that must have come before.
+    /// Number of pages that the target must have logged before.
     pub pages: u64,
-    /// The last of what changed meanwhile: a page more. The target's own record of this has none.
+    /// The last changed rows, as one more page. Empty in the target's own record.
     pub rows: Vec<RowChange>,
-    /// What all rows add up to; the target counts them, since it alone knows what a change
-    /// replaces.
+    /// Sums over all rows. The target computes them: it alone knows what each change replaces.
     pub tally: Tally,
-    /// Open files in it: inode, order of its entry, who, how often.
+    /// Open files in the range: inode, order of its entry, session, number of opens.
     pub opens: Vec<(Ino, u64, SessionId, u32)>,
-    /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
+    /// Outcomes and floors of all request slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Begins and ends of sessions up to this position have been heard by the source; the target
-    /// has to have heard them, too.
+    /// The source has heard begins and ends of sessions up to this position. The target must have
+    /// heard them, too.
     pub heard: u64,
 }
 
-/// An open file: inode, its entry (`None`: it is a link inode), who has it open, how often.
+/// An open file: inode, its entry (`None`: a link inode), session, number of opens.
 pub type OpenHere = (Ino, Option<(DirId, u64)>, SessionId, u32);
 
-/// A slot about to change its owner (DESIGN §4).
+/// A hash slot that is about to change its owner (docs/design/handover.md).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SlotArrival {
-    /// The slot, as it will be.
+    /// The hash slot, with the version and owner that it will have.
     pub slot: SlotNews,
-    /// Pages that must have come before.
+    /// Number of pages that the target must have logged before.
     pub pages: u64,
-    /// The last of what changed meanwhile: a page more. The target's own record of this has none.
+    /// The last changed rows, as one more page. Empty in the target's own record.
     pub rows: Vec<RowChange>,
-    /// What all rows add up to; the target counts them.
+    /// Sums over all rows. The target computes them.
     pub tally: Tally,
-    /// Open files in it.
+    /// Open files of the hash slot.
     pub opens: Vec<OpenHere>,
-    /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
+    /// Outcomes and floors of all request slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
-    /// As in [`Arrival::heard`].
+    /// The source has heard begins and ends of sessions up to this position. The target must have
+    /// heard them, too.
     pub heard: u64,
 }
 
-/// A participant's answer.
+/// A participant's answer to [`Say::Prepare`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Vote {
-    /// Locked, checked, logged.
+    /// The participant has checked and locked the place, and logged that.
     Yes(Seen),
-    /// The operation fails with this.
+    /// The operation fails with this error.
     No(Errno),
-    /// Not now (a split, another seal): undo all, try again later.
+    /// Not now, for example because of a split or another seal. The coordinator undoes the
+    /// transaction and begins it again later.
     Busy,
-    /// The place belongs to another shard.
+    /// Another shard owns the partition. The history tells what this shard knows.
     Redirect(SplitHistory),
-    /// This shard knows nothing of the directory; its home does.
+    /// This shard knows nothing of the directory. Its home does.
     AskHome,
-    /// The slot has another owner.
+    /// Another shard owns the hash slot.
     Slot(SlotNews),
-    /// What a walk has found may no longer be so; the next may be said to begin at this number.
+    /// What a walk has found may be out of date. The next walk may give this number as its begin.
     Overtaken(u64),
 }
 
 /// What a participant saw under its lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Seen {
-    /// Nothing to tell.
+    /// Nothing to report.
     Nothing,
-    /// A name.
+    /// Answer to `Prepare::Name`.
     Name {
-        /// What was there.
+        /// The entry that has the name, if any.
         entry: Option<EntryRows>,
-        /// The directory's mode, owner, group and project, for what is made in it.
+        /// The directory's mode, owner, group and project, for new entries.
         inherit: Inherit,
     },
-    /// A content record.
+    /// A directory's content record.
     Home {
         /// Current parent.
         parent: DirRef,
         /// Current name.
         name: Option<Name>,
-        /// Attributes of its own.
+        /// Attributes of the directory itself, without the partitions' share.
         base: Attr,
-        /// Delta generation.
+        /// Delta generation of its times.
         generation: u64,
-        /// Split history, as far as the home knows.
+        /// Split history, as far as the home knows it.
         history: SplitHistory,
     },
-    /// A held partition: the history its owner knows, and subdirectories in it.
+    /// A held partition: the split history that its owner knows, and its number of subdirectories.
     Partition(SplitHistory, u64),
-    /// An inode at its link shard, with its opens.
+    /// An inode at its link shard, with its opens: session, number.
     Link(Attr, Vec<(SessionId, u32)>),
-    /// What the rows of a partition that has arrived add up to.
+    /// Sums over the rows of a partition or hash slot that has arrived.
     Arrived(Tally),
     /// All shards know the change under this version.
     Version(u64),
@@ -397,23 +400,23 @@ pub struct Inherit {
     pub project: u32,
 }
 
-/// An entry with all its rows, on the way to another place.
+/// An entry with all its rows, on its way to another place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EntryRows {
-    /// What it leads to.
+    /// What the name leads to.
     pub value: EntryValue,
-    /// Rows of an inline inode; empty for others.
+    /// Cold records of the inode in the entry. Empty for other entries.
     pub inode: InodeRows,
 }
 
 /// What a name leads to, as it is stored.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EntryValue {
-    /// A file; this is its inode.
+    /// A file, with its inode.
     File(Inode),
-    /// A file whose inode is at its link shard.
+    /// A file with its inode at the link shard.
     Linked(Ino, FileKind),
-    /// A directory's access metadata.
+    /// A directory, with its access metadata.
     Dir(crate::reply::Access),
 }
 
@@ -422,9 +425,9 @@ pub enum EntryValue {
 pub struct Inode {
     /// Attributes.
     pub attr: Attr,
-    /// Whether data is inline (or there is none).
+    /// Whether its data is inline. True also of a file without data.
     pub is_inline: bool,
-    /// Whether there are extended attributes.
+    /// Whether it has extended attributes.
     pub has_xattrs: bool,
 }
 
@@ -436,41 +439,41 @@ pub struct InodeRows {
     /// Inline data, or a symlink's target.
     #[serde(with = "serde_bytes")]
     pub inline: Vec<u8>,
-    /// Slices.
+    /// Ranges of the file's data in objects.
     pub slices: Vec<Slice>,
-    /// Who has it open: session, count.
+    /// Sessions that have it open, each with its number of opens.
     pub opens: Vec<(SessionId, u32)>,
 }
 
 /// One change that a decision makes at one participant. It cannot fail.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Change {
-    /// The name goes, with an inline inode's rows; its objects become garbage only with `destroy`.
+    /// Removes a name, with the rows of an inode in its entry.
     RemoveEntry {
         /// The directory.
         dir: DirRef,
         /// The name.
         name: Name,
-        /// Whether the inode dies with it, rather than having moved.
+        /// Whether the inode is destroyed, and its objects become garbage. `false`: the inode has
+        /// moved.
         destroy: bool,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// The name leads here from now on; what it led to before is removed as by `RemoveEntry` with
-    /// `destroy`.
+    /// Puts an entry under a name. An entry that was there is removed.
     PutEntry {
         /// The directory.
         dir: DirRef,
         /// The name.
         name: Name,
-        /// What is put.
+        /// The new entry.
         entry: EntryRows,
-        /// Whether an inline inode that was there dies.
+        /// Whether to destroy an inode that was in the old entry.
         destroy: bool,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// The entry's access metadata follow the directory's own.
+    /// Sets the access metadata in a directory's entry to the directory's own.
     SetAccess {
         /// The parent directory.
         dir: DirRef,
@@ -479,9 +482,9 @@ pub enum Change {
         /// Mode, owner, group.
         access: crate::reply::Access,
     },
-    /// A directory begins.
+    /// Makes a directory.
     NewHome {
-        /// Which.
+        /// The directory.
         dir: DirRef,
         /// Its attributes.
         base: Attr,
@@ -490,94 +493,96 @@ pub enum Change {
         /// Its name.
         name: Name,
     },
-    /// The directory has a new parent or name.
+    /// Sets parent and name of a directory.
     SetParent {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
         /// The new parent.
         parent: DirRef,
         /// The new name.
         name: Name,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// New attributes of a directory, at its home.
+    /// Sets the attributes of a directory, at its home.
     SetBase {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
         /// All its attributes.
         base: Attr,
         /// Delta generation from now on.
         generation: u64,
     },
-    /// The same in a partition's header.
+    /// Sets permission bits and owners in a partition's header.
     SetHeader {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
-        /// Which partition.
+        /// The partition.
         partition: PartitionIndex,
         /// Permission bits and owners.
         inherit: Inherit,
         /// Delta generation from now on.
         generation: u64,
     },
-    /// An empty directory is gone: its content and home partitions. With `tombstone` its id stays
-    /// taken until `Bury`.
+    /// Removes the content and the extended attributes of an empty directory. With `tombstone` its
+    /// id stays taken until `Bury`.
     DropHome {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
-        /// Whether partitions elsewhere are still to be dropped.
+        /// Whether other shards still have partitions to drop.
         tombstone: bool,
     },
-    /// A partition of a removed directory goes.
+    /// Removes a partition of a removed directory.
     DropPartition {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
-        /// Which partition.
+        /// The partition.
         partition: PartitionIndex,
     },
-    /// The id of a removed directory is free again.
+    /// Frees the id of a removed directory.
     Bury(DirRef),
-    /// An inode arrives at its link shard.
+    /// Puts an inode at its link shard.
     PutLink {
-        /// Its record; `nlink` is right.
+        /// Its record. `nlink` already counts its names.
         inode: Inode,
         /// Its cold records.
         rows: InodeRows,
         /// Its names.
         names: Vec<(DirRef, Name)>,
     },
-    /// A further name.
+    /// Adds a name to an inode at its link shard.
     AddName {
-        /// Which inode.
+        /// The inode.
         ino: Ino,
         /// The directory.
         dir: DirRef,
         /// The name.
         name: Name,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// A name less; without names and opens the inode is destroyed.
+    /// Removes a name of an inode at its link shard. Without names and opens the inode is
+    /// destroyed.
     DropName {
-        /// Which inode.
+        /// The inode.
         ino: Ino,
         /// The directory.
         dir: DirRef,
         /// The name.
         name: Name,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
     },
-    /// The arrived partition is owned from now on: by itself, or as the upper half of its parent.
+    /// The target owns the arrived partition from now on: as a partition, or as the upper half of
+    /// its parent.
     Own {
-        /// Which directory.
+        /// The directory.
         dir: DirRef,
         /// The partition that arrived.
         partition: PartitionIndex,
     },
-    /// The slot that has arrived is owned from now on.
+    /// The target owns the arrived hash slot from now on.
     OwnSlot(SlotNews),
-    /// The new shard is one of the volume's; this is known of sessions.
+    /// The new shard belongs to the volume from now on. These are its sessions.
     Join(SessionTable),
 }

@@ -12,56 +12,56 @@ use crate::{
 /// An answer as it travels.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reply {
-    /// Which request it answers.
+    /// The request that it answers.
     pub id: RequestId,
-    /// The request's trace.
+    /// Trace of the request.
     pub trace: u64,
-    /// Cut epoch of the sender.
+    /// Reserved for a cut epoch of the sender. Always 0.
     pub cut: u64,
-    /// Who answers.
+    /// The shard that answers.
     pub shard: ShardIndex,
     /// The shard's log epoch.
     pub epoch: Epoch,
-    /// Everything up to here is durable on that shard.
+    /// All log positions up to this one are durable on that shard.
     pub durable: Lsn,
     /// Log position that the answer depends on.
     pub seen: Lsn,
-    /// Newest invalidation version the shard knows; 0 if it does not know what it has missed.
+    /// Newest version that the shard knows. 0: it does not know which ones it has missed.
     pub version: u64,
     /// The shard's hybrid logical clock, nanoseconds.
     pub clock: u64,
-    /// What came of it.
+    /// Result of the request, or why it was refused.
     pub result: Result<Body, Refusal>,
     /// Versions that the request's trail does not know.
     pub news: Option<News>,
 }
 
-/// Why a request was not run here. Only [`Refusal::Errno`] reaches the application.
+/// Why a request has not run. Only [`Refusal::Errno`] reaches the application.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Refusal {
-    /// The operation's own error. Final.
+    /// The operation's own error. It is final.
     Errno(Errno),
-    /// The name belongs to another partition: here is split history the client lacks (GIGA+ §3.3).
-    /// Merge, try again.
+    /// The name belongs to another partition. The client merges this split history into its map
+    /// (GIGA+ §3.3), and tries again.
     Redirect(SplitHistory),
-    /// This shard holds nothing of that directory; its home knows.
+    /// This shard holds nothing of that directory. Its home knows more.
     AskHome,
-    /// The inode is not under that name (any more): ask its link shard. If that is who says so, the
-    /// inode is gone.
+    /// The inode is not, or no longer, under that name. The client asks its link shard. If the link
+    /// shard itself answers so, the inode is gone.
     NotUnderName,
-    /// The data version moved on, or the layout is another: read again, then try again with a new
-    /// sequence.
+    /// The data version or the layout is another. The client reads again, then tries again with a
+    /// new sequence.
     DataChanged,
-    /// A late duplicate of a request that was answered long ago. Nobody waits for this.
+    /// A late duplicate of a request that was answered long ago. No caller waits for this answer.
     Answered,
-    /// The session is unknown or over: open a new one.
+    /// The session is unknown or over. The client opens a new one.
     NoSession,
-    /// The way by which the request came is not what it was, or the shard cannot tell: it did not
-    /// run. The news say what has changed; walk again.
+    /// A directory of the request's trail has changed, or the shard cannot tell. The request has
+    /// not run. `news` in the reply says what has changed; the client walks again.
     Stale,
-    /// The slot has another owner. Merge, try again there.
+    /// The hash slot has another owner. The client notes it, and tries again there.
     Slot(SlotNews),
-    /// No client that keeps to the protocol asks this. It did not run.
+    /// The request breaks the protocol. It has not run.
     Improper(Improper),
 }
 
@@ -71,28 +71,28 @@ impl From<Improper> for Refusal {
     }
 }
 
-/// In which way a request does not keep to the protocol.
+/// How a request breaks the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[repr(usize)]
 pub enum Improper {
     /// It changes something, and has no session or no sequence.
     Unnumbered,
-    /// Its slot is not below [`MAX_SLOTS`](crate::op::MAX_SLOTS).
+    /// Its request slot is not below [`MAX_SLOTS`](crate::op::MAX_SLOTS).
     Slot,
-    /// It is for the volume's owner only.
+    /// Only the volume's owner may send it.
     NotOwner,
-    /// A piece names an object that was not made in the request's session. To an honest client this
-    /// happens when that session has ended meanwhile: the bytes are to be stored again, as an
-    /// object of the next one.
+    /// A piece names an object that was not made in the request's session. An honest client sees
+    /// this when that session has ended. It then stores the bytes again, in an object of its next
+    /// session.
     ForeignObject,
-    /// It asks for more than one request may: see the limits in [`crate::op`].
+    /// It exceeds a limit for one request (constants in [`crate::op`]).
     TooMuch,
     /// The key has as many sessions as it may have at once.
     Sessions,
 }
 
 impl Improper {
-    /// All of them, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::Unnumbered,
         Self::Slot,
@@ -102,7 +102,7 @@ impl Improper {
         Self::Sessions,
     ];
 
-    /// In a word, for counters.
+    /// Name for counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,48 +116,48 @@ impl Improper {
     }
 }
 
-/// Who owns a slot. Of two, that with the higher version is the truth; owners before it know it,
-/// each from the next.
+/// Owner of a hash slot. Of two, the one with the higher version is right. Every earlier owner
+/// knows the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SlotNews {
-    /// Which slot.
+    /// The hash slot.
     pub slot: SlotIndex,
-    /// How often it has changed its owner.
+    /// Number of times that the hash slot has changed its owner.
     pub version: u32,
     /// Its owner.
     pub owner: ShardIndex,
 }
 
-/// How one directory is spread, and what of its split tree the sender knows.
+/// How one directory is spread, and what the sender knows of its split tree.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SplitHistory {
-    /// Whose partitions these are: all that this shard has of the directory, so that what is not
-    /// here it has not. `None`: there may be more.
+    /// The shard that has these partitions. It has no others of the directory. `None`: there may be
+    /// more.
     pub of: Option<ShardIndex>,
-    /// Fixed at the first split; `None` before it.
+    /// Spread of the directory. Fixed at its first split, `None` before.
     pub spread: Option<Spread>,
-    /// Partitions with their depth: each implies all the splits that led to it.
+    /// Partitions with their depth. Each implies all the splits that led to it.
     pub leaves: Vec<(PartitionIndex, Radix)>,
 }
 
-/// Where a directory's partitions are (GIGA+ §3.4, §4.1): partition `i` below `servers ·
-/// per_server` is on shard `(base + i) mod servers`, others on shard `i div per_server`.
+/// Where a directory's partitions are (GIGA+ §3.4, §4.1). Partition `i` below `servers ·
+/// per_server` is on shard `(base + i) mod servers`. Any other is on shard `i div per_server`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Spread {
     /// Shard of partition 0 when it first split.
     pub base: ShardIndex,
-    /// N₀: shards that existed then. Above 0.
+    /// N₀: number of shards at that time, at least 1.
     pub servers: u16,
-    /// M: partitions a shard. Above 0.
+    /// M: number of partitions for each shard, at least 1.
     pub per_server: u16,
 }
 
 /// What a name leads to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Found {
-    /// A file whose inode is in the entry.
+    /// A file with its inode in the entry.
     File(Attr),
-    /// A file whose inode is at its link shard.
+    /// A file with its inode at the link shard.
     Linked(crate::Ino, FileKind),
     /// A directory.
     Dir(Access),
@@ -166,7 +166,7 @@ pub enum Found {
 /// Access metadata of a directory (InfiniFS §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Access {
-    /// Which directory.
+    /// The directory.
     pub dir: DirRef,
     /// Permission bits.
     pub mode: u16,
@@ -177,33 +177,34 @@ pub struct Access {
 }
 
 impl Access {
-    /// By what a kernel decides about it.
+    /// What a kernel decides permission by.
     #[must_use]
     pub const fn judged(&self) -> Judged {
         Judged { mode: self.mode, uid: self.uid, gid: self.gid }
     }
 }
 
-/// Counts and times of one partition (DESIGN §4, per-partition deltas).
+/// Counts and times of one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Delta {
-    /// Which partition.
+    /// The partition.
     pub partition: PartitionIndex,
     /// Its depth.
     pub radix: Radix,
-    /// Who answers.
+    /// The shard that answers.
     pub shard: ShardIndex,
     /// Names in it.
     pub entries: u64,
-    /// Of those, directories.
+    /// Names in it that lead to directories.
     pub subdirs: u64,
-    /// Changes of names in it, ever.
+    /// Number of changes of names in it, ever.
     pub change: u64,
-    /// Newest change of names within `generation`; zero: there was none.
+    /// Newest change of names within `generation`. Zero: there was none.
     pub mtime: Timestamp,
-    /// Delta generation `mtime` belongs to. If that is at least the content's and `mtime` is not
-    /// zero, the newest such `mtime` is the directory's, whatever the content says (which was set
-    /// before); its ctime is at least that.
+    /// Delta generation that `mtime` belongs to.
+    /// If it is at least the content's, and `mtime` is not zero, `mtime` counts for the directory.
+    /// The newest such `mtime` of all partitions is then the directory's, since the content's was
+    /// set before. The directory's ctime is at least that.
     pub generation: u64,
 }
 
@@ -216,14 +217,14 @@ pub struct DirAttr {
     pub generation: u64,
     /// The partitions on the home shard itself.
     pub deltas: Vec<Delta>,
-    /// To find the others.
+    /// Split history, by which the client finds the other partitions.
     pub history: SplitHistory,
 }
 
 /// One entry of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Listed {
-    /// Its place; the next one is where a listing goes on.
+    /// Order of the entry. A listing continues at the next one.
     pub order: Order,
     /// Its name.
     pub name: Name,
@@ -234,96 +235,99 @@ pub struct Listed {
 /// Where some of a file's bytes are.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Layout {
-    /// The file's attributes at that moment.
+    /// Attributes of the file at that moment.
     pub attr: Attr,
-    /// Whether the file's data is inline (true also of an empty file that never had an object).
+    /// Whether the file's data is inline. True also of an empty file that never had an object.
     pub is_inline: bool,
-    /// All inline bytes, from offset 0; beyond them up to the size are zeros.
+    /// All inline bytes, from offset 0. Zeros follow up to the file's size.
     #[serde(with = "serde_bytes")]
     pub inline: Vec<u8>,
-    /// Ranges that overlap what was asked, ascending, not overlapping each other; between them
-    /// zeros.
+    /// Ranges that overlap the requested one, ascending and without overlap. Zeros are between
+    /// them.
     pub slices: Vec<Slice>,
-    /// All that overlaps what was asked is told up to this offset; what begins there or behind is
-    /// to be asked for by itself. `u64::MAX`: all is told.
+    /// The answer is complete up to this offset. The client asks again for what begins there or
+    /// later. `u64::MAX`: the answer is complete.
     pub until: u64,
 }
 
 /// A range of a file's data in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Slice {
-    /// Where it begins in the file.
+    /// First byte in the file.
     pub offset: u64,
-    /// Where the bytes are.
+    /// Range of the object that has the bytes.
     pub range: ObjectRange,
 }
 
 /// A partition as `pando info` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Inspected {
-    /// Counts, times, place.
+    /// Counts, times and place of the partition.
     pub delta: Delta,
-    /// Owned, splitting, arriving…, in words.
+    /// State of the partition for people, such as owned, splitting or arriving.
     pub state: alloc::string::String,
 }
 
-/// What a successful operation returns.
+/// Result of a successful operation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Body {
-    /// Nothing to say.
+    /// The operation has no result.
     Done,
-    /// Lookup.
+    /// What a looked up name leads to.
     Found(Found),
     /// Attributes after the operation.
     Attr(Attr),
-    /// Create: attributes, whether it is new, and how deep the partition is that has the name.
+    /// Create: attributes, whether the file is new, and depth of the partition that has the name.
     Created(Attr, bool, Radix),
-    /// Create without `exclusive` found a file whose inode is at its link shard: open it there.
+    /// Create without `exclusive` found a file with its inode at the link shard. The client opens
+    /// it there.
     Linked(crate::Ino, FileKind),
     /// Attributes of a directory.
     Dir(DirAttr),
     /// Mkdir: the new directory.
     Made(DirRef, DirAttr),
-    /// Rename: the ino and kind that moved, and whether a file's inode is now at its link shard.
+    /// Rename: ino and kind of what moved, and whether a file's inode is now at its link shard.
     Moved(crate::Ino, FileKind, bool),
-    /// One partition's counts.
+    /// Counts and times of one partition.
     Delta(Delta),
-    /// A page: entries; where to go on (`None`: that was the directory's last partition).
+    /// Page of a listing: entries, and the order to continue at. `None`: that was the directory's
+    /// last partition.
     Page(Vec<Listed>, Option<Order>),
-    /// Bytes: a symlink's target, an attribute's value.
+    /// A symlink's target, or an attribute's value.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Names of extended attributes.
     Names(Vec<Vec<u8>>),
-    /// Data.
+    /// Where bytes of a file are.
     Layout(Layout),
-    /// Parent directory and name within it; the root is its own parent.
+    /// Parent directory, and name within it. The root is its own parent.
     Parent(DirRef, Option<Name>),
-    /// Inodes and logical bytes this shard counts.
+    /// Inodes and logical bytes that this shard counts.
     StatFs {
         /// Inodes.
         inodes: u64,
         /// Logical bytes of file data.
         bytes: u64,
     },
-    /// A session.
+    /// The new session.
     Session(SessionId),
     /// Objects to delete.
     Objects(Vec<ObjectId>),
     /// Partitions on one shard.
     Inspected(Vec<Inspected>),
-    /// Renew: for how long the session lives from now on without another renewal, nanoseconds.
+    /// Renew: how long the session lives without another renewal, nanoseconds.
     Lease(u64),
     /// Alone: whether the session is alone.
     Alone(bool),
-    /// Lookup with a trail: what the name leads to, and who may search its directory.
+    /// Lookup with a trail: what the name leads to, and what decides search permission on its
+    /// directory.
     Entry(Found, Search),
-    /// Components of a path, in the order in which they were asked for.
+    /// Components of a path, in the order of the request.
     Glimpses(Vec<Glimpse>),
-    /// Files that are as open as they were: their places in the request, ascending.
+    /// Files that the shard did not release: their indexes in the request, ascending.
     Left(Vec<u32>),
-    /// What is in the way of a lock; `None`: nothing, and it is held if it was asked for.
+    /// The lock that is in the way. `None`: no lock is, and the requested lock is held.
     Lock(Option<LockHolder>),
-    /// A lock was granted. It rests on begins and ends of sessions up to this position: see
-    /// [`Head::heard`](crate::op::Head::heard).
+    /// The lock is granted. It rests on begins and ends of sessions up to this position. The client
+    /// sends that position in [`Head::heard`](crate::op::Head::heard) from then on.
     Locked(u64),
 }

@@ -1,8 +1,9 @@
-//! Which directories a path leads through, and what has become of them since (InfiniFS §3.4).
+//! Trails: the directories that a path leads through, and what has changed of them since (InfiniFS
+//! §3.4).
 //!
-//! A *version* numbers a change of the tree above other things: a directory was renamed, or other
-//! users may search it now. Shard 0 gives versions out, each higher than the last, and no change
-//! takes place before all shards know its version.
+//! A *version* numbers a change that concerns callers that come through a directory: the directory
+//! was renamed, or other users may search it. Shard 0 gives out versions in ascending order. A
+//! change takes place only when all shards know its version (docs/design/path-versions.md).
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -10,39 +11,39 @@ use serde::{Deserialize, Serialize};
 use crate::reply::{Access, SlotNews, SplitHistory};
 use crate::{Credentials, Ino};
 
-/// The way by which a request came to its directory.
+/// The directories through which a request came to its own directory.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Trail {
-    /// What the client knows of these directories was true once this version, and none above it,
-    /// had been taken into account.
+    /// Version up to which the client has applied changes to what it knows of these directories.
     pub version: u64,
-    /// All directories from the root on, the request's own included, in any order.
+    /// All directories from the root on, including the request's own, in any order.
     pub dirs: Vec<Ino>,
 }
 
 impl Trail {
-    /// Longest trail that shards look at, directories. A request by a longer way goes without one.
+    /// Most directories in a trail that shards check. A request by a longer path has no trail.
     pub const DIRS_MAX: usize = 4096;
 }
 
-/// Versions that a request's trail does not know yet, with the reply.
+/// Versions that a request's trail does not know yet. They come with the reply.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct News {
-    /// All versions above this one are told. If it is above the trail's, the shard has forgotten
-    /// some of those between: all that is cached may be stale.
+    /// The list has all versions above this one. If it is above the trail's version, the shard has
+    /// forgotten some between. Then all that the client remembers may be stale.
     pub since: u64,
-    /// The newest version the shard knows.
+    /// The newest version that the shard knows.
     pub version: u64,
-    /// Versions and the directories they name, ascending; one version may name several.
+    /// Versions with the directories that they name, ascending. One version may name several
+    /// directories.
     pub changed: Vec<(u64, Ino)>,
 }
 
-/// What decides who may search a directory.
+/// What decides search permission on a directory.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub struct Search {
-    /// Its permission bits for searching: `0o111` of the mode.
+    /// Permission bits for searching: `0o111` of the mode.
     pub bits: u16,
     /// Its owner.
     pub uid: u32,
@@ -51,13 +52,13 @@ pub struct Search {
 }
 
 impl Search {
-    /// Of a directory with these attributes.
+    /// For a directory with these attributes.
     #[must_use]
     pub const fn new(mode: u16, uid: u32, gid: u32) -> Self {
         Self { bits: mode & 0o111, uid, gid }
     }
 
-    /// Whether somebody may, as shards decide it: the first class that matches.
+    /// Whether these credentials may search. The first class that matches decides, as in shards.
     #[must_use]
     pub fn allows(&self, by: &Credentials) -> bool {
         let shift = match () {
@@ -70,27 +71,27 @@ impl Search {
     }
 }
 
-/// What a shard tells of one component of a path whose directory's id was guessed.
+/// A shard's answer for one component of a path, in a directory with an id that the client guessed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Glimpse {
-    /// The name leads to no subdirectory; or there is no such directory; or that is not for who
-    /// asks, or has to be waited for.
+    /// No answer. The name leads to no subdirectory, or no directory has the id. Or the caller may
+    /// not search it, or a lock would have to be waited for.
     Nothing,
     /// The name leads to a subdirectory.
     Dir {
         /// The directory that has the id.
         dir: Ino,
-        /// Who may search it; whoever asks may.
+        /// What decides search permission on that directory. The caller has it.
         search: Search,
         /// The subdirectory.
         access: Access,
     },
-    /// The directory that has the id, whose partition for the name is on another shard; whoever
-    /// asks may search it. This is what is known here of its partitions.
+    /// The directory that has the id, and what this shard knows of its partitions. The partition
+    /// for the name is on another shard. The caller may search the directory.
     Elsewhere(Ino, SplitHistory),
-    /// Whatever has the id, its home and the partition for the name are on other shards, and so is
-    /// all of it that is known here.
+    /// This shard knows nothing of a directory with the id. Its home and the partition for the name
+    /// are on other shards.
     AskHome,
-    /// The slot of the id is another shard's.
+    /// Another shard owns the hash slot of the id.
     Moved(SlotNews),
 }

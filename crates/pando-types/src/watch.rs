@@ -1,4 +1,4 @@
-//! What shards say to whoever collects objects that no file names (docs/design/collecting.md).
+//! Answers of shards to a collector of objects that no file names (docs/design/collecting.md).
 
 use alloc::vec::Vec;
 
@@ -7,33 +7,35 @@ use serde::{Deserialize, Serialize};
 use crate::SessionId;
 use crate::op::ObjectId;
 
-/// A shard has begun to watch what files come to name.
+/// The shard has begun to watch which objects files come to name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Watching {
-    /// Sessions that live there, ascending.
+    /// Sessions that live on the shard, ascending.
     pub sessions: Vec<SessionId>,
-    /// It has heard all begins and ends of sessions up to this position (docs/design/sessions.md).
+    /// The shard has heard all begins and ends of sessions up to this position
+    /// (docs/design/sessions.md).
     pub heard: u64,
-    /// Shards of the volume, as far as it knows.
+    /// Number of the volume's shards, as far as the shard knows.
     pub shards: u16,
 }
 
-/// What a shard that watches has seen.
+/// What a watching shard has seen.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Settled {
-    /// It does not watch any more, or for another collection.
+    /// The shard does not watch any more, or watches for another collection.
     Forgotten,
-    /// It would have to remember too much.
+    /// The shard would have to remember too much, and has stopped.
     TooMuch,
-    /// Transactions are under way that have to end first.
+    /// Transactions are undecided that must end first.
     NotYet,
-    /// A page of the objects of sessions that are over which files came to name.
+    /// A page of objects that files came to name. Only objects of sessions that are over are
+    /// listed.
     Seen {
-        /// Ascending, from the one asked for on.
+        /// Ascending, from the requested object on.
         objects: Vec<ObjectId>,
-        /// Whether there are no others.
+        /// Whether this is the last page.
         is_last: bool,
-        /// Shards of the volume, as far as it knows.
+        /// Number of the volume's shards, as far as the shard knows.
         shards: u16,
     },
 }

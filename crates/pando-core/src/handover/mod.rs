@@ -1,27 +1,27 @@
-//! Handover: a slot, with all that belongs to it, goes to another shard (DESIGN §4), by the same
-//! careful move as a half of a partition (see [`crate::split`]): copied live in pages, changes
-//! noted and sent again, closed only for one exchange.
+//! Handover: a hash slot, with all that belongs to it, goes to another shard
+//! (docs/design/handover.md). The move is that of a split ([`crate::split`]). Rows are copied live
+//! in pages, and changes are noted and sent again. The hash slot is closed for one exchange only.
 //!
 //! ```text
-//!  what moves: of each directory of the slot     content, its xattrs
-//!                                                partition 0: header, entries with all their rows
-//!              of each inode whose link slot it is   its records and names; locks of programs
+//!  what moves: of each directory of the hash slot    content, its xattrs
+//!                                                    partition 0: header, entries with all their rows
+//!              of each inode of the hash slot        its records and names; locks of programs
 //!              of what is in memory or in tables     opens of those, outcomes of those names, all floors
-//!  what stays: other partitions of these directories, whoever has them
+//!  what stays: other partitions of these directories, whichever shard has them
 //! ```
 //!
-//! 1. Who owns a slot is a record on every shard that ever did, with a version: `(version, owner)`,
-//!    made by the decision at the source and by `OwnSlot` at the target. A shard that does not own
-//!    a slot answers for nothing of it; one that ever did says who came after it.
-//! 2. While a slot is handed over, no partition 0 of it splits or takes back another: its ranges
-//!    stay as they are. A range is in at most one of split, merge, handover, seal.
-//! 3. The slot is frozen only when no transaction has to do with anything of it, as a half is.
-//! 4. Until it is owned, the target's copy is seen by nobody: headers are kept under another kind,
-//!    contents and link inodes are not looked at without the slot. What is given up is cleared
-//!    without touching the target's own partitions of the same directories.
-//! 5. A decision that needs no prepared record (a new directory's content, a burial) may come to a
-//!    shard that has given the slot away since: it says where it went, and the coordinator says it
-//!    there.
+//! 1. Every shard that has owned a hash slot has a record of its next owner: `(version, owner)`.
+//!    The decision writes it at the source, and `OwnSlot` at the target. A shard that does not own
+//!    a hash slot answers nothing about its content. If it owned it once, it tells the next owner.
+//! 2. While a hash slot is handed over, no partition 0 of it splits or takes back another: its
+//!    ranges stay as they are. A range is in at most one split, merge, handover or seal.
+//! 3. A hash slot is frozen only when no transaction concerns anything of it.
+//! 4. No request sees the target's copy before the target owns the hash slot. Headers are staged
+//!    under another kind of key, and contents and link inodes are read only by the owner. A copy
+//!    that is given up is cleared without the target's own partitions of these directories.
+//! 5. Two kinds of decision need no prepared record: a new directory's content, and a burial. One
+//!    may come to a shard that has given the hash slot away. That shard names the new owner, and
+//!    the coordinator sends the decision there.
 
 mod rows;
 mod source;
@@ -44,30 +44,30 @@ use crate::shard::Shard;
 use crate::split::{Copy, Moved};
 use crate::txn::plan::Plan;
 
-/// Slots with rows that a shard hands over at one time.
+/// Most hash slots with rows that a shard hands over at one time.
 const FILLED_MAX: usize = 2;
 
-/// Where something is that belongs to a slot.
+/// Where something is that belongs to a hash slot.
 pub enum Whereabouts {
-    /// Here.
+    /// On this shard.
     Here,
-    /// Here or elsewhere, once this is free.
+    /// Here or elsewhere: known once this lock is free.
     Soon(LockKey),
-    /// There.
+    /// On the shard that owns the hash slot.
     There(SlotNews),
-    /// It was never here, so no vote was given.
+    /// It was never here, so this shard has not voted for it.
     Never,
 }
 
 impl Shard {
-    /// Whether this shard owns a slot.
+    /// Whether this shard owns a hash slot.
     #[must_use]
     pub fn owns(&self, slot: SlotIndex) -> bool {
         self.config.map.slot_owner(slot) == self.config.shard
     }
 
-    /// Whether what belongs to a slot may be answered here now. Waits while it is closed, or about
-    /// to be this shard's.
+    /// Checks that this shard may answer now for what belongs to a hash slot. Waits while the hash
+    /// slot is closed, or prepared to become this shard's.
     pub(crate) fn open_slot(&self, slot: SlotIndex) -> Result<(), Stop> {
         match self.locks.hold(LockKey::Slot(slot)) {
             None | Some((_, Hold::Copy)) if self.owns(slot) => Ok(()),
@@ -76,7 +76,7 @@ impl Shard {
         }
     }
 
-    /// What is said of a slot that another shard owns.
+    /// The refusal for a hash slot that another shard owns. Waits if the hash slot is arriving.
     pub(crate) fn not_owner(&self, slot: SlotIndex) -> Stop {
         match self.locks.hold(LockKey::Slot(slot)) {
             Some((_, Hold::Arrival { .. })) => Stop::Wait(LockKey::Slot(slot)),
@@ -87,7 +87,7 @@ impl Shard {
         }
     }
 
-    /// Whether a slot is closed to new operations: then that is what they wait for.
+    /// The lock to wait for, if a hash slot is closed to new operations.
     pub(crate) fn closed_slot(&self, slot: SlotIndex) -> Option<LockKey> {
         let key = LockKey::Slot(slot);
         let hold = self.locks.hold(key)?.1;
@@ -95,12 +95,12 @@ impl Shard {
         (is_closed && !self.slot_unlocked()).then_some(key)
     }
 
-    /// Whether partition 0 of a directory of this slot must stay as it is.
+    /// Whether partition 0 of a directory may not change, since its hash slot is being handed over.
     pub(crate) fn is_handed_over(&self, dir: DirId, index: PartitionIndex) -> bool {
         index.0 == 0 && self.locks.hold(LockKey::Slot(dir.slot())).is_some()
     }
 
-    /// Planted fault: a slot that is frozen is not closed.
+    /// Planted fault: a frozen hash slot is not closed.
     pub(crate) fn slot_unlocked(&self) -> bool {
         #[cfg(feature = "planted")]
         return self.is_planted(crate::Planted::SlotUnlocked);
@@ -108,7 +108,7 @@ impl Shard {
         false
     }
 
-    /// Begins to hand a slot over.
+    /// Begins to hand a hash slot over.
     pub(crate) fn hand_over(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -138,19 +138,19 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether one more may begin. Those that copy rows leave room for splits.
+    /// Whether one more handover may begin. Those with rows leave copies for splits.
     fn may_hand_over(&self, ctx: &Ctx<'_>, to: ShardIndex, is_bare: bool) -> bool {
         let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::Slot(_));
         self.may_copy_to(ctx, to, is_bare)
             && (is_bare || self.copies.values().filter(copies_rows).count() < FILLED_MAX)
     }
 
-    /// Whether no transaction has to do with anything of a slot.
+    /// Whether no transaction concerns anything of a hash slot.
     pub(crate) fn is_slot_quiet(&self, slot: SlotIndex) -> bool {
         !self.locks.any_of_slot(slot) && !self.undecided_names().any(|(dir, _)| dir.slot() == slot)
     }
 
-    /// Whose a decision is that can be made without a prepared record.
+    /// Where a decision belongs that needs no prepared record.
     pub(crate) fn where_is(&self, changes: &[Change]) -> Result<Whereabouts, Halt> {
         for change in changes {
             let (Change::Bury(dir) | Change::NewHome { dir, .. }) = change else { continue };
@@ -165,26 +165,26 @@ impl Shard {
         Ok(Whereabouts::Here)
     }
 
-    /// Records and remembers who owns a slot from now on.
+    /// Records, and remembers, the owner of a hash slot from now on.
     pub(crate) fn set_owner(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) {
         let owner = Owner { version: news.version, owner: news.owner };
         ctx.put(keys::owner(news.slot), owner.encode());
         self.config.map.learn(news);
     }
 
-    /// Remembers what another shard says of a slot; whether that is news. That a slot is this
-    /// shard's own it hears by the decision alone: until then it waits, and who is sent here comes
+    /// Remembers what another shard tells of a hash slot. Returns whether that is news. A shard
+    /// learns of its own hash slots from the decision alone. Until then redirected requests try
     /// again.
     pub(crate) fn hear_of_slot(&mut self, news: SlotNews) -> bool {
         news.owner != self.config.shard && self.config.map.learn(news)
     }
 
-    /// The slot an inode's link shard is found by, for gates.
+    /// [`Self::open_slot`] for the hash slot of an inode's link shard.
     pub(crate) fn open_link(&self, ino: Ino) -> Result<(), Stop> {
         self.open_slot(ino.slot())
     }
 
-    /// What owners there are on record.
+    /// Loads the owners on record.
     pub(crate) fn load_owners(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Owner);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {

@@ -1,8 +1,8 @@
-//! Which rows belong to a slot, and how they are gone through.
+//! Rows that belong to a hash slot, and how to read them page by page.
 //!
-//! Rows of a slot are three ranges of keys, of directories, of link inodes and of locks of files;
-//! but among the directories' rows there may be those of other partitions, which stay. Partition 0
-//! of a directory is known by its header, which comes before its entries.
+//! They are in three ranges of keys: of directories, of link inodes, and of locks of files. Among
+//! the directories' rows there may be rows of other partitions, which stay. Partition 0 of a
+//! directory is known by its header, which comes before its entries.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -14,19 +14,19 @@ use crate::ctx::Ctx;
 use crate::keys::{self, Kind};
 use crate::record::Header;
 
-/// A page ends at this many bytes, too.
+/// A page ends at this many bytes, even if it may have more rows.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// A range of keys.
+/// A range of keys: the first, and the one after the last.
 type Span = (Vec<u8>, Vec<u8>);
 
-/// Orders of a directory's partition 0, if it is here.
+/// Orders of a directory's partition 0, if that is on this shard.
 pub fn first_partition(ctx: &Ctx<'_>, dir: DirId) -> Result<Option<Range<u64>>, Halt> {
     let header: Option<Header> = ctx.load(&keys::dir(dir, Kind::Header, 0))?;
     Ok(header.filter(|header| header.partition.0 == 0).map(|header| header.range()))
 }
 
-/// Whether a change of a row of the slot's ranges is one of what belongs to it.
+/// Whether a changed row in the hash slot's key ranges belongs to the hash slot.
 pub fn belongs(ctx: &Ctx<'_>, change: &RowChange) -> Result<bool, Halt> {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = change;
     let Some(dir) = keys::dir_of(key) else { return Ok(true) };
@@ -46,7 +46,7 @@ pub fn belongs(ctx: &Ctx<'_>, change: &RowChange) -> Result<bool, Halt> {
     })
 }
 
-/// The directories of a slot of which there is anything here.
+/// Directories of a hash slot that have any row on this shard.
 pub fn dirs_of(ctx: &Ctx<'_>, slot: SlotIndex) -> Result<Vec<DirId>, Halt> {
     let (mut at, end) = keys::slot_dirs(slot);
     let mut dirs = Vec::new();
@@ -67,7 +67,7 @@ fn first_key(ctx: &Ctx<'_>, from: &[u8], to: &[u8]) -> Result<Option<Vec<u8>>, H
     Ok(found)
 }
 
-/// The next range of rows that all belong to the slot, at `at` or after it; it may be empty.
+/// The next range of rows, at `at` or after it, that all belong to the hash slot. It may be empty.
 fn segment(ctx: &Ctx<'_>, slot: SlotIndex, at: Vec<u8>) -> Result<Option<Span>, Halt> {
     let (_, dirs_end) = keys::slot_dirs(slot);
     let (links, links_end) = keys::slot_links(slot);
@@ -110,14 +110,14 @@ fn segment(ctx: &Ctx<'_>, slot: SlotIndex, at: Vec<u8>) -> Result<Option<Span>, 
     Ok((from < locks_end).then_some((from, locks_end)))
 }
 
-/// Whether a slot has no rows.
+/// Whether a hash slot has no rows.
 pub fn is_bare(ctx: &Ctx<'_>, slot: SlotIndex) -> Result<bool, Halt> {
     let (rows, _) = read_page(ctx, slot, keys::slot_dirs(slot).0, 1)?;
     Ok(rows.is_empty())
 }
 
-/// Rows of the slot from a key on, one page of them; and where to go on (`None`: these were the
-/// last).
+/// One page of the hash slot's rows, from a key on, and the key to continue at. `None`: these were
+/// the last.
 pub fn read_page(
     ctx: &Ctx<'_>,
     slot: SlotIndex,

@@ -1,4 +1,5 @@
-//! A handover at the shard that gives a slot away: what differs from a split.
+//! A handover at the shard that gives a hash slot away. Pages, rounds and closing are those of a
+//! split.
 
 use alloc::vec::Vec;
 use pando_types::op::Place;
@@ -16,10 +17,10 @@ use crate::split::{Copy, Mover, go_on};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
-/// A slot on its way to another shard.
+/// Plan of a handover at its source.
 #[derive(Debug)]
 pub struct Handover {
-    /// As it will be.
+    /// The hash slot, with the version and owner that it will have.
     slot: SlotNews,
 }
 
@@ -46,7 +47,9 @@ impl Handover {
 
     fn decide(&self, view: &mut View<'_, '_>, mut copy: Copy, moved: Tally) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
-        // See the same of a split. Rows of other partitions may change all the time.
+        // A frozen hash slot changes only by a decision that lost its lock with the power. In that
+        // case the handover begins anew. Rows of other partitions may change at any time, and do
+        // not count.
         while copy.dirty.len() > 0 {
             if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.slot_unlocked() {
                 shard.copies.insert(view.txn.number, copy);
@@ -77,7 +80,7 @@ impl Handover {
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
 
-    /// Given up: the slot is open again, and the target drops what it has.
+    /// Gives the handover up: the hash slot is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         let target = self.slot.owner;
         shard.tell(ctx, crate::Need::Committed, target, (txn, 0), Say::Finish(None));
@@ -90,8 +93,8 @@ impl Handover {
 impl Mover for Handover {
     fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt> {
         let slot = self.slot.slot;
-        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the
-        // same.
+        // This includes outcomes of requests by number, which belong to no name. Any shard that has
+        // one answers it alike.
         shard
             .slots_for(ctx, |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot))
     }
@@ -123,7 +126,7 @@ impl Mover for Handover {
 }
 
 impl Shard {
-    /// Opens of what belongs to a slot.
+    /// Opens of what belongs to a hash slot.
     fn opens_of_slot(&self, ctx: &Ctx<'_>, slot: SlotIndex) -> Result<Vec<OpenHere>, Halt> {
         let mut opens = Vec::new();
         for (ino, at, session, count) in self.opens.all() {
@@ -142,7 +145,7 @@ impl Shard {
         Ok(opens)
     }
 
-    /// What a directory's home has of it goes; other partitions stay.
+    /// Drops a directory's home rows: content, and partition 0. Other partitions stay.
     fn drop_home_rows(&mut self, ctx: &mut Ctx<'_>, dir: DirId) -> Result<(), Halt> {
         ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
         if let Some(orders) = first_partition(ctx, dir)? {

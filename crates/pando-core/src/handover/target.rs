@@ -1,5 +1,5 @@
-//! A handover at the shard that gets a slot: see [`crate::split`]'s target, whose rules hold here,
-//! too.
+//! A handover at the shard that gets a hash slot. The rules of a split's target hold here, too
+//! (`split/target.rs`).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -20,7 +20,7 @@ use crate::shard::Shard;
 use crate::shred::Under;
 
 impl Shard {
-    /// A page of a slot on its way here.
+    /// Takes a page of a hash slot on its way here.
     pub(crate) fn slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let Say::SlotPage { slot: news, number, synced, rows } = peer.say else { return Ok(()) };
         let at = (peer.txn, peer.step);
@@ -51,7 +51,7 @@ impl Shard {
         let mut record = earlier.filter(|r| r.txn == peer.txn).unwrap_or(fresh);
         let (rows, outcomes) = outcomes::apart(rows);
         if !self.make_way(ctx, &rows)? {
-            return Ok(()); // it comes again
+            return Ok(()); // the page is sent again
         }
         if number == record.next_page {
             if number == 0 {
@@ -62,7 +62,7 @@ impl Shard {
             record.next_page += 1;
             ctx.put(keys::incoming(slot), record.encode());
         } else if number > record.next_page {
-            // This shard lost an earlier one in a crash, and says so.
+            // This shard lost an earlier page in a crash, and says so.
             self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
             return Ok(());
         }
@@ -72,8 +72,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes the last rows of a slot, if all that came before are here, and fills in what they add
-    /// up to. `None`: not all are here, and the handover begins again.
+    /// Takes the last rows of a hash slot, if all earlier pages are here, and fills in the counts.
+    /// `None`: pages are missing, and the handover begins again.
     pub(crate) fn take_slot(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -104,9 +104,10 @@ impl Shard {
         Ok(Some(record.tally))
     }
 
-    /// What was on its way to partitions that come with a slot was given up by whoever owned them,
-    /// or has been: its rows would lie beneath, and take others with them when they go. False: it
-    /// is prepared, and must be undone first.
+    /// Drops arrivals into partitions that come with the hash slot. Their source owned those
+    /// partitions, and has given these moves up. Their rows would lie beneath the new ones, and
+    /// take those along when they are dropped. False: an arrival is prepared, and must be undone
+    /// first.
     fn make_way(&mut self, ctx: &mut Ctx<'_>, rows: &[RowChange]) -> Result<bool, Halt> {
         for row in rows {
             let RowChange::Put(key, value) = row else { continue };
@@ -124,7 +125,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Whether a range of orders is on its way here with its slot: a split of it is over.
+    /// Whether a range of orders is coming here with its hash slot, so that a split of it is over.
     pub(crate) fn comes_with_slot(
         &self,
         ctx: &Ctx<'_>,
@@ -145,7 +146,7 @@ impl Shard {
         })
     }
 
-    /// The decision: the slot is this shard's.
+    /// Applies the decision: the hash slot is this shard's.
     pub(crate) fn own_slot(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) -> Result<(), Halt> {
         let arrival = self.prepared.values().find_map(|(record, _)| match &record.prepare {
             Prepare::TakeSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
@@ -174,8 +175,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Inodes without a name that only sessions had open which are over here: their source may not
-    /// have heard it.
+    /// Destroys inodes without a name, if all sessions that had them open are over here. The source
+    /// may not have heard of those ends.
     fn destroy_orphans(
         &self,
         ctx: &mut Ctx<'_>,
@@ -208,7 +209,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A handover to here was given up.
+    /// Drops a handover to this shard that was given up.
     pub(crate) fn drop_incoming(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) -> Result<(), Halt> {
         let gone: Vec<SlotIndex> = self
             .incoming
@@ -222,7 +223,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What has come of a slot goes.
+    /// Drops all rows that have come of a hash slot.
     pub(crate) fn forget_incoming(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -234,8 +235,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Rows of a slot that is not this shard's go; those of its own partitions, and of such on
-    /// their way here, stay.
+    /// Drops rows of a hash slot that another shard owns. Rows of this shard's own partitions stay,
+    /// and so do those of partitions on their way here.
     fn clear_slot(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
         for dir in dirs_of(ctx, slot)? {
             ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
@@ -269,7 +270,8 @@ impl Shard {
     }
 }
 
-/// Applies a page to the copy, and counts. `is_first`: nothing can be there that it replaces.
+/// Applies a page to the copy, and updates the counts. `is_first`: no row can be there to be
+/// replaced.
 fn take_rows(
     ctx: &mut Ctx<'_>,
     slot: SlotIndex,
@@ -311,7 +313,8 @@ fn take_rows(
     Ok(())
 }
 
-/// Where a row is kept until the slot is owned: a header would be seen.
+/// The key under which a row is kept until the hash slot is owned. A header under its own key would
+/// be seen.
 fn staged(mut key: Vec<u8>) -> Vec<u8> {
     if keys::kind_of(&key) == Some(Kind::Header as u8) {
         key[17] = Kind::StagedHeader as u8;
@@ -319,7 +322,7 @@ fn staged(mut key: Vec<u8>) -> Vec<u8> {
     key
 }
 
-/// What stands at the key counts no more.
+/// Subtracts the row at the key, if there is one, from the counts.
 fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     match ctx.get(key)? {
         Some(value) => weigh(key, &value, tally, u64::wrapping_sub),
@@ -327,7 +330,7 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     }
 }
 
-/// What a row adds to the counts of a shard.
+/// Adds a row to the counts of a shard, or subtracts it, by `by`.
 fn weigh(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -> Result<(), Halt> {
     let (inodes, bytes) = match keys::kind_of(key) {
         Some(kind) if kind == Kind::Content as u8 => {

@@ -1,5 +1,5 @@
-//! A live copy: what the source of a split, merge or handover keeps in mind while what moves (half
-//! of a partition, all of it, or a slot) is copied and goes on being used (DESIGN §5).
+//! A live copy: the state of a split, merge or handover at its source. What moves is half of a
+//! partition, a whole one, or a hash slot. Clients go on using it while it is copied.
 //!
 //! ```text
 //!   keys of what moves, kind by kind
@@ -8,14 +8,14 @@
 //!    and sent in a later round       when the cursor comes
 //! ```
 //!
-//! 1. Soft state: a source that restarts has forgotten it, and with it the move; the target asks,
-//!    and undoes.
-//! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted,
-//!    nothing is on its way and nobody may change it, both have the same rows.
-//! 3. It is bounded, whatever the partition holds: when there are many changes they are sent before
-//!    more is copied, and beyond [`Config::split_dirty_rows`] of them it is closed.
-//! 4. A slot is copied at [`Config::handover_rate`] at most as long as it is open: then nobody
-//!    waits for it.
+//! 1. The state is soft: a source that restarts has forgotten it, and with it the move. The target
+//!    asks, hears so, and drops its rows.
+//! 2. A row that was sent and is not noted is identical at both shards. So both have identical rows
+//!    when nothing is noted, nothing is on its way, and no request may change the range.
+//! 3. The state is bounded, however large the partition is. Many changes are sent before more rows
+//!    are copied. Beyond [`Config::split_dirty_rows`] of them the range is closed.
+//! 4. A hash slot that is open is copied at [`Config::handover_rate`] at most, since no request
+//!    waits for the move.
 //!
 //! [`Config::split_dirty_rows`]: crate::Config::split_dirty_rows
 //! [`Config::handover_rate`]: crate::Config::handover_rate
@@ -33,30 +33,31 @@ use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
 use crate::shard::Shard;
 
-/// Rounds in which changes are sent while the half is open; what is left then is sent with the half
-/// closed.
+/// Most rounds in which changes are sent while the range is open. What is left then is sent with
+/// the range closed.
 const ROUNDS_MAX: u32 = 8;
-/// A page ends at this many bytes, too.
+/// A page ends at this many bytes, even if it may have more rows.
 const PAGE_BYTES: usize = 64 << 10;
-/// How long a closed half waits for transactions that hold names in it, nanoseconds; doubled with
+/// How long a closed range waits for transactions that hold names in it, nanoseconds. Doubled with
 /// each try.
 const CLOSED_MAX: u64 = 4_000_000;
-/// How long it is open between two tries, in units of the try before.
+/// How long the range stays open between two tries, in multiples of the try before.
 const OPEN_BETWEEN: u64 = 8;
-/// After so many tries the split is given up.
+/// Number of tries in vain after which one more closes the range for the last time.
 const TRIES_MAX: u32 = 5;
-/// An unanswered page, in units of `resend_after`, after which the split is given up.
+/// How long a page may stay unanswered before the move is given up, in units of `resend_after`.
 const SILENT_COPYING: u64 = 20;
-/// The same of the exchange, in which the half stands still.
+/// How long the exchange may stay unanswered, in units of `resend_after`. Shorter, as the range is
+/// frozen.
 const SILENT_FROZEN: u64 = 4;
-/// How long no split goes to a target of which one was given up, in units of `resend_after`.
+/// How long no move begins to a target after one was given up there, in units of `resend_after`.
 const PAUSE: u64 = 2;
 
-/// Changes to rows that have been sent.
+/// Changes of rows that have already been sent.
 #[derive(Default, Debug)]
 pub struct Dirty {
     keys: BTreeSet<Vec<u8>>,
-    /// Ranges that were deleted: each goes before all keys.
+    /// Ranges that were deleted. They are sent before all keys.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -65,8 +66,8 @@ impl Dirty {
         self.keys.len() + self.ranges.len()
     }
 
-    /// Takes out one page of changes, rows as they are now: at most `most`, at least one if there
-    /// is any.
+    /// Takes out one page of changes, with rows as they are now. It has at most `most` changes, and
+    /// at least one if there is any.
     pub fn take(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let ranges = self.ranges.len().min(most);
         let mut page = Vec::new();
@@ -95,30 +96,30 @@ impl Dirty {
     }
 }
 
-/// How open the moving half is.
+/// Whether requests may use what moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// To everybody.
+    /// Open to all requests.
     Open,
-    /// Only transactions that hold names in it go on; since when.
+    /// Open only to transactions that hold names in it already. Since this time.
     Closing(u64),
-    /// To everybody, until it is tried again to close it, at this time.
+    /// Open to all requests, until the next try to close it at this time.
     Reopened(u64),
-    /// To nobody.
+    /// Closed to all requests.
     Frozen,
 }
 
 /// What moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// A half of a partition.
+    /// Half of a partition, or a whole one.
     Half {
         dir: DirRef,
-        /// Whose half it is.
+        /// The partition that has these orders.
         from: PartitionIndex,
         orders: Range<u64>,
     },
-    /// A slot (see [`crate::handover`]).
+    /// A hash slot ([`crate::handover`]).
     Slot(SlotIndex),
 }
 
@@ -131,7 +132,7 @@ impl Moved {
         }
     }
 
-    /// What is held for it.
+    /// The lock that the move holds.
     pub fn key(&self) -> LockKey {
         match self {
             Self::Half { dir, from, .. } => LockKey::Partition(dir.id, *from),
@@ -146,18 +147,18 @@ impl Moved {
         }
     }
 
-    /// How that is held while it is being closed.
+    /// How that lock is held while the range is closing.
     pub fn closing(&self) -> Hold {
         Hold::Closing { from: self.first_order() }
     }
 
-    /// How it is held while it is frozen.
+    /// How that lock is held while the range is frozen.
     pub fn frozen(&self) -> Hold {
         Hold::Split { from: self.first_order() }
     }
 
-    /// Whether a row may move. Among those of a slot there are others, which are told apart when
-    /// they are sent.
+    /// Whether a row may move. In a hash slot this includes rows that stay. They are left out when
+    /// rows are sent.
     fn may_move(&self, key: &[u8]) -> bool {
         match self {
             Self::Half { dir, orders, .. } => {
@@ -184,44 +185,44 @@ impl Moved {
     }
 }
 
-/// See the module.
+/// State of one live copy.
 #[derive(Debug)]
 pub struct Copy {
     pub moved: Moved,
-    /// It is a slot of which there was no row when it began.
+    /// Whether it copies a hash slot that had no row when the copy began.
     pub is_bare: bool,
-    /// The first key not read; `None`: all are.
+    /// The first key that has not been read. `None`: all have been.
     cursor: Option<Vec<u8>>,
     /// Changes that no round has taken up.
     pub dirty: Dirty,
-    /// What is left of the round under way.
+    /// What is left of the present round.
     pub todo: Dirty,
-    /// Rounds begun.
+    /// Number of rounds begun.
     pub rounds: u32,
-    /// Rows that the last of them had to send, or the copy itself.
+    /// Number of rows that the last round had to send, or the copy before the first round.
     pub round_size: usize,
-    /// Pages that the target has.
+    /// Number of pages that the target has.
     pub pages: u64,
     pub phase: Phase,
-    /// Nothing is on its way: transactions in the half are waited for.
+    /// Nothing is on its way: the copy waits for transactions in the range.
     pub waits: bool,
-    /// Nothing is on its way: it would be too soon for the next page.
+    /// Nothing is on its way: it is too soon for the next page.
     pub is_paced: bool,
-    /// No page of rows that were never read leaves before, if they are a slot's.
+    /// Time before which no page of unread rows of a hash slot leaves.
     next_page_at: u64,
     /// The page on its way is answered when both logs are synced.
     pub syncs: bool,
-    /// Such a page was sent since the half was last opened.
+    /// Whether a synced page was sent since the range was last opened.
     pub is_synced: bool,
-    /// The last page was of changes.
+    /// Whether the last page was one of changes.
     pub sent_changes: bool,
-    /// When the target was last heard of.
+    /// Time of the last message of the target.
     pub heard: u64,
-    /// Outcomes and floors as of when it was frozen, as far as they have not been sent.
+    /// Outcomes and floors at the time of freezing, without those already sent.
     pub outcomes: Option<Vec<Row>>,
-    /// Times that the half was closed in vain.
+    /// Number of times that the range was closed in vain.
     pub tries: u32,
-    /// Somebody else wants the partition: it is no fault of the target's.
+    /// Whether another transaction wants the partition, so that the target is not at fault.
     pub is_wanted: bool,
 }
 
@@ -230,7 +231,7 @@ impl Copy {
         Self::of(Moved::Half { dir, from, orders }, now)
     }
 
-    /// Of a slot, bare or not.
+    /// A copy of a hash slot, bare or not.
     pub fn of_slot(slot: SlotIndex, is_bare: bool, now: u64) -> Self {
         Self { is_bare, ..Self::of(Moved::Slot(slot), now) }
     }
@@ -268,7 +269,7 @@ impl Copy {
         self.moved.key()
     }
 
-    /// Whether it moves anything of a slot's own.
+    /// Whether the copy moves rows that belong to this hash slot.
     pub fn touches(&self, slot: SlotIndex) -> bool {
         match &self.moved {
             Moved::Half { dir, from, .. } => from.0 == 0 && dir.id.slot() == slot,
@@ -276,8 +277,8 @@ impl Copy {
         }
     }
 
-    /// Takes out one page of the changes of the round under way, or, frozen, of all: rows as they
-    /// are now.
+    /// Takes out one page of changes, with rows as they are now. The changes are those of the
+    /// present round or, in its absence, all.
     pub fn take_changes(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let is_round = self.todo.len() > 0;
         let changes = if is_round { &mut self.todo } else { &mut self.dirty };
@@ -294,7 +295,7 @@ impl Copy {
         Ok(rows)
     }
 
-    /// Takes out one page of outcomes, if more than so many bytes are left.
+    /// Takes out one page of outcomes, if more than `most` bytes of them are left.
     pub fn take_outcomes(&mut self, most: usize) -> Vec<RowChange> {
         let rows = self.outcomes.get_or_insert_default();
         let size_of = |(key, value): &Row| key.len() + value.len();
@@ -310,19 +311,20 @@ impl Copy {
         page
     }
 
-    /// Whether rows are left that were never read.
+    /// Whether some rows have never been read.
     pub fn is_copying(&self) -> bool {
         self.cursor.is_some()
     }
 
-    /// Whether another round with the half open may leave less than there is now: the last one did.
-    /// Who changes the half faster than it is sent would only make the frozen rest longer.
+    /// Whether another round with the range open may leave fewer changes than there are now: the
+    /// last round did. If clients change the range faster than it is sent, further rounds would
+    /// only make the frozen rest longer.
     pub fn is_gaining(&self) -> bool {
         self.rounds == 0 || self.rounds < ROUNDS_MAX && self.dirty.len() <= self.round_size / 4 * 3
     }
 
-    /// Takes the next page of rows that were never read, of a slot at this many bytes a second. It
-    /// may be empty.
+    /// Takes the next page of unread rows, which may be empty. Of a hash slot, `rate` bytes a
+    /// second are read at most.
     pub fn read_page(
         &mut self,
         ctx: &Ctx<'_>,
@@ -338,14 +340,14 @@ impl Copy {
         Ok(rows)
     }
 
-    /// Whether the next page would be one that it is too soon for.
+    /// Whether it is too soon for the next page.
     pub fn is_too_soon(&self, now: u64, dirty_rows: usize) -> bool {
         self.is_copying() && self.is_early(now) && !self.has_many_changes(dirty_rows)
     }
 
-    /// Whether the next page is of changes, where `dirty_rows` are too many. Every other one at
-    /// most, unless it would be too soon for rows that were never read: whatever changes, and how
-    /// fast, those come to an end.
+    /// Whether the next page is one of changes, of which `dirty_rows` are too many. At most every
+    /// other page is, unless it is too soon for unread rows. So the unread rows come to an end,
+    /// however fast others change.
     pub fn is_turn_of_changes(&self, now: u64, dirty_rows: usize) -> bool {
         self.has_many_changes(dirty_rows) && (!self.sent_changes || self.is_early(now))
     }
@@ -400,7 +402,7 @@ impl Copy {
         Ok(rows)
     }
 
-    /// Notes a change of the store, if it is to a row that was sent.
+    /// Notes a change of the store, if it concerns a row that was sent.
     fn note(&mut self, write: &Write) {
         match write {
             Write::Put(key, _) | Write::Delete(key) => {
@@ -421,11 +423,11 @@ impl Copy {
         }
     }
 
-    /// When something is to be done about it though nothing happens.
+    /// Time at which the copy needs attention even if no message comes.
     fn wake_at(&self, resend_after: u64) -> u64 {
         match self.phase {
             Phase::Open if self.is_paced => self.next_page_at,
-            // It is being closed: now.
+            // The range is closing: at once.
             _ if self.is_paced => 0,
             Phase::Closing(since) if self.waits => since + (CLOSED_MAX << self.tries),
             Phase::Reopened(at) if self.waits => at,
@@ -444,8 +446,8 @@ fn size_of_row(row: &RowChange) -> usize {
 }
 
 impl Shard {
-    /// Notes what an input changed in halves that are being copied. One that changes faster than it
-    /// is sent is closed. Of a slot's directories, those in other partitions than the first are
+    /// Notes what an input changed in ranges that are copied. A range that changes faster than it
+    /// is sent is closed. Of a hash slot's directories, rows of partitions other than the first are
     /// left out.
     pub(crate) fn note_writes(&mut self, writes: &[Write], now: u64) {
         #[cfg(feature = "planted")]
@@ -470,7 +472,7 @@ impl Shard {
         }
     }
 
-    /// Closed halves in which no name is held any more may go on.
+    /// Marks closing ranges in which no name is held any more. Their copies may go on.
     pub(crate) fn note_ripe(&mut self) {
         for (number, copy) in &self.copies {
             let waits = copy.waits && matches!(copy.phase, Phase::Closing(_));
@@ -480,7 +482,7 @@ impl Shard {
         }
     }
 
-    /// Whether no transaction has to do with what is copied.
+    /// Whether no transaction concerns what is copied.
     pub(crate) fn is_copy_quiet(&self, copy: &Copy) -> bool {
         match &copy.moved {
             Moved::Half { dir, orders, .. } => self.is_quiet(dir.id, orders),
@@ -488,19 +490,19 @@ impl Shard {
         }
     }
 
-    /// Whether no transaction has to do with a name in a range of orders.
+    /// Whether no transaction concerns a name in a range of orders.
     pub(crate) fn is_quiet(&self, dir: DirId, orders: &Range<u64>) -> bool {
         let awaited = |at: (DirId, u64)| at.0 == dir && orders.contains(&at.1);
         !self.locks.any_name(dir, orders) && !self.undecided_names().any(awaited)
     }
 
-    /// When a copy wants to be looked at.
+    /// The next time at which a copy needs attention.
     pub(crate) fn copies_wake(&self) -> Option<u64> {
         self.copies.values().map(|copy| copy.wake_at(self.config.resend_after)).min()
     }
 
-    /// A closed half in which no name was held: it is looked at again, since much may have happened
-    /// meanwhile.
+    /// Goes on with a closing range in which no name was held. The copy checks again, since much
+    /// may have happened meanwhile.
     pub(crate) fn go_on_copying(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let waits = |copy: &Copy| copy.waits && matches!(copy.phase, Phase::Closing(_));
         match self.copies.get(&number).is_some_and(waits) {
@@ -509,7 +511,8 @@ impl Shard {
         }
     }
 
-    /// Time has come: closed halves open again, silent targets are given up.
+    /// Acts on copies that are due: opens closed ranges again, and gives up those with a silent
+    /// target.
     pub(crate) fn tick_copies(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, after) = (ctx.now.nanos, self.config.resend_after);
         self.paused_targets.retain(|_, until| *until > now);
@@ -542,7 +545,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Undoes the move; if nobody wants the partition, it is the target's fault.
+    /// Gives a move up. Unless another transaction wants the partition, the target is held at
+    /// fault.
     pub(crate) fn give_up_copy(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -562,21 +566,20 @@ impl Shard {
         }
     }
 
-    /// The copy of a move that was given up is forgotten, and what should have moved is open to
-    /// all.
+    /// Forgets the copy of a move that was given up, and opens its range.
     pub(crate) fn forget_copy(&mut self, txn: TxnId) {
         let Some(copy) = self.copies.remove(&txn.number) else { return };
         let waiting = self.locks.release(copy.key(), txn);
         self.ready.extend(waiting);
     }
 
-    /// No split goes there for a while.
+    /// Keeps new moves away from a target for a while.
     pub(crate) fn pause_target(&mut self, ctx: &Ctx<'_>, target: ShardIndex) {
         let until = ctx.now.nanos + PAUSE * self.config.resend_after;
         self.paused_targets.insert(target, until);
     }
 
-    /// Live copies by how far they are: copying, sending what changed, closing, frozen.
+    /// Numbers of live copies by progress: copying, sending changes, closing, frozen.
     #[must_use]
     pub fn copies_alive(&self) -> [u64; 4] {
         let mut alive = [0; 4];

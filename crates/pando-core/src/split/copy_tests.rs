@@ -47,7 +47,7 @@ fn copy() -> Copy {
     Copy::new(DIR, PartitionIndex(0), 10..20, 0)
 }
 
-/// Entries 8 to 21 and slices of 12 and 19: the half has 10 to 19.
+/// Entries 8 to 21, and slices of 12 and 19. The half has orders 10 to 19.
 fn store() -> Store {
     let mut store = Store::default();
     for order in 8..22 {

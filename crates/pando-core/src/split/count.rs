@@ -1,6 +1,6 @@
-//! A split within one shard moves no rows, but each half must know how many names it has. They are
-//! counted page by page, while everybody uses them: no input is held up for longer than a page
-//! takes.
+//! Counts of names, for splits within one shard. Such a split moves no rows, but each half must
+//! know its number of names. They are counted page by page while clients use them. So no input
+//! waits longer than one page takes.
 //!
 //! ```text
 //!   entries of the half that goes
@@ -9,12 +9,12 @@
 //!    the count at once              when the cursor comes
 //! ```
 //!
-//! 1. Soft state, as a live copy: a shard that restarts has forgotten it, and the next create
-//!    begins anew. Who wants to hold the partition ends it.
-//! 2. What is counted is what the entries behind the cursor are after every input. So when the
-//!    cursor is at the end, the count is that of the half, and stays so: it waits until no
-//!    transaction has to do with a name in it.
-//! 3. A page, and the end, is an input of its own, in which nothing else changes.
+//! 1. The state is soft, as that of a live copy: a shard that restarts has forgotten it, and the
+//!    next create begins anew. A transaction that wants to hold the partition ends the count.
+//! 2. After every input, the count covers the entries behind the cursor as they are then. So with
+//!    the cursor at the end it is the count of the half. The split then waits until no transaction
+//!    concerns a name in the half.
+//! 3. Each page, and the end, is an input of its own, in which nothing else changes.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -31,26 +31,26 @@ use crate::record::Header;
 use crate::shard::Shard;
 use crate::split::target::count;
 
-/// Counts of a shard at one time.
+/// Most counts of a shard at one time.
 const COUNTS_MAX: usize = 4;
-/// Between two pages, nanoseconds: others come first.
+/// Pause between two pages, nanoseconds, in which other inputs run.
 const PAUSE: u64 = 50_000;
 
-/// See the module.
+/// State of one count.
 #[derive(Debug)]
 pub struct Count {
     dir: DirRef,
-    /// Whose half it is.
+    /// The partition that splits.
     from: PartitionIndex,
-    /// The half that goes.
+    /// The new partition, which gets the upper half.
     new: PartitionIndex,
     orders: Range<u64>,
     spread: Spread,
-    /// The first key not read.
+    /// The first key that has not been read.
     cursor: Vec<u8>,
     tally: Tally,
     is_at_end: bool,
-    /// When the next page is read.
+    /// Time at which the next page is read. `None`: it is queued, or the count is at its end.
     at: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Count {
         LockKey::Partition(self.dir.id, self.from)
     }
 
-    /// Whether it is about to split anything of a slot's own.
+    /// Whether the split would change partition 0 of a directory of this hash slot.
     pub fn touches(&self, slot: SlotIndex) -> bool {
         self.from.0 == 0 && self.dir.id.slot() == slot
     }
@@ -92,7 +92,7 @@ impl Count {
         Ok(())
     }
 
-    /// Takes in what an input has changed behind the cursor.
+    /// Corrects the count by what an input has changed behind the cursor.
     fn correct(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let (start, _) = self.keys();
         let mut changed = BTreeSet::new();
@@ -103,7 +103,7 @@ impl Count {
                         changed.insert(key);
                     }
                 }
-                // Nobody deletes a range of entries that are owned; should it be, all is counted
+                // No code deletes a range of owned entries. If it ever happens, the count begins
                 // anew.
                 Write::DeleteRange(from, to) => {
                     if *from < self.cursor && start < *to {
@@ -127,7 +127,7 @@ impl Count {
 }
 
 impl Shard {
-    /// Begins a split within this shard.
+    /// Begins a split within this shard, by counting the half that goes.
     pub(crate) fn begin_count(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -137,7 +137,7 @@ impl Shard {
         spread: Spread,
     ) {
         if self.counts.len() >= COUNTS_MAX {
-            return; // the next create looks again
+            return; // the next create tries again
         }
         let txn = self.numbers.txn(ctx);
         let (cursor, _) = keys::dir_range(dir.id, Kind::Entry, &orders);
@@ -148,7 +148,7 @@ impl Shard {
         self.counting.push_back(txn.number);
     }
 
-    /// Time has come for the next pages.
+    /// Queues the counts that are due for their next page.
     pub(crate) fn tick_counts(&mut self, now: u64) {
         for (number, count) in &mut self.counts {
             if count.at.is_some_and(|at| at <= now) {
@@ -158,12 +158,13 @@ impl Shard {
         }
     }
 
-    /// When the next page is to be read.
+    /// The next time at which a count is due.
     pub(crate) fn counts_wake(&self) -> Option<u64> {
         self.counts.values().filter_map(|count| count.at).min()
     }
 
-    /// Halves that are counted, and in which no name is held any more, may be split off.
+    /// Queues counts that are at their end, if no name in the half is held any more. The halves may
+    /// then split.
     pub(crate) fn note_counted(&mut self) {
         for (number, count) in &self.counts {
             let may_end = count.is_at_end && self.is_quiet(count.dir.id, &count.orders);
@@ -173,7 +174,7 @@ impl Shard {
         }
     }
 
-    /// One page, or the end.
+    /// Counts one page, or makes the split if the count is at its end.
     pub(crate) fn count_on(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let most = self.config.split_page_rows;
         let Some(count) = self.counts.get_mut(&number) else { return Ok(()) };
@@ -198,7 +199,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A count is over, and the partition free. `None`: there is none of that number.
+    /// Ends a count, and frees its partition. `None`: there is no count of that number.
     pub(crate) fn forget_count(&mut self, number: u64) -> Option<Count> {
         let count = self.counts.remove(&number)?;
         let txn = TxnId { shard: self.config.shard, number };
@@ -207,7 +208,7 @@ impl Shard {
         Some(count)
     }
 
-    /// Corrects counts by what an input has changed.
+    /// Corrects all counts by what an input has changed.
     pub(crate) fn correct_counts(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.counts.values_mut().try_for_each(|count| count.correct(ctx))
     }

@@ -1,18 +1,18 @@
 //! Merges: when a partition is given back to its parent, and the merge within one shard.
 //!
-//! Partition (i, r) can be given back if it has not split since its birth, and its parent (i
-//! without its top bit) has depth r too: then the two are the halves of what the parent was. Depths
-//! shrink in the reverse order of growth, until the directory is (0, 0) again.
+//! Partition (i, r) can be merged if it has not split since its birth, and its parent has depth r,
+//! too. (The parent is i without its top bit.) The two are then the halves of the former parent.
+//! Depths shrink in the reverse order of growth, until the directory is (0, 0) again.
 //!
-//! 1. A partition is small at an eighth of its threshold; it is taken back only if both together
-//!    are below half of the parent's, so that it takes thousands of creates before it is split off
-//!    again.
+//! 1. A partition is small at an eighth of its threshold. It is taken back only if both together
+//!    have less than half of the parent's threshold. So thousands of creates lie before the next
+//!    split.
 //! 2. The owner of the small partition begins. It looks when a change leaves the partition small,
-//!    when its header is read from the store (after a restart), when the parent's owner says that
-//!    it has just become ready; and again some time after an attempt in vain. None of this is
-//!    recorded: a partition that nobody uses costs nothing.
-//! 3. Whether the parent may take it is the parent's owner's to say, at the first page and at the
-//!    exchange.
+//!    and when its header is read from the store (after a restart). It looks when the parent's
+//!    owner says that the parent has become ready, and some time after an attempt in vain. None of
+//!    this is recorded, so a partition that is not used costs nothing.
+//! 3. The parent's owner decides whether the parent may take the partition back, at the first page
+//!    and at the exchange.
 
 use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
@@ -30,19 +30,19 @@ use crate::split::{COPIES_MAX, Copy, Move, What};
 use crate::txn::Txn;
 use crate::txn::plan::Plan;
 
-/// Live copies of a shard that are merges at one time: there is room left for splits.
+/// Most live copies of a shard that are merges. The others are left for splits.
 const MERGES_MAX: usize = COPIES_MAX / 2;
-/// Small partitions kept in mind; of more, those are found that change later.
+/// Most small partitions that a shard keeps in mind. Others are noted when they change later.
 const SMALL_MAX: usize = 1 << 14;
-/// The pause after an attempt in vain doubles so often.
+/// Number of times that the pause after an attempt in vain doubles.
 const DOUBLINGS_MAX: u32 = 8;
 
-/// A partition that is small enough to be given back.
+/// A partition that is small enough for a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Small {
-    /// Attempts in vain.
+    /// Number of attempts in vain.
     tries: u32,
-    /// When it is looked at again; `None`: that is under way.
+    /// Time of the next attempt. `None`: one is queued or begun.
     at: Option<u64>,
 }
 
@@ -59,14 +59,14 @@ impl Shard {
         }
     }
 
-    /// Notes small partitions among those whose headers have just been read.
+    /// Notes small partitions among those that have just had their headers read.
     pub(crate) fn note_loaded(&mut self) {
         for (dir, header) in self.dirs.take_loaded() {
             self.note_shrinkage(dir, &header);
         }
     }
 
-    /// The next in turn, if another merge may begin.
+    /// Queues the next waiting partition, if another merge may begin.
     pub(crate) fn note_room(&mut self) {
         if !self.shrunk_waiting.is_empty() && self.shrunk.is_empty() && self.has_room() {
             self.shrunk.extend(self.shrunk_waiting.pop_front());
@@ -84,12 +84,12 @@ impl Shard {
         header.is_as_born() && header.entries <= self.threshold(dir, header.partition) / 8
     }
 
-    /// Whether it has grown too much for the attempt that is under way.
+    /// Whether the partition has grown too much for the present attempt.
     pub(crate) fn is_small_no_more(&self, dir: DirId, header: &Header) -> bool {
         header.entries > self.threshold(dir, header.partition) / 4
     }
 
-    /// Who has a partition, as things are now.
+    /// The shard that has a partition at present.
     fn owner(&self, dir: DirId, spread: &Spread, index: PartitionIndex) -> ShardIndex {
         match index.0 {
             0 => self.config.map.home(dir),
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// Gives a partition back, if it still is small and nothing is in the way.
+    /// Merges a partition into its parent, if it is still small and no other task holds it.
     pub(crate) fn consider_merge(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -153,9 +153,9 @@ impl Shard {
         Ok(())
     }
 
-    /// The header of the parent that may take back a partition of so many names: it is here, as
-    /// deep as that is, nobody holds it, it is not handed over with its slot, and both together are
-    /// small.
+    /// The header of the parent, if it may take back a partition of `entries` names. For that it
+    /// must be here, have that partition's depth, and not be held or handed over with its hash
+    /// slot. Both together must be small.
     pub(crate) fn may_take_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -174,8 +174,8 @@ impl Shard {
         Ok(found.filter(|header| !is_held && fits(header)))
     }
 
-    /// A partition has taken back its upper half. If it has split before, the partition that it
-    /// split off then may follow.
+    /// Tells of a parent that has taken back its upper half. If it has split before that, the
+    /// partition that it split off then may be merged next.
     pub(crate) fn tell_next(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, header: &Header) {
         let (Some(spread), true) = (header.spread, header.radix > birth_radix(header.partition))
         else {
@@ -209,7 +209,8 @@ impl Shard {
         }
     }
 
-    /// A partition of this shard may find its parent ready. Or it is time to look again.
+    /// Looks at a partition of this shard again: its parent may be ready (a message), or the pause
+    /// is over (a timer).
     pub(crate) fn told_shrunk(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -224,7 +225,7 @@ impl Shard {
             }
             return Ok(());
         };
-        // A timer that was overtaken says nothing.
+        // A timer that was replaced by another is ignored.
         let is_due = |at: u64| !is_timer || at <= ctx.now.nanos;
         if small.at.is_none_or(|at| !is_due(at)) {
             return Ok(());
@@ -233,7 +234,7 @@ impl Shard {
         self.consider_merge(ctx, dir, index)
     }
 
-    /// An attempt was in vain: another is made later.
+    /// Plans another attempt, after one in vain.
     pub(crate) fn look_again(&mut self, ctx: &Ctx<'_>, dir: DirRef, index: PartitionIndex) {
         let small = self.small.entry((dir.id, index)).or_insert(Small { tries: 0, at: None });
         let pause = self.config.resend_after << small.tries.min(DOUBLINGS_MAX);

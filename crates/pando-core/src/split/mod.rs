@@ -1,42 +1,41 @@
-//! Partitions that move. A split: the upper half of a grown partition becomes a partition of its
-//! own (GIGA+ §3.2). A merge: a partition that has become small is given back to the one it was
-//! split from. On this shard either costs two headers, and a split a count of the half that goes
-//! (`count.rs`); to another it is a live copy (DESIGN §5): serving goes on, and only what moves
-//! waits, for one exchange.
+//! Partitions that move. A *split* makes the upper half of a large partition a partition of its own
+//! (GIGA+ §3.2). A *merge* gives a small partition back to its parent. Within this shard either
+//! writes two headers; a split first counts the half that goes (`count.rs`). To another shard the
+//! rows are copied live: requests are served meanwhile, and those in the range wait for one
+//! exchange only.
 //!
 //! ```text
 //!  source                                          target
-//!   reads a page, while everybody uses what moves
-//!    | -- Page 0, 1, 2 … ------------------------->|  logs the rows under an arrival record: nobody sees them
+//!   reads a page, while clients use the range
+//!    | -- Page 0, 1, 2 … ------------------------->|  logs the rows under an arrival record: no request sees them
 //!    |<------------------------- PageDone ---------|
 //!   rows that changed behind the cursor, as they are now; and again, until little remains
-//!    | -- Page n, n + 1 … ------------------------>|  the same
+//!    | -- Page n, n + 1 … ------------------------>|  logs these rows, too
 //!    |<------------------------- PageDone ---------|
-//!   syncs, the half still open: little is left to sync while it stands still
-//!    | -- Page m, which asks for it -------------->|  the same, and syncs
+//!   syncs, with the range still open: little is left to sync while it is frozen
+//!    | -- Page m, which asks for a sync ---------->|  logs the rows, and syncs
 //!    |<------------------------- PageDone ---------|
-//!   closes it: transactions that hold names in it end, nobody else begins
-//!   freezes it
-//!    | -- Page k …, if there are many outcomes --->|  keeps them, whatever becomes of this, and syncs
+//!   closes the range: transactions that hold names in it end, no other begins
+//!   freezes the range
+//!    | -- Page k …, if there are many outcomes --->|  keeps them, whatever becomes of the move, and syncs
 //!    |<------------------------- PageDone ---------|
 //!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs
 //!    |<---------------------------- Voted(count) --|
-//!   logs: smaller header, or none; rows dropped, decision; syncs; unlocks: who waited is redirected
-//!    | -- Finish(Own) ---------------------------->|  writes the header, or makes the parent's larger: it is the owner
+//!   logs: smaller header, or none; rows dropped, decision; syncs; unlocks: waiting requests are redirected
+//!    | -- Finish(Own) ---------------------------->|  writes the header, or makes the parent's range larger: it is the owner
 //! ```
 //!
-//! 1. The next page goes when the last one is logged at the target, and is bounded in rows and
-//!    bytes: neither shard does more for a move at one time than for a few requests.
-//! 2. Until the decision, the range is the source's and the move can be given up at any moment: the
-//!    transaction is then unknown to its coordinator, and the target drops what it has. So it is
-//!    when a shard dies, when the target is silent, when somebody else wants to hold the partition
-//!    (`chmod`, `rmdir`). The next create looks for a split again; for a merge it is looked again
-//!    after a while.
-//! 3. A range is frozen only when no transaction has to do with a name in it. A transaction that
-//!    would begin to while it is closed is answered `Busy` rather than made to wait, for the move
-//!    waits for transactions.
-//! 4. What a shard owns and what is on its way to it are disjoint: to give one up never takes rows
-//!    of another.
+//! 1. The next page leaves when the last one is logged at the target. A page is bounded in rows and
+//!    bytes. So a move costs either shard, at one time, no more than a few requests.
+//! 2. Until the decision the range is the source's, and the move can be given up at any moment. The
+//!    coordinator then does not know the transaction, and the target drops what it has. This
+//!    happens when a shard dies, when the target is silent, and when a `chmod` or `rmdir` wants the
+//!    partition. The next create begins a split again; a timer begins a merge again.
+//! 3. A range is frozen only when no transaction concerns a name in it. While it is closed, a
+//!    transaction that comes to it is answered `Busy` and does not wait. *Reason*: the move waits
+//!    for transactions.
+//! 4. What a shard owns and what is on its way to it are disjoint. So giving up a move never drops
+//!    rows of another.
 
 mod copy;
 mod count;
@@ -61,25 +60,25 @@ use crate::record::Header;
 use crate::shard::Shard;
 use crate::txn::plan::Plan;
 
-/// Live copies of a shard at one time, bare slots left out.
+/// Most live copies of a shard at one time, without those of bare hash slots.
 const COPIES_MAX: usize = 4;
-/// Bare slots that a shard hands over at one time. Each takes two syncs, one after the other, and
-/// little else: many share them.
+/// Most bare hash slots that a shard hands over at one time. Each takes two syncs, one after the
+/// other, and little else. Many can share these syncs.
 const BARE_MAX: usize = 32;
 
-/// Whether two ranges of orders have any in common.
+/// Whether two ranges of orders overlap.
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// At most so many, and at least seven eighths of it, by directory and partition.
+/// A number from seven eighths of `most` to `most`, by directory and partition.
 fn staggered(most: u64, dir: DirId, index: PartitionIndex) -> u64 {
     let seed = u64::from(index.0) ^ u64::from_be_bytes(dir.0[8..].try_into().unwrap_or([0; 8]));
     most - (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (most / 8 + 1)
 }
 
 impl Shard {
-    /// Notes a partition that a create made large enough.
+    /// Notes a partition that a create has made large enough to split.
     pub(crate) fn note_growth(&mut self, dir: DirId, header: &Header) {
         if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
             let at = (DirRef { id: dir, ino: header.ino }, header.partition);
@@ -91,7 +90,7 @@ impl Shard {
         }
     }
 
-    /// How the directory is, or at its first split will be, spread.
+    /// The directory's spread, or the one that it will have at its first split.
     fn spread(&self, header: &Header) -> Spread {
         header.spread.unwrap_or(Spread {
             base: self.config.shard,
@@ -100,20 +99,20 @@ impl Shard {
         })
     }
 
-    /// Splitting stops at M partitions a shard (GIGA+ §3.2).
+    /// Whether the partition may split. Splitting stops at M partitions a shard (GIGA+ §3.2).
     fn may_split(&self, header: &Header) -> bool {
         let (index, radix) = (header.partition, header.radix);
         let shards = self.config.map.shards;
         radix < Radix::MAX && pando_placement::may_split(&self.spread(header), index, radix, shards)
     }
 
-    /// Entries beyond which a partition splits: the configured number, less up to an eighth, by
-    /// partition, so that neighbours do not split at once.
+    /// Number of entries beyond which a partition splits: the configured number, less up to an
+    /// eighth. It differs by directory and partition, so that neighbours do not split at once.
     pub(crate) fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
         staggered(self.config.split_threshold, dir, index)
     }
 
-    /// Splits a partition, if it still is due and nothing is in the way.
+    /// Splits a partition, if that is still due and no other task holds it.
     pub(crate) fn consider_split(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -153,16 +152,16 @@ impl Shard {
         self.advance(ctx, txn.number)
     }
 
-    /// Whether one more live copy may begin, of a bare slot or of something else.
+    /// Whether one more live copy may begin: of a bare hash slot (`is_bare`), or of something else.
     pub(crate) fn may_copy_to(&self, ctx: &Ctx<'_>, target: ShardIndex, is_bare: bool) -> bool {
         let most = if is_bare { BARE_MAX } else { COPIES_MAX };
-        // By the clock: a shard that has nothing else to do is not woken for it.
+        // Checked by the clock: a shard with nothing else to do is not woken for it.
         let is_paused =
             self.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
         self.copies_under_way(is_bare) < most && !is_paused && !self.keeps_still(ctx)
     }
 
-    /// Live copies of bare slots, or of all else.
+    /// Number of live copies of bare hash slots (`is_bare`), or of all else.
     fn copies_under_way(&self, is_bare: bool) -> usize {
         self.copies.values().filter(|copy| copy.is_bare == is_bare).count()
     }
@@ -178,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// What a shard without settings of its own has.
+    /// The default threshold of a shard.
     const MOST: u64 = 8_000;
 
     fn dirs() -> Vec<DirId> {
@@ -191,8 +190,8 @@ mod tests {
         of.map(|(dir, index)| staggered(MOST, dir, PartitionIndex(index))).collect()
     }
 
-    /// Staggered thresholds: from seven eighths of the configured number to all of it, and of that
-    /// range no part is left out.
+    /// Thresholds are between seven eighths of the configured number and all of it, and spread over
+    /// that whole range.
     #[test]
     fn thresholds_are_spread_over_the_last_eighth_below_the_configured_one() {
         let all = thresholds(dirs().into_iter().flat_map(|dir| (0..64).map(move |i| (dir, i))));
@@ -207,7 +206,7 @@ mod tests {
         assert!(distinct.len() > 900, "{} of {}", distinct.len(), MOST / 8 + 1);
     }
 
-    /// They differ by the partition within one directory, and by the directory for one partition.
+    /// Thresholds differ by partition within one directory, and by directory for one partition.
     #[test]
     fn thresholds_differ_by_directory_and_by_partition() {
         let dirs = dirs();
@@ -222,8 +221,8 @@ mod tests {
         }
     }
 
-    /// However small it is configured, a directory can still split, and never beyond the configured
-    /// number.
+    /// With any configured number, however small, a directory can still split. No threshold exceeds
+    /// the configured number.
     #[test]
     fn a_small_threshold_stays_one() {
         for most in 1..20 {

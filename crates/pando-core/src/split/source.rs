@@ -1,4 +1,4 @@
-//! A split or a merge at its source: pages, rounds, the exchange, the decision.
+//! A split or merge at its source: pages, rounds, the exchange, the decision.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -17,29 +17,30 @@ use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
-/// Copies of fewer pages are not worth two more fsyncs: few names wait for their exchange.
+/// Number of pages from which a copy is worth two more fsyncs, before the exchange. Below it, few
+/// names wait for the exchange.
 const SYNCED_FROM: u64 = 8;
 
-/// A partition, or half of one, on its way to another shard.
+/// A split or merge to another shard: the transaction's plan at the source.
 #[derive(Debug)]
 pub struct Move {
     pub dir: DirRef,
     pub target: ShardIndex,
-    /// The partition whose range moves.
+    /// The partition that moves: the new one of a split, or the one that is merged.
     pub partition: PartitionIndex,
-    /// Its depth.
+    /// Depth of that partition.
     pub radix: Radix,
     pub what: What,
-    /// Names in the partition that has it, when it was last looked at.
+    /// Number of names in the partition that has the range now, when it was last read.
     names: u64,
 }
 
-/// Why it moves.
+/// Whether the move is a split or a merge.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    /// It is split off from this partition.
+    /// The range is split off from this partition.
     Split { from: PartitionIndex, spread: Spread },
-    /// It is given back to its parent.
+    /// The partition is merged into its parent.
     Merge,
 }
 
@@ -97,15 +98,15 @@ impl Move {
         go_on(self, view, copy)
     }
 
-    /// What moves.
+    /// The orders that move.
     fn orders(&self) -> Range<u64> {
         range(self.partition, self.radix)
     }
 
     fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
-        // Nothing changes what is frozen but a decision whose lock was lost with the power. Then
-        // all begins again.
+        // A frozen range changes only by a decision that lost its lock with the power. In that case
+        // the move begins anew.
         if copy.dirty.len() > 0 && !shard.tail_unlocked(self.is_merge()) {
             shard.copies.insert(view.txn.number, copy);
             return Ok(Next::Restart);
@@ -145,7 +146,7 @@ impl Move {
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
 
-    /// Given up: the range is open again, and the target drops what it has.
+    /// Gives the move up: the range is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
         let is_wanted = shard.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
@@ -166,13 +167,13 @@ impl Move {
     }
 }
 
-/// What a live copy says to its target.
+/// What a live copy sends to its target. Splits, merges and handovers differ in it.
 pub trait Mover {
-    /// A page.
+    /// The message with one page of rows.
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next;
-    /// Outcomes of what moves, and floors.
+    /// Outcomes of requests in what moves, and floors.
     fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt>;
-    /// Everything that is left, and what is not rows.
+    /// The exchange: all rows that are left, opens and outcomes.
     fn ask(&self, view: &mut View<'_, '_>, copy: &Copy, rows: Vec<RowChange>)
     -> Result<Next, Stop>;
 }
@@ -234,7 +235,7 @@ impl Mover for Move {
     }
 }
 
-/// The next page, round, or the exchange itself, whichever it is time for.
+/// Takes the next step of a copy: a page, a round, or the exchange.
 pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
     let (shard, ctx) = (&mut *view.shard, &*view.ctx);
     let most = shard.config.split_page_rows;
@@ -268,27 +269,29 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
             shard.counters.split_rounds_frozen += u64::from(is_frozen);
         } else if is_frozen {
             let mut rows = copy.take_changes(ctx, most)?;
-            // Bytes may end a page before its rows do.
+            // A page may end by its bytes before it has all the rows.
             if copy.dirty.len() > 0 {
                 return Ok(mover.page(copy, rows));
             }
-            // What ran on what moves ran before it was frozen.
+            // No further request runs on what is frozen, so its outcomes are complete.
             if copy.outcomes.is_none() {
                 copy.outcomes = Some(mover.outcomes(shard, ctx)?);
             }
             let outcomes = copy.take_outcomes(shard.config.outcome_bytes);
             if !outcomes.is_empty() {
                 rows.extend(outcomes);
-                // The target keeps them, whatever becomes of the move: so here they must not be
-                // lost any more.
+                // The target keeps these outcomes whatever becomes of the move. So the source must
+                // not lose them any more.
                 copy.syncs = true;
                 return Ok(mover.page(copy, rows));
             }
             return mover.ask(view, copy, rows);
         } else if is_open && !copy.is_synced && copy.pages >= SYNCED_FROM {
-            // Both logs have up to a second's groups to sync, and nobody should wait for that.
+            // Both logs may have up to a second's groups to sync. Names in the range must not wait
+            // for that.
             (copy.is_synced, copy.syncs) = (true, true);
-            // What comes in meanwhile is of two fsyncs, and a round takes less.
+            // Changes of the next round came in during two fsyncs. A round takes less than that, so
+            // this size must not end the rounds.
             copy.round_size = usize::MAX;
             let rows = copy.take_changes(ctx, most)?;
             shard.counters.split_rows_again += rows.len() as u64;
@@ -309,15 +312,15 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
 }
 
 impl Shard {
-    /// The target has pages below `pages`; 0: it has lost one, or the parent may not take the
-    /// partition back.
+    /// The target has logged the pages below `pages`. 0: it has lost a page, or the parent may not
+    /// take the partition back.
     pub(crate) fn page_done(
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
         pages: u64,
     ) -> Result<(), Halt> {
-        // Without a copy it is decided, and this a repetition.
+        // Without a copy the move is decided, and this message is a repetition.
         let Some(copy) = self.copies.get_mut(&number) else { return Ok(()) };
         match pages {
             0 => self.give_up_copy(ctx, number, false),

@@ -1,14 +1,14 @@
-//! A split or merge at its target: rows that nobody sees come page by page, each with the record
-//! that says how far; then they are this shard's, as a partition or as the upper half of the
-//! parent, or all of them go.
+//! A split or merge at its target. Rows come page by page, each page with a record of the progress;
+//! no request sees them. In the end they become this shard's, as a partition or as the upper half
+//! of the parent, or they are dropped.
 //!
-//! 1. A page is logged together with the count of pages. So after a crash what is here is a
-//!    beginning of what was sent, and the record says how long it is.
-//! 2. Pages are taken in order, each once, and of one transaction only: a later attempt begins with
-//!    page 0, which clears the range, and nothing of an earlier one is taken after it.
-//! 3. Ranges on their way here are disjoint, and none has anything in common with what this shard
-//!    owns. A merge that was given up may leave a record behind, of which a part then comes as a
-//!    split: that waits until the record has gone, or to drop it would take the part along.
+//! 1. A page is logged together with the count of pages. So after a crash the rows here are a
+//!    beginning of what was sent, and the record tells its length.
+//! 2. Pages are taken in order, each once, and of one transaction only. A later attempt begins with
+//!    page 0, which clears the range. After it, no page of an earlier attempt is taken.
+//! 3. Ranges on their way here are disjoint from each other, and from what this shard owns. A merge
+//!    that was given up may leave its record. Part of its range may then come by a split. The split
+//!    waits until the record is gone: dropping it later would take the new rows along.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -28,7 +28,7 @@ use crate::split::overlap;
 use crate::txn::participant;
 
 impl Shard {
-    /// A page of a partition on its way here.
+    /// Takes a page of a partition on its way here.
     pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let Say::Page { dir, partition, given_back, radix, number, synced, rows } = peer.say else {
             return Ok(());
@@ -46,7 +46,7 @@ impl Shard {
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
         let is_over = owned || prepared || self.comes_with_slot(ctx, dir.id, &orders)?;
         if is_over || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
-            return Ok(()); // a late page of what is over
+            return Ok(()); // a late page of a move that is over
         }
         let known = known.filter(|r| r.txn == peer.txn);
         if known.is_none() && number == 0 {
@@ -77,7 +77,7 @@ impl Shard {
             record.next_page += 1;
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {
-            // This shard lost an earlier one in a crash, and says so.
+            // This shard lost an earlier page in a crash, and says so.
             self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
             return Ok(());
         }
@@ -88,14 +88,15 @@ impl Shard {
         Ok(())
     }
 
-    /// Where partition 0 is, if that is the parent, and has gone elsewhere with its slot.
+    /// Owner of partition 0, if that is the parent and has gone to another shard with its hash
+    /// slot.
     fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<SlotNews> {
         let is_first = parent(partition) == Some(PartitionIndex(0));
         self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
     }
 
-    /// Whether something else is on its way to the same orders; what became of it is asked for at
-    /// once.
+    /// Whether something else is on its way to some of these orders. If so, its coordinator is
+    /// asked at once what became of it.
     fn ask_for_others(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -113,9 +114,9 @@ impl Shard {
         !others.is_empty()
     }
 
-    /// Takes the last rows of a partition, if all that came before are here, and fills in what they
-    /// add up to. `None`: not all are here (this shard lost some in a crash), or the parent may not
-    /// take it back; it is begun again.
+    /// Takes the last rows of a partition, if all earlier pages are here, and fills in the counts.
+    /// `None`: pages are missing after a crash, or the parent may not take the partition back. The
+    /// source then begins anew.
     pub(crate) fn arrive(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -154,7 +155,7 @@ impl Shard {
         Ok(Some(record.tally))
     }
 
-    /// What the partition adds up to for which this shard is prepared in `txn`.
+    /// Counts of the partition for which this shard is prepared in `txn`.
     fn has_arrived(&self, txn: TxnId) -> Option<Tally> {
         self.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
             match &record.prepare {
@@ -164,7 +165,7 @@ impl Shard {
         })
     }
 
-    /// The decision: the partition is this shard's.
+    /// Applies the decision: the partition is this shard's.
     pub(crate) fn own_arrived(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -198,21 +199,21 @@ impl Shard {
         Ok(())
     }
 
-    /// Orders of partitions of a directory that are on their way here and not prepared.
+    /// Orders of a directory's partitions that are on their way here and not prepared.
     pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         let arriving = self.arriving.range(from..=to);
         arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
     }
 
-    /// Whether anything of this directory id is on its way here.
+    /// Whether any partition of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
     }
 
-    /// What was on its way to a range that comes with a slot: whose it was does not split it any
-    /// more.
+    /// Drops what was on its way to a range that comes with a hash slot. The earlier owner of the
+    /// range does not move it any more.
     pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         let arriving = self.arriving.range(from..=to);
@@ -228,13 +229,13 @@ impl Shard {
         }
     }
 
-    /// Rows of an arrival that was given up go.
+    /// Drops the rows of an arrival that was given up.
     pub(crate) fn drop_arrival(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) {
         self.drop_arrivals(ctx, |_, record| record.txn == txn);
     }
 
-    /// What was on its way when the directory was removed, and would lie beneath what arrives in
-    /// its next life.
+    /// Drops what was on its way when the directory was removed. It would lie beneath what arrives
+    /// in the id's next life.
     fn drop_arrivals_of_other_lives(&mut self, ctx: &mut Ctx<'_>, dir: DirRef) {
         self.drop_arrivals(ctx, |id, record| id == dir.id && record.dir.ino != dir.ino);
     }
@@ -255,7 +256,7 @@ impl Shard {
     }
 }
 
-/// Applies a page to the copy, and counts.
+/// Applies a page to the copy, and updates the counts.
 fn take_rows(
     ctx: &mut Ctx<'_>,
     dir: DirId,
@@ -298,7 +299,7 @@ fn take_rows(
     Ok(())
 }
 
-/// What stands at the key counts no more.
+/// Subtracts the entry at the key, if there is one, from the counts.
 fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     if keys::kind_of(key) != Some(Kind::Entry as u8) {
         return Ok(());
@@ -309,7 +310,7 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     }
 }
 
-/// An entry counts, or counts no more.
+/// Adds an entry to the counts, or subtracts it, by `by`.
 pub(super) fn count(
     key: &[u8],
     value: &[u8],

@@ -9,7 +9,7 @@ use crate::contract::{Now, Rows};
 const DIR: DirId = DirId([7; 16]);
 const ORDERS: Range<u64> = 10..20;
 
-/// A store in which nothing is.
+/// An empty store.
 struct Nothing;
 
 impl Rows for Nothing {

@@ -1,4 +1,4 @@
-//! The coordinator in time: what it says again, and when.
+//! Timers of the coordinator: which messages it sends again, and when.
 
 use alloc::vec::Vec;
 use pando_types::peer::Say;
@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use crate::txn::Txn;
 
 impl Shard {
-    /// Time has come: what was due begins again, what was not answered is sent again.
+    /// Does what is due: begins paused requests again, and sends unanswered messages again.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
         self.pin(now);
@@ -24,7 +24,7 @@ impl Shard {
             let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
             for number in self.sent.take_due(until, alive, sent_at) {
                 self.resend(ctx, number)?;
-                // Said: whatever becomes of the rest of this tick, it goes on.
+                // This message is sent: it stays, whatever becomes of the rest of this tick.
                 self.concerned.acted.clear();
             }
         }
@@ -35,7 +35,7 @@ impl Shard {
         self.end_expired(ctx)?;
         self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
-        // A step may not fit. What others are told is not dropped with it.
+        // A step may not fit on the disk. Messages of this tick must not be dropped with it.
         if self.concerned.acted.is_empty() { self.shred_on(ctx) } else { Ok(()) }
     }
 
@@ -71,7 +71,7 @@ impl Shard {
         Ok(())
     }
 
-    /// When `tick` has something to do next.
+    /// The next time at which `tick` has something to do.
     pub(crate) fn next_wake(&mut self) -> Option<u64> {
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
         let (txns, prepared) = (&self.txns, &self.prepared);

@@ -1,4 +1,4 @@
-//! When something was last done about each of many, oldest first: who has waited longest is found
+//! Agenda: keys by the time of the last action on them. The key that has waited longest is found
 //! without a look at all others.
 
 use alloc::collections::VecDeque;
@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 #[cfg(test)]
 use core::cell::Cell;
 
-/// Entries that are out of date are dropped when they come to the front; beyond so many more than
-/// what they are of, all at once.
+/// How many more outdated entries than keys are kept. Outdated entries are dropped when they come
+/// to the front; beyond this number, all at once.
 const SLACK: usize = 1_024;
 
-/// See the module. Times never go back.
+/// Keys with the times of actions, oldest first. Times never go back.
 #[derive(Debug)]
 pub struct Agenda<K> {
     entries: VecDeque<(u64, K)>,
-    /// Entries that were looked at.
+    /// Number of entries that were looked at.
     #[cfg(test)]
     looks: Cell<usize>,
 }
@@ -30,17 +30,17 @@ impl<K> Default for Agenda<K> {
 }
 
 impl<K: Copy + Ord> Agenda<K> {
-    /// Something was done about it now. An earlier entry of the same counts no more.
+    /// Notes an action on `key` at `now`. An earlier entry of the key is outdated from then on.
     pub fn note(&mut self, now: u64, key: K) {
         match self.entries.back() {
-            // Recovered, or about to begin: it is due at once.
+            // A key that was recovered, or is about to begin: it is due at once.
             Some((last, _)) if now < *last => self.entries.push_front((now, key)),
             _ => self.entries.push_back((now, key)),
         }
     }
 
-    /// When something was done about the one that waits longest. `last`: when it was for each, by
-    /// what is known now; `alive`: how many there are.
+    /// The key that has waited longest, and the time of its last action. `last` gives the present
+    /// time of the last action for each key. `alive` is the number of keys.
     pub fn oldest(&mut self, alive: usize, last: impl Fn(&K) -> Option<u64>) -> Option<(u64, K)> {
         let is_current = |(at, key): &(u64, K)| last(key) == Some(*at);
         if self.entries.len() > 2 * alive + SLACK {
@@ -57,7 +57,7 @@ impl<K: Copy + Ord> Agenda<K> {
         None
     }
 
-    /// Takes out all about which nothing has been done since then. Whoever sees to them notes that.
+    /// Takes out all keys without an action since `until`. The caller acts on them, and notes that.
     pub fn take_due(
         &mut self,
         until: u64,
@@ -71,7 +71,7 @@ impl<K: Copy + Ord> Agenda<K> {
             self.entries.pop_front();
             due.push(key);
         }
-        // It may have been noted twice at the same time.
+        // A key may have been noted twice at one time.
         due.sort_unstable();
         due.dedup();
         due
@@ -110,7 +110,7 @@ mod tests {
         }
         assert!(agenda.looks.get() <= 300_000, "{}", agenda.looks.get());
         assert!(agenda.entries.len() <= 2 * last.len() + SLACK + 1);
-        // One that was there before all others comes first.
+        // A key that was noted before all others comes first.
         agenda.note(0, 7);
         last.insert(7, 0);
         assert_eq!(agenda.oldest(last.len(), |key| last.get(key).copied()), Some((0, 7)));

@@ -1,5 +1,5 @@
-//! What a decision changes at one participant. Nothing here can fail: all was checked under the
-//! lock.
+//! Applies the changes of a decision at one participant. Nothing here can fail, as all was checked
+//! under the lock.
 
 use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
 use pando_types::{DirRef, Ino, Name, Timestamp};
@@ -13,7 +13,7 @@ use crate::record::{Content, Header, LinkedName, OpenAt, Record};
 use crate::shard::Shard;
 use crate::shred::Under;
 
-/// Under a lock nothing is refused and nothing waits.
+/// Turns a refusal or a wait into a fault: under a lock neither can happen.
 fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
     result.map_err(|stop| match stop {
         Stop::Halt(halt) => halt,
@@ -24,15 +24,15 @@ fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
     })
 }
 
-/// What becomes of what was at a name.
+/// What becomes of the entry that was at a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// It is removed.
+    /// It is removed, with its inode.
     ForGood,
-    /// It is removed, and another takes its place at once: its rows must not lie among those that
-    /// go.
+    /// It is removed, and another entry takes its place at once. The new rows must not lie among
+    /// those that are removed.
     ForAnother,
-    /// It has moved.
+    /// It has moved elsewhere.
     Elsewhere,
 }
 
@@ -102,8 +102,8 @@ impl Shard {
             }
             Change::Bury(dir) => {
                 let key = keys::dir(dir.id, Kind::Content, 0);
-                // After a loss of power both this and the next life of the id may be decided anew,
-                // in whatever order.
+                // After a loss of power, this change and the next life of the id may be decided
+                // again, in any order.
                 let content: Option<Content> = ctx.load(&key)?;
                 let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
                 #[cfg(feature = "planted")]
@@ -170,8 +170,8 @@ impl Shard {
                 (&found.value, &entry.value)
                 && inode.attr.ino == *ino
             {
-                // The inode moves to its link shard; the name stays, and the directory is not
-                // changed.
+                // The inode moves to its link shard. The name stays, and the directory does not
+                // change.
                 let loc = Loc::of_entry(dir.id, &found, name);
                 inode::drop_rows(ctx, &loc, inode, false)?;
                 self.clear_opens(ctx, *ino, loc.open_at());

@@ -1,4 +1,4 @@
-//! The coordinator's side.
+//! The coordinator of a transaction: it asks for votes, decides, and finishes or undoes.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -20,14 +20,14 @@ use crate::soundness;
 use crate::txn::plan::{Decision, Next, Plan};
 use crate::txn::{Step, StepState, Txn};
 
-/// A step is sent on at once so many times in a row. Two shards may send it to each other until one
-/// of them has heard of a decision.
+/// Number of times in a row that a step is sent on at once. Two shards may send it to each other
+/// until one of them has heard of a decision. After that the step waits for the next resend.
 const SENT_ON_MAX: u32 = 8;
-/// A transaction that met a `Busy` place begins again after this long, nanoseconds.
+/// Pause before a transaction that met a `Busy` place begins again, nanoseconds.
 const AGAIN_AFTER: u64 = 2_000_000;
 
-/// What a coordinator's message waits for. A decision is synced. So is whatever a page of a split
-/// names, objects above all: its target may sync it at any time.
+/// How safe the log must be before a coordinator's message leaves. A decision waits for a sync. So
+/// does a page of a move that names objects, since the target may sync it at any time.
 pub(super) fn need_of(say: &Say) -> Need {
     let names_object = |row: &RowChange| match row {
         RowChange::Put(key, _) => keys::is_slice(key),
@@ -62,7 +62,7 @@ impl Shard {
         Ok(Ran::Later)
     }
 
-    /// Puts a transaction into the table; `advance` makes it go.
+    /// Puts a transaction into the table. `advance` starts it.
     pub(crate) fn enter(&mut self, number: u64, from: Option<(ClientTag, &Request)>, plan: Plan) {
         if let Some((_, request)) = from
             && request.head.id.sequence > 0
@@ -95,7 +95,7 @@ impl Shard {
         TxnId { shard: self.config.shard, number }
     }
 
-    /// Asks the plan what comes next, and does it.
+    /// Takes the next step of a transaction's plan.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
         self.acts_on(&txn);
@@ -142,24 +142,25 @@ impl Shard {
                 self.say(ctx, number, txn, to, 0, say);
                 Ok(())
             }
-            // Its name was split away before it was locked: the outcome must be recorded where the
-            // name is now.
+            // The request's name was split away before it was locked. The outcome must be recorded
+            // at the shard that has the name now.
             Ok(Next::Decide(_)) if self.has_strayed(ctx, &txn)? => {
                 self.undo(ctx, number, txn, None)
             }
-            // Who is refused now was not too late when it came, only overtaken.
+            // The request was not too late when it came. A change of its trail has overtaken it
+            // since.
             Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
-            // Nothing is decided yet.
+            // Nothing is decided yet, so a full disk can still refuse.
             Ok(Next::Decide(_)) if self.lacks_room(ctx, &txn) => {
                 self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::ENOSPC)))
             }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
-            // It was about to give away: some rows may be dropped already, and what it knew of its
-            // copy is lost.
+            // The shard was giving a range away. It may have dropped some rows, and has lost the
+            // state of the copy.
             Err(Stop::Halt(halt @ Halt::Unreadable(_))) if self.is_given_in_part(number, &txn) => {
                 Err(halt)
             }
@@ -173,20 +174,20 @@ impl Shard {
         }
     }
 
-    /// Whether a move of a partition or slot stopped in the middle of its decision.
+    /// Whether a split, merge or handover stopped in the middle of its decision.
     fn is_given_in_part(&self, number: u64, txn: &Txn) -> bool {
         let moves = matches!(txn.plan, Some(Plan::Move(_) | Plan::Handover(_)));
         moves && !self.copies.contains_key(&number)
     }
 
-    /// Whether the name that a transaction's outcome belongs to is no longer here.
+    /// Whether the name to which a transaction's outcome belongs is no longer on this shard.
     fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
         let at = txn.request.as_deref().and_then(|request| self.name_of(&request.op));
         let Some((dir, order)) = at else { return Ok(false) };
         Ok(!self.headers(ctx, dir.id)?.iter().any(|header| header.range().contains(&order.0)))
     }
 
-    /// It is said again if nothing comes of it.
+    /// Notes that a message was sent now, so that it is sent again if no answer comes.
     fn sent_now(&mut self, ctx: &Ctx<'_>, number: u64, txn: &mut Txn) {
         txn.sent_at = ctx.now.nanos;
         self.sent.note(ctx.now.nanos, number);
@@ -208,7 +209,7 @@ impl Shard {
         self.tell(ctx, need, to, (self.id(number), step), say);
     }
 
-    /// Who owns a place, as far as is known here.
+    /// The owner of a place, as far as this shard knows.
     pub(super) fn shard_of(&mut self, ctx: &Ctx<'_>, place: &Place) -> Result<ShardIndex, Halt> {
         Ok(match place {
             Place::Order(dir, order) => self.route(ctx, dir.id, *order)?,
@@ -218,7 +219,7 @@ impl Shard {
         })
     }
 
-    /// A participant speaks.
+    /// Handles a participant's message.
     pub(crate) fn coordinate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let (number, step, from) = (peer.txn.number, peer.step, peer.from);
         if peer.txn.shard != self.config.shard {
@@ -252,7 +253,7 @@ impl Shard {
         vote: Vote,
     ) -> Result<(), Halt> {
         let Some(txn) = self.txns.get_mut(&number) else {
-            // Undone, or long over: whoever is prepared may let go.
+            // The transaction was undone, or is long over: the participant may release its locks.
             let id = self.id(number);
             self.tell(ctx, Need::Committed, from, (id, step), Say::Finish(None));
             return Ok(());
@@ -308,8 +309,8 @@ impl Shard {
                 };
                 let is_news = self.hear_of_slot(news);
                 match dir {
-                    // Known already: then it was a partition that was looked for there, and the
-                    // home is to say where it is.
+                    // This was known already. So the step asked there for a partition, and the home
+                    // knows where that is.
                     Some(dir) if !is_news => self.ask_its_home(ctx, number, from, dir),
                     _ => self.ask_again(ctx, number, from, None),
                 }
@@ -321,8 +322,8 @@ impl Shard {
         }
     }
 
-    /// The last step goes to the home of its directory. Not by this shard's own partitions: they
-    /// may be of another life of it.
+    /// Sends the last step to the home of its directory. This shard's knowledge of the partitions
+    /// is dropped: it may be of another life of the directory's id.
     fn ask_its_home(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -335,8 +336,8 @@ impl Shard {
         self.ask_again(ctx, number, refused_by, Some(home))
     }
 
-    /// The last step goes to its owner as it is known now, unless that is who just refused: then
-    /// after a while.
+    /// Sends the last step to the owner as it is known now. If that is the shard that just refused,
+    /// the step is sent after a while.
     fn ask_again(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -394,8 +395,8 @@ impl Shard {
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            // Not synced: whatever it changed on other shards stays locked until they hear of the
-            // synced decision.
+            // The answer does not wait for a sync. All that the transaction changed on other shards
+            // stays locked until they hear of the synced decision.
             self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
@@ -405,13 +406,14 @@ impl Shard {
         self.finishing(ctx, number, txn)
     }
 
-    /// Logs what is left to do, and does it; forgets the transaction when nothing is left.
+    /// Logs what is left to do after the decision, and does it. Forgets the transaction when
+    /// nothing is left.
     fn finishing(&mut self, ctx: &mut Ctx<'_>, number: u64, mut txn: Txn) -> Result<(), Halt> {
         if txn.finishing.is_empty() {
             let own = self.config.shard;
             for (mut shard, change) in core::mem::take(&mut txn.then) {
                 if let Change::Bury(dir) = &change {
-                    // Its slot may have been handed over since.
+                    // The id's hash slot may have been handed over since the decision.
                     shard = self.config.map.home(dir.id);
                 }
                 if shard == own {
@@ -466,7 +468,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A decision's place has gone to another shard, which hears it now.
+    /// Sends a decision to the shard that has taken over its place.
     fn readdress(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -480,8 +482,8 @@ impl Shard {
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
-        // As far as is known here, it is whose it was: who refused is asked again after a while,
-        // and the transaction is not over.
+        // As far as this shard knows, the place has not moved. It asks the shard that refused again
+        // after a while.
         let Some(to) = self.owner_of(&change).filter(|to| *to != from) else { return Ok(()) };
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
         txn.finishing[at].1 = to;
@@ -489,7 +491,7 @@ impl Shard {
         self.finishing(ctx, number, txn)
     }
 
-    /// Who makes a change that needs no prepared record, as far as is known here.
+    /// The shard that makes a change that needs no prepared record, as far as this shard knows.
     fn owner_of(&self, change: &Change) -> Option<ShardIndex> {
         match change {
             Change::Bury(dir) | Change::NewHome { dir, .. } => Some(self.config.map.home(dir.id)),
@@ -511,7 +513,7 @@ impl Shard {
         self.tell(ctx, Need::Synced, from, (id, step), Say::Finish(decision));
     }
 
-    /// Undoes a transaction that is not decided: it fails with `refusal`, or, without one, begins
+    /// Undoes a transaction that is not decided. It fails with `refusal` or, without one, begins
     /// again.
     pub(crate) fn undo(
         &mut self,
@@ -533,14 +535,14 @@ impl Shard {
         mut txn: Txn,
         refusal: Option<Refusal>,
     ) -> Result<(), Halt> {
-        // A refusal is recorded as well: only where the name still is.
+        // A refusal is an outcome, too: it is recorded only at the shard that has the name.
         let is_over = refusal == Some(Refusal::NoSession);
         let has_strayed = match self.has_strayed(ctx, &txn) {
             Err(Halt::Unreadable(_)) if is_over => true,
             has => has?,
         };
         let refusal = if has_strayed { None } else { refusal };
-        // What speaks against it may be so only since its way has changed.
+        // The refusal may have its cause in a change of the request's trail.
         let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
         let has_changed = has_changed && !is_over;
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
@@ -562,7 +564,7 @@ impl Shard {
                 if head.sequence > 0 {
                     self.running.insert((head.session, head.slot), (head.sequence, None));
                 }
-                // Spread by number, so that two that met do not meet again.
+                // Pauses differ by number, so that two transactions that met do not meet again.
                 let at = ctx.now.nanos + AGAIN_AFTER + number % 7 * (AGAIN_AFTER / 2);
                 let request = Box::new(Arc::unwrap_or_clone(request));
                 self.come_again(at, Input::Client(tag, request));

@@ -1,13 +1,15 @@
-//! Votes that do not come. Until its decision the coordinator, and nobody else, may undo a
-//! transaction: it tells every step so, a vote that comes later is told the same, and the client
-//! hears `EBUSY`, upon which it asks anew. So a shard that is away holds no lock of others for
-//! longer than [`Config::votes_wait`](crate::Config), three times as long if other votes come, and
-//! `ETIMEDOUT` of a coordinator that lives means that nothing was done.
+//! Deadlines of votes. Before the decision only the coordinator may undo a transaction.
 //!
-//! A client asks anew at once. So that its next transaction does not hold the same locks for as
-//! long again, a shard whose vote did not come is taken for *silent* until something comes from it:
-//! no transaction waits for its vote. It is asked each second for a transaction that is none, which
-//! each shard answers.
+//! 1. If a vote does not come within `votes_wait` ([`Config`](crate::Config)), the coordinator
+//!    undoes the transaction. With other votes coming, a transaction may take three times as long
+//!    in all. The coordinator tells every step, and answers a later vote so, too. The client hears
+//!    `EBUSY`, and asks anew. So a shard that is away does not hold others' locks for longer.
+//!    `ETIMEDOUT` from a coordinator that lives means that nothing was done.
+//! 2. The shard with the missing vote counts as *silent* until a message comes from it. No client's
+//!    transaction waits for its vote. Otherwise the client's next attempt would hold the locks for
+//!    as long again.
+//! 3. A silent shard is probed each second. The probe asks about a transaction that does not exist,
+//!    which every shard answers.
 
 use alloc::vec::Vec;
 use pando_types::peer::Say;
@@ -20,13 +22,13 @@ use crate::counters::TxnKind;
 use crate::ctx::Ctx;
 use crate::shard::Shard;
 
-/// How often a silent shard is asked, nanoseconds.
+/// Time between two probes of a silent shard, nanoseconds.
 const PROBE_EVERY: u64 = 1_000_000_000;
-/// How many times `votes_wait` a transaction may take in all, if one vote after the other comes.
+/// Most time that a transaction may take in all, in units of `votes_wait`.
 const WAITS_MAX: u64 = 3;
 
 impl Txn {
-    /// Whether it can be undone because of a vote that does not come: its client asks anew.
+    /// Whether it can be undone because of a missing vote: a client waits for it, and asks anew.
     /// Sessions, splits and handovers have rules of their own.
     fn may_be_given_up(&self) -> bool {
         let is_clients = matches!(
@@ -44,14 +46,14 @@ impl Txn {
         is_clients && self.plan.is_some() && self.request.is_some()
     }
 
-    /// Whose vote is awaited.
+    /// The shard that must vote next.
     fn awaited(&self) -> Option<ShardIndex> {
         self.sent.as_ref()?;
         let last = self.steps.last()?;
         (last.state == StepState::Asked).then_some(last.to)
     }
 
-    /// When it is given up, if nothing comes.
+    /// Time at which the transaction is given up, if no vote comes.
     pub(super) fn deadline(&self, votes_wait: u64) -> Option<u64> {
         if !self.may_be_given_up() || self.awaited().is_none() {
             return None;
@@ -62,19 +64,19 @@ impl Txn {
 }
 
 impl Shard {
-    /// Something came from another shard.
+    /// Notes that a message came from another shard.
     pub(crate) fn has_spoken(&mut self, shard: ShardIndex) {
         if !self.silent.is_empty() {
             self.silent.remove(&shard);
         }
     }
 
-    /// Whether a transaction is not to wait for this shard.
+    /// Whether a transaction must not wait for this shard.
     pub(super) fn is_not_awaited(&self, txn: &Txn, shard: ShardIndex) -> bool {
         self.silent.contains_key(&shard) && txn.may_be_given_up()
     }
 
-    /// Undoes transactions whose votes did not come, and asks shards that are silent.
+    /// Undoes transactions with a missing vote, and probes silent shards.
     pub(super) fn give_up_votes(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, wait, own) = (ctx.now.nanos, self.config.votes_wait, self.config.shard);
         let is_due = |txn: &Txn| txn.deadline(wait).is_some_and(|at| at <= now);
@@ -101,13 +103,13 @@ impl Shard {
         Ok(())
     }
 
-    /// Undoes a transaction that is to be asked for anew.
+    /// Undoes a transaction, so that its client asks anew.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>, number: u64, txn: Txn) -> Result<(), Halt> {
         self.counters.votes_given_up += 1;
         self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::EBUSY)))
     }
 
-    /// When there is something to give up, or to ask.
+    /// The next time at which a transaction is given up or a shard probed.
     pub(super) fn votes_wake(&self) -> Option<u64> {
         let wait = self.config.votes_wait;
         let deadlines = self.txns.values().filter_map(|txn| txn.deadline(wait));

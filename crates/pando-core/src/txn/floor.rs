@@ -1,28 +1,28 @@
-//! Which transactions of this shard are over, for its participants.
+//! The floor of this shard's transactions: it tells participants which of them are over.
 //!
-//! They remember every step that they have finished until they hear that its transaction is over.
-//! One that waits for long (for a shard that is away, for a handover) must not keep all later ones
-//! in their memory: it is named.
+//! A participant remembers each step that it has finished until it hears that the transaction is
+//! over. A transaction may wait for long, for a shard that is away or for a handover. The floor
+//! names it as an exception, so that participants can forget the steps of later ones.
 
 use alloc::vec::Vec;
 use pando_types::peer::Floor;
 
 use crate::shard::Shard;
 
-/// As many are named in every message.
+/// Most exceptions that a message names.
 pub const PINNED_MAX: usize = 64;
 
-/// Transactions that have been alive for long: the lowest of all. Every other one that is alive has
-/// a higher number.
+/// Long-lived transactions: the lowest numbers of all. All other living transactions have higher
+/// numbers.
 #[derive(Default, Debug)]
 pub struct Pinned {
     numbers: Vec<u64>,
-    /// When they were looked for last, and the first number that was free then.
+    /// Time of the last look for such transactions, and the first number that was free then.
     looked: (u64, u64),
 }
 
 impl Shard {
-    /// Looks for transactions that were alive when it looked last.
+    /// Looks for transactions that were alive at the last look.
     pub(super) fn pin(&mut self, now: u64) {
         let (then, first) = self.pinned.looked;
         if now < then + self.config.resend_after {
@@ -33,7 +33,7 @@ impl Shard {
         self.pinned.numbers = old.take(PINNED_MAX).collect();
     }
 
-    /// Which transactions are over, as far as a message about this one may say it.
+    /// The floor, as far as a message about this transaction may tell it.
     pub(super) fn floor_beside(&self, number: u64) -> Floor {
         let pinned = &self.pinned.numbers;
         let from = pinned.last().map_or(0, |last| last + 1);
@@ -41,7 +41,7 @@ impl Shard {
         #[cfg(feature = "planted")]
         let lowest = lowest.filter(|_| !self.is_planted(crate::Planted::FloorOverLiving));
         let mut below = lowest.map_or(self.numbers.next_txn(), |(lowest, _)| *lowest);
-        // It may be out of the table just now.
+        // The transaction may be out of the table just now.
         if pinned.binary_search(&number).is_err() {
             below = below.min(number);
         }

@@ -1,33 +1,33 @@
-//! The renaming graph, of shard 0: no directory comes to be beneath itself, though several move at
-//! once (InfiniFS §4.1, orphaned loops).
+//! The renaming graph, on shard 0. It keeps directories from coming to be beneath themselves, even
+//! if several move at once (InfiniFS §4.1, orphaned loops; docs/design/rename-graph.md).
 //!
 //! ```text
 //!   coordinator                                        shard 0
 //!     notes a number that shard 0 has given out
 //!     walks up from the new parent, without a lock
-//!       ── Claim: D; all above its new place; number ──►  does anybody move one of those, or has since?
+//!       ── Claim: D; all above its new place; number ──►  does a claim move one of those, or has one since?
 //!       ◄──────────────────────────────────── Voted ────  no: D is being moved, and the claim stands
 //!     locks, is announced: does the claim still stand? ►  if not, it begins again
 //! ```
 //!
-//! 1. What a walk has found is so when the claim is given: a directory above changes its parent by
-//!    moving only; who moves it has a claim from before that until after it, and shard 0 looks for
-//!    those that stand, and for those that have ended since the walk began. (A look waits while the
-//!    content is locked, so it sees what is decided.)
-//! 2. No loop: let the tree's edges be joined by one for each claim that stands, from what moves to
-//!    its new parent. When a claim is given nobody moves anything above its new place, so up from
-//!    there is one way only, which was walked and does not come to what moves: the new edge closes
-//!    no circle. A decision takes an edge away, and so does giving up.
-//! 3. Who waits here holds no lock, and who has a claim waits here for nothing.
-//! 4. Who is overtaken too often, or is too deep, wants the graph alone: it is given when all
-//!    claims have ended, none is given meanwhile, and the walk comes after. So does an exchange,
-//!    which knows what moves only when its names are locked.
-//! 5. A claim is not synced. If loss of power takes it, its transaction can no longer announce what
-//!    it changes; or has done so, and then the content of what moves is locked, durably: walks wait
-//!    there until it is decided, and all begin anew, since claims that ended before the start are
-//!    not remembered.
-//! 6. What shard 0 itself decides it has not synced when the claim ends. Who has it above its new
-//!    place is given a claim only when that is durable.
+//! 1. What a walk has found still holds when the claim is given. A directory above changes its
+//!    parent only by a move. That move has a claim from before the change until after it. Shard 0
+//!    looks for claims that stand, and for those that have ended since the walk began. A look waits
+//!    while the content is locked, so it sees what is decided.
+//! 2. No loop. Take the tree's edges, and for each standing claim an edge from what moves to its
+//!    new parent. When a claim is given, no claim moves a directory above the new place. So one
+//!    path leads up from there, which was walked and does not meet what moves. The new edge closes
+//!    no cycle. A decision takes an edge away, and so does giving up.
+//! 3. A transaction that waits here holds no lock. One that has a claim waits here for nothing.
+//! 4. A transaction that is overtaken too often, or goes too deep, asks for the graph alone. It
+//!    gets that when all claims have ended. Meanwhile no other claim is given, and the walk comes
+//!    after. An exchange asks so, too: it knows what moves only when its names are locked.
+//! 5. A claim is not synced, and loss of power may take it. If its change was not announced, it
+//!    cannot be any more. If it was, the content of what moves is locked by a synced record, and
+//!    walks wait there until the decision. All walks begin anew, since a restart forgets the claims
+//!    that have ended.
+//! 6. Shard 0 has not synced its own decision when the claim ends. A claim with that directory
+//!    above its new place is given only when the decision is durable.
 
 use alloc::collections::VecDeque;
 use pando_types::peer::{Claim, Seen, Vote};
@@ -38,30 +38,30 @@ use crate::locks::{LockKey, Locks};
 use crate::shard::Shard;
 use crate::txn::redo::position;
 
-/// Claims that have ended and are remembered.
+/// Most ended claims that shard 0 remembers.
 const ENDED_MAX: usize = 4096;
 
-/// What shard 0 remembers of claims that have ended. Soft state.
+/// What shard 0 remembers of ended claims. Soft state.
 #[derive(Default, Debug)]
 pub struct Graph {
-    /// Nothing is known of those up to this number.
+    /// Claims that ended up to this number are forgotten.
     floor: u64,
-    /// Their numbers, ascending, and what they were for.
+    /// Ended claims: numbers, ascending, and the directories that moved.
     ended: VecDeque<(u64, DirRef)>,
-    /// Where in the log those are that were decided here and are not durable, as far as is known;
-    /// `None`: it may have been for any.
+    /// Log positions of claims that ended by decisions of this shard and may not be durable.
+    /// `None`: it may have been a claim on any directory.
     fresh: VecDeque<(Lsn, Option<DirRef>)>,
 }
 
 impl Graph {
-    /// Begins anew: nothing is known of claims that ended at this number or before. What may not be
-    /// durable yet is kept.
+    /// Begins anew: claims that ended at this number or before are forgotten. Those that may not be
+    /// durable are kept.
     pub fn begin(&mut self, number: u64) {
         self.floor = number;
         self.ended.clear();
     }
 
-    /// A claim on one directory has ended; `None`: one on all.
+    /// Notes the end of a claim on one directory or, with `None`, on all.
     fn end(&mut self, number: u64, moved: Option<DirRef>) {
         match moved {
             Some(moved) => self.ended.push_back((number, moved)),
@@ -77,7 +77,7 @@ impl Graph {
         }
     }
 
-    /// It was decided here, in this place of the log.
+    /// Notes that this shard decided the move itself, at this position of its log.
     fn decided_here(&mut self, moved: Option<DirRef>, at: Lsn, durable: Lsn) {
         while self.fresh.front().is_some_and(|(at, _)| *at <= durable) {
             self.fresh.pop_front();
@@ -90,7 +90,7 @@ impl Graph {
         }
     }
 
-    /// Whether any of these may have moved after `since`.
+    /// Whether any of these directories may have moved after `since`.
     fn may_have_moved(&self, above: &[DirRef], since: u64) -> bool {
         let mut after = self.ended.iter().rev().take_while(|(number, _)| *number > since);
         since < self.floor || after.any(|(_, moved)| above.contains(moved))
@@ -114,10 +114,11 @@ pub fn lock_of(claim: &Claim) -> LockKey {
     }
 }
 
-/// The root never moves.
+/// The lock of the whole graph. The root never moves, so no other claim has this lock.
 const ALONE: LockKey = LockKey::Graph(DirId::ROOT);
 
-/// Whoever wants the graph alone comes before those who come later.
+/// Checks that no other claim is in the way. A transaction that waits for the whole graph comes
+/// before later ones.
 fn free_of_others(locks: &Locks, claim: &Claim) -> Result<(), Stop> {
     match claim {
         Claim::Alone if locks.any_graph() => Err(Stop::Wait(ALONE)),
@@ -156,7 +157,7 @@ impl Shard {
         Ok(Vote::Yes(Seen::Nothing))
     }
 
-    /// A claim has ended, whatever became of it.
+    /// Ends a claim, whether its transaction was decided or undone.
     pub(crate) fn end_claim(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, claim: &Claim) {
         let moved = match claim {
             Claim::Move { moved, .. } => Some(*moved),

@@ -1,25 +1,26 @@
-//! Transactions: what spans several places, by two-phase commit (InfiniFS §4.2) with ordered locks.
+//! Transactions: changes that span several places, by two-phase commit (InfiniFS §4.2) with ordered
+//! locks.
 //!
-//! One engine for all of them. A [`plan::Plan`] says which place to lock next, given what the steps
-//! before have seen, and in the end which changes each place makes. The coordinator is the shard
-//! that the client's request came to; it may be a participant itself, through messages to itself
-//! that never leave it.
+//! One engine runs all of them. A [`plan::Plan`] says which place to lock next, from what the
+//! earlier steps have seen. In the end it says which changes each place makes. The coordinator is
+//! the shard to which the client's request came. It may be a participant itself, by messages to
+//! itself that never leave it.
 //!
-//! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared
-//!    record before it votes. Nothing is logged at the coordinator: a transaction that its
-//!    coordinator does not know is undone. A participant whose change can be made from the decision
-//!    alone (a new directory's content, a move's claim on the renaming graph) votes without syncing
-//!    ([`redo`]): if power loss takes its prepared record, the decision does not need it.
-//! 2. Decision: the coordinator logs the changes of all remote participants together with its own
-//!    changes and the request's outcome, *syncs*, and only then tells the participants. The client
-//!    hears at once: until the participants hear, too, whatever changes there is locked, and who
-//!    asks waits.
-//! 3. Finishing: each participant applies, unlocks, and remembers that it has; when that is durable
-//!    it says so, and is forgotten. What must come after all of them (freeing a directory id)
-//!    follows then.
+//! 1. **Voting.** The coordinator asks one step after the other, in lock order. A participant logs
+//!    and *syncs* its prepared record before it votes. The coordinator logs nothing: a transaction
+//!    that its coordinator does not know is undone. Two kinds of steps vote without a sync
+//!    ([`redo`]): the id of a new directory, and a move's claim on the renaming graph. If power
+//!    loss takes their prepared record, the decision can do without it.
+//! 2. **Decision.** The coordinator logs the changes of all remote participants with its own
+//!    changes and the request's outcome. It *syncs*, and only then tells the participants. The
+//!    client hears at once. Until a participant hears, its changes are locked there, and other
+//!    requests for them wait.
+//! 3. **Finishing.** Each participant applies, unlocks, and remembers that it has. When that is
+//!    durable it says so, and the coordinator forgets the step. What must come after all steps
+//!    follows then, such as freeing a directory id.
 //!
-//! Steps that touch locks of lower rank never come later, so waiting cannot form a circle
-//! (`LockKey`).
+//! A step never takes a lock of lower rank than an earlier step (`LockKey`). So no cycle of waits
+//! can form.
 
 mod again;
 pub mod agenda;
@@ -44,31 +45,31 @@ use crate::counters::TxnKind;
 use crate::record::Decided;
 use plan::Plan;
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepState {
-    /// Its vote is awaited.
+    /// The coordinator waits for its vote.
     Asked,
-    /// It voted yes.
+    /// Its participant voted yes.
     Yes,
-    /// It voted no, and the plan goes on without it.
+    /// Its participant voted no, and the plan goes on without it.
     Refused(Errno),
 }
 
-/// One place that takes part.
+/// One place that takes part in a transaction.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What is asked.
+    /// What the participant is asked.
     pub prepare: Prepare,
-    /// Whom.
+    /// The participant.
     pub to: ShardIndex,
-    /// How far it is.
+    /// Progress of the step.
     pub state: StepState,
-    /// What it saw.
+    /// What the participant saw.
     pub seen: Option<Seen>,
-    /// What it shall do.
+    /// Changes that the participant makes by the decision.
     pub changes: Vec<Change>,
 }
 
@@ -78,26 +79,26 @@ pub struct Txn {
     kind: Option<TxnKind>,
     request: Option<Arc<Request>>,
     tag: Option<ClientTag>,
-    /// `None` once it is decided.
+    /// What the transaction locks and changes. `None` once it is decided.
     plan: Option<Plan>,
     steps: Vec<Step>,
-    /// What was sent last while voting: to whom, which step, what.
+    /// The last message of the voting phase: recipient, step, content.
     sent: Option<(ShardIndex, u16, Say)>,
     sent_at: u64,
-    /// When it began, and when it first asked for the vote that it waits for.
+    /// Times of its begin, and of the first request for the awaited vote.
     begun_at: u64,
     asked_at: u64,
-    /// How often that step has been sent on since.
+    /// How often that step has since been sent on to another shard.
     sent_on: u32,
-    /// After the decision: steps to finish, and what follows.
+    /// After the decision: steps to finish, and changes to make after them.
     finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
     then: Vec<(ShardIndex, Change)>,
-    /// The first step number not used yet.
+    /// The first unused step number.
     next_step: u16,
 }
 
 impl Txn {
-    /// A decided one, after a restart.
+    /// A decided transaction, loaded after a restart.
     pub(crate) fn recovered(decided: Decided) -> Self {
         Self {
             kind: None,
@@ -116,7 +117,7 @@ impl Txn {
         }
     }
 
-    /// What it is about to do, while nothing is decided.
+    /// The plan, while nothing is decided.
     pub(crate) const fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
     }
@@ -126,17 +127,17 @@ impl Txn {
         self.plan.as_ref().and(self.request.as_deref())
     }
 
-    /// The trace of the request; `None`: there is none, or it is not known after a restart.
+    /// The trace of the request. `None`: there is no request, or it was forgotten in a restart.
     pub(crate) fn trace(&self) -> Option<u64> {
         Some(self.request.as_ref()?.head.trace)
     }
 
-    /// What it does; `None` if it was recovered.
+    /// Kind of transaction. `None` after a restart.
     pub(crate) const fn kind(&self) -> Option<TxnKind> {
         self.kind
     }
 
-    /// On whose behalf it is.
+    /// Session for which the transaction runs.
     pub(crate) fn behalf(&self) -> Behalf {
         let head = self.request.as_ref().map(|request| request.head).filter(|h| h.id.sequence > 0);
         head.map_or_else(Behalf::default, |head| Behalf {
@@ -150,12 +151,12 @@ impl Txn {
         Some((self.tag?, self.request.clone()?))
     }
 
-    /// Whom it has asked for what step, while nothing is decided.
+    /// Steps, with the shards that were asked for them, while nothing is decided.
     pub(crate) fn asked(&self) -> impl Iterator<Item = (u16, ShardIndex)> + '_ {
         (0..).zip(self.steps.iter().map(|step| step.to))
     }
 
-    /// The client asked again: the answer goes there.
+    /// Sends the answer to where the client asked again.
     pub(crate) fn repeat(&mut self, tag: ClientTag) {
         self.tag = Some(tag);
     }

@@ -1,4 +1,5 @@
-//! The participant's side: lock, check, log, vote; and in the end apply or undo, exactly once.
+//! The participant of a transaction: it locks, checks, logs and votes. In the end it applies or
+//! undoes, exactly once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,7 +26,7 @@ use crate::txn::graph;
 use crate::txn::redo::{can_redo, votes_unsynced};
 use crate::{names, perm};
 
-/// The lock a step takes, if it takes one.
+/// The lock that a step takes, if any, and how it is held.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
     Ok(match prepare {
         Prepare::Graph(claim) => (Some(graph::lock_of(claim)), Hold::Plain),
@@ -57,7 +58,8 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
     })
 }
 
-/// The partition that holds the orders that arrive: itself, or the parent that it comes back to.
+/// The partition that holds the arriving orders: the arriving one, or the parent that takes it
+/// back.
 pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt> {
     match (arrival.given_back, parent(header.partition)) {
         (false, _) => Ok(header.partition),
@@ -66,7 +68,7 @@ pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt
     }
 }
 
-/// Whether nothing has changed when its vote cannot be given.
+/// Whether the vote for this step only reads, so that a vote of no leaves nothing changed.
 const fn only_looks(prepare: &Prepare) -> bool {
     matches!(
         prepare,
@@ -80,7 +82,7 @@ const fn only_looks(prepare: &Prepare) -> bool {
 }
 
 impl Shard {
-    /// A coordinator speaks.
+    /// Handles a coordinator's message.
     pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         self.raise_floor(ctx, &peer);
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
@@ -126,8 +128,8 @@ impl Shard {
         }
     }
 
-    /// Whether a decision for a step that is not prepared (here, any more) is to be made from what
-    /// it says. False: not here, or not yet.
+    /// Whether to apply a decision for a step that is not, or no longer, prepared here. Only
+    /// changes that the decision alone describes can be applied so. False: not here, or not yet.
     fn once_more(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -159,7 +161,7 @@ impl Shard {
         }
     }
 
-    /// What a coordinator has forgotten may be forgotten here.
+    /// Forgets finished steps of transactions that their coordinator has forgotten.
     fn raise_floor(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) {
         let shard = peer.txn.shard;
         let floor = self.floors.entry(shard).or_default();
@@ -192,8 +194,8 @@ impl Shard {
             self.locks.wait(key, Input::Peer(Box::new(peer)));
             return Ok(());
         }
-        // Its coordinator has not heard it, and tries again until it has. Whoever has its locks now
-        // may have looked here.
+        // The coordinator has not heard of the session's end, and tries again until it has. Another
+        // session may have this session's locks by now, and may have looked here.
         let session = peer.behalf.session;
         if session.0 > 0 && !self.session_lives(session) && !self.prepared.contains_key(&at) {
             self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
@@ -249,7 +251,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether it is held by a split that waits for transactions, so that none may wait for it.
+    /// Whether a move that waits for transactions holds the lock. Then no transaction may wait for
+    /// it.
     fn is_closing(&self, key: LockKey) -> bool {
         matches!(self.locks.hold(key), Some((_, Hold::Closing { .. })))
     }
@@ -293,7 +296,7 @@ impl Shard {
                 match self.link_inode(ctx, *ino)? {
                     None if *new => Seen::Nothing,
                     Some(inode) if !*new => Seen::Link(inode.attr, self.opens.holders(*ino)),
-                    // A late repetition: another transaction has brought it meanwhile.
+                    // A late repetition: another transaction has brought the inode meanwhile.
                     Some(_) => return Ok(Vote::Busy),
                     None => return Err(Errno::ESTALE.into()),
                 }
@@ -374,7 +377,7 @@ impl Shard {
         Ok(Seen::Name { entry, inherit: header.inherit })
     }
 
-    /// `None`: busy.
+    /// What a held partition shows: split history and number of subdirectories. `None`: busy.
     fn see_partition(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -389,7 +392,8 @@ impl Shard {
             other => other?,
         };
         let headers = self.headers(ctx, dir.id)?;
-        // It was given back: who wants all partitions looks for them anew.
+        // The partition was merged into its parent. A transaction that wants all partitions looks
+        // for them anew.
         if header.partition != index {
             return Ok(None);
         }
@@ -408,7 +412,7 @@ impl Shard {
             }
             if let Some(order) = self.locks.first_name(dir.id, &header.range(), None) {
                 let key = LockKey::Name(dir.id, order);
-                // Who removes slices waits for nobody.
+                // The remover of slices waits for no transaction.
                 let goes_by_itself =
                     self.locks.hold(key).is_some_and(|(owner, _)| owner == self.shredder());
                 return if goes_by_itself { Err(Stop::Wait(key)) } else { Ok(None) };
@@ -420,7 +424,7 @@ impl Shard {
         Ok(Some((history(self.config.shard, &headers), header.subdirs)))
     }
 
-    /// Applies a decision's changes and unlocks.
+    /// Applies a decision's changes, and unlocks.
     pub(crate) fn finish_here(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -435,7 +439,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Undoes what a step prepared; without one, whatever of it waits.
+    /// Undoes what a step prepared. Without a prepared record, drops what waits for that step.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
         let woken = self.locks.forget(at.0, at.1);
         self.ready.extend(woken);
@@ -468,7 +472,7 @@ impl Shard {
         Ok(Some(record.prepare))
     }
 
-    /// Rows of a range that is not (any more) this shard's go.
+    /// Drops rows of a range that this shard does not, or no longer, own.
     pub(crate) fn clear_range(
         &self,
         ctx: &mut Ctx<'_>,
@@ -481,7 +485,7 @@ impl Shard {
         }
     }
 
-    /// Asks what became of transactions that this shard has been prepared for, for long.
+    /// Asks coordinators about transactions that have long been prepared here.
     pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
         let (now, after) = (ctx.now.nanos, self.config.ask_after);
         let (prepared, alive) = (&self.prepared, self.prepared.len());

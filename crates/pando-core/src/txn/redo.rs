@@ -1,14 +1,13 @@
-//! Votes that are not synced. Some changes can be made from the decision alone, so a loss of power
-//! may take their prepared record, and with it the lock.
+//! Votes without a sync. Some changes can be made from the decision alone. So a loss of power may
+//! take their prepared record, and with it the lock.
 //!
-//! What is made once more must find what was here when the vote was given. So such a vote does not
-//! leave before the changes that it rests on are durable: else they would be made once more as
-//! well, in whatever order. A directory whose id was free would be made over the one that had it
-//! before, and that one's removal would take it away.
-//!
-//! Access metadata in an entry are none of these. Another transaction could lock the entry while
-//! the first one's lock is lost, and what the first one decided would come after it: an older owner
-//! and mode, or those of an entry that was moved meanwhile.
+//! 1. A change that is made again must find what was here at the vote. So such a vote waits until
+//!    the changes that it rests on are durable. Otherwise those would be made again, too, in any
+//!    order. For example, a directory would be made over the one that had its id before, and the
+//!    removal of that one would take it away.
+//! 2. Access metadata in an entry cannot be made again. Another transaction could lock the entry
+//!    while the first one's lock is lost. The first decision, coming later, would bring back an
+//!    older owner and mode, or those of an entry that has moved.
 
 use alloc::collections::BTreeMap;
 use pando_types::peer::{Change, Claim, Prepare};
@@ -18,29 +17,29 @@ use crate::ctx::Ctx;
 use crate::locks::LockKey;
 use crate::shard::Shard;
 
-/// Whether a change can be made from the decision alone: power loss may have taken the prepared
-/// record, whose vote was not synced, and with it all that came after.
+/// Whether a change can be made from the decision alone. Power loss may have taken the prepared
+/// record, as its vote was not synced, and all that came after it.
 #[must_use]
 pub fn can_redo(change: &Change) -> bool {
     matches!(change, Change::Bury(_) | Change::NewHome { .. })
 }
 
-/// Whether the vote for a step is not synced. A claim on the whole graph is: whoever has it walks
-/// without saying since when, so nothing would tell that others have moved something between its
-/// loss and a late repetition of it.
+/// Whether the vote for a step leaves without a sync. A claim on the whole graph is synced, because
+/// it does not tell when its walk began. So a late repetition after its loss would not show that
+/// others have moved something since.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
     matches!(prepare, Prepare::NewHome(_) | Prepare::Graph(Claim::Move { .. }))
 }
 
-/// Places remembered one by one.
+/// Most places that are remembered one by one.
 const PLACES_MAX: usize = 4096;
 
-/// Log positions of the last changes that unsynced votes may rest on.
+/// Log positions of the last changes on which unsynced votes may rest.
 #[derive(Default, Debug)]
 pub struct Recent {
-    /// Of what a lock protects: an id that became free.
+    /// By lock: positions at which an id became free.
     places: BTreeMap<LockKey, Lsn>,
-    /// Of all others, and of partitions and slots that arrived.
+    /// Position for all other places: forgotten ones, and partitions and hash slots that arrived.
     others: Lsn,
 }
 
@@ -62,7 +61,7 @@ impl Recent {
 }
 
 impl Shard {
-    /// Notes a change that a later vote may rest on.
+    /// Notes a change on which a later vote may rest.
     pub(crate) fn note_change(&mut self, ctx: &Ctx<'_>, change: &Change) {
         match change {
             Change::DropHome { dir, .. }
@@ -73,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// Something of a directory's last life has gone.
+    /// Notes that some record of a directory id's last life is gone.
     pub(crate) fn note_freed(&mut self, ctx: &Ctx<'_>, dir: DirId) {
         self.recent.note(LockKey::Home(dir), position(ctx), ctx.now.durable);
     }
@@ -89,7 +88,7 @@ impl Shard {
     }
 }
 
-/// Where this input will be in the log.
+/// The log position that this input will have.
 pub(super) fn position(ctx: &Ctx<'_>) -> Lsn {
     Lsn(ctx.now.seen.0 + 1)
 }

@@ -1,4 +1,4 @@
-//! How a shard speaks to others, and to itself.
+//! Sending of peer messages, to other shards and to this one.
 
 use alloc::boxed::Box;
 use pando_types::peer::{Behalf, Floor, Peer, Say};
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Sends to another shard, or lets this one hear itself.
+    /// Sends a message to another shard, or queues it if it is for this one.
     pub(crate) fn tell(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -25,7 +25,7 @@ impl Shard {
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
         let own = self.txns.get(&txn.number).filter(|_| coordinates);
         let behalf = match &say {
-            // A coordinator has heard what its client relies on, unless that is a lie.
+            // Only a lying client claims to have heard more than its coordinator.
             Say::Prepare(..) => {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
                 Behalf { heard: behalf.heard.min(self.sessions_heard()), ..behalf }
@@ -40,8 +40,8 @@ impl Shard {
         }
     }
 
-    /// What a message about a transaction is to be followed by: the request it was begun for, if
-    /// that is known here.
+    /// The trace of a message about a transaction: that of the request for which it began, if this
+    /// shard knows it.
     fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
         let own = self.txns.get(&txn.number).filter(|_| txn.shard == self.config.shard);
         own.and_then(Txn::trace).unwrap_or(ctx.trace)

@@ -1,4 +1,4 @@
-//! A session that is the only one, and what becomes of that when another wants to begin
+//! A session that is alone, and what happens when another one wants to begin
 //! (docs/design/alone.md).
 
 use pando_types::op::{Alone, Op, RequestId};
@@ -15,7 +15,7 @@ const BUSY: Result<Body, Refusal> = Err(Refusal::Errno(Errno::EBUSY));
 /// Longer than any test waits.
 const LONG: u64 = 3600 * SECOND;
 
-/// A cluster whose only session is local.
+/// A cluster with one session, which is local.
 fn cluster(lease: u64) -> (Cluster, SessionId) {
     let mut c = Cluster::with_lease(3, 100, lease);
     let first = c.session();
@@ -25,7 +25,7 @@ fn cluster(lease: u64) -> (Cluster, SessionId) {
     (c, session)
 }
 
-/// A request that no session numbers, as all about sessions themselves.
+/// Sends a request without session and sequence, as requests about sessions are.
 fn say(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
     c.run_as(COORDINATOR, RequestId::default(), op)
 }
@@ -56,7 +56,7 @@ fn another_session_begins_only_when_the_one_alone_says_that_it_is_not() {
     assert_eq!(c.answer(awaits), None, "nobody wants to begin");
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(c.answer(awaits), Some(Ok(Body::Done)), "now somebody does");
-    // The one alone takes its time.
+    // The session that is alone takes its time.
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "it is, until it says so");
     let again = c.start(COORDINATOR, Op::Alone(session, Alone::Await), None);
@@ -109,8 +109,8 @@ fn a_session_that_is_over_is_not_alone() {
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
 }
 
-/// Its client is in the shards' own process. What its kernel remembers lasts for as long as that,
-/// so no lease may end it before.
+/// The client of a session that is alone lives in the shards' own process. What its kernel
+/// remembers lasts as long as that process. So no lease may end the session before.
 #[test]
 fn no_lease_ends_a_session_that_is_alone() {
     let (mut c, session) = cluster(8 * SECOND);
@@ -162,8 +162,8 @@ fn until_every_shard_has_heard_that_another_session_is_over_nobody_is_alone() {
     }
 }
 
-/// A cluster, its local session, and a directory of shard 1 in which another session is making one
-/// of shard 2: what was sent for that is held up.
+/// A cluster, its local session, and a mkdir that another session has begun. The directory is on
+/// shard 1, and the new one on shard 2. The messages of the mkdir are held up.
 struct Making {
     c: Cluster,
     session: SessionId,
@@ -191,13 +191,13 @@ impl Making {
         panic!("a directory has its home elsewhere");
     }
 
-    /// Delivers all but what is about the transaction, until there is nothing.
+    /// Delivers all messages but those of the transaction, until there are none.
     fn deliver_others(&mut self) {
         let txn = self.txn;
         while self.c.step_of(|peer| peer.txn != txn) {}
     }
 
-    /// The other session is about to end.
+    /// Ends the other session.
     fn end(&mut self) -> u64 {
         let (other, id) = (self.c.session(), RequestId::default());
         let tag = self.c.send_as(COORDINATOR, id, Op::EndSession(other));
@@ -211,7 +211,7 @@ impl Making {
     }
 }
 
-/// A client that is cut off from shard 0 alone may be in the midst of a change when its lease ends.
+/// A client that is cut off from shard 0 alone may have begun a change when its lease ends.
 #[test]
 fn what_a_session_has_begun_is_undone_where_its_end_is_heard_of() {
     let mut m = Making::new();
@@ -232,11 +232,11 @@ fn what_a_session_has_begun_is_undone_where_its_end_is_heard_of() {
     assert_eq!(m.c.in_flight(), [0; 4]);
 }
 
-/// One that must begin again does so no more.
+/// A transaction of the session that must begin again does not.
 #[test]
 fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     let mut m = Making::new();
-    // Whoever is asked is busy, so the transaction is undone.
+    // The participant is busy, so the transaction is undone.
     let txn = m.txn;
     let busy = m.c.take_all_messages().into_iter().find(|(_, peer)| peer.txn == txn);
     let (from, asked) = busy.expect("it asks");
@@ -253,7 +253,7 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     assert_eq!(m.c.in_flight(), [0; 4]);
 }
 
-/// Both ends of the same session, numbered in that session itself, do not wait for each other.
+/// Two requests that end a session, both numbered in that session, do not wait for each other.
 #[test]
 fn a_session_that_ends_itself_twice_at_once_does_not_wait_for_itself() {
     let (mut c, _) = cluster(LONG);

@@ -1,5 +1,5 @@
-//! Slots without rows are handed over many at a time; and whatever comes into them meanwhile, or
-//! dies.
+//! Hash slots without rows are handed over many at a time, whatever comes into them meanwhile, and
+//! whatever dies.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ fn cluster() -> Cluster {
     Cluster::new(3, 1_000)
 }
 
-/// Names of directories and their slots, which are the source's. Every cluster has the same.
+/// Names of directories, and their hash slots, which the source owns. They are equal in every
+/// cluster.
 fn homed(count: usize) -> Vec<(String, SlotIndex)> {
     let mut c = cluster();
     let map = c.map(FROM);
@@ -32,7 +33,7 @@ fn begin(c: &mut Cluster, slot: SlotIndex) -> Result<Body, Refusal> {
     c.glance(FROM, Op::HandOver(FROM, slot, TO)).expect("an answer at once")
 }
 
-/// Bare slots of the source, those of no directory in [`homed`].
+/// Bare hash slots of the source, without those of [`homed`].
 fn others(c: &Cluster, homed: &[(String, SlotIndex)]) -> Vec<SlotIndex> {
     let map = c.map(FROM);
     let is_one = |slot: &SlotIndex| {
@@ -65,7 +66,7 @@ fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     assert_eq!(begin(&mut c, bare[32]), Ok(Body::Done));
 }
 
-/// Each directory has one home in the end, and what was under way is over.
+/// In the end each directory has one home, and no transaction is left.
 #[test]
 fn directories_are_born_in_bare_slots_on_their_way_whoever_dies() {
     let homed = homed(6);

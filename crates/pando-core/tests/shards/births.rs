@@ -1,6 +1,6 @@
-//! The cases of predictable ids in the paper (InfiniFS §3.3.1, Figure 4). It finds a directory's
-//! version through rename lists and back-pointers; here the content record that has an id says that
-//! it is taken. The ids are the same.
+//! The paper's cases of predictable ids (InfiniFS §3.3.1, Figure 4). The paper finds a directory's
+//! version by rename lists and back-pointers. Here the content record of an id tells that the id is
+//! taken. The ids are those of the paper.
 
 use pando_types::op::Op;
 use pando_types::peer::{Change, Peer, Say};
@@ -139,7 +139,8 @@ fn makes(peer: &Peer, is_it: impl Fn(&Change) -> bool) -> bool {
     matches!(&peer.say, Say::Finish(Some(changes)) if changes.iter().any(is_it))
 }
 
-/// An empty directory with a partition away from its home and the root's, and where that is.
+/// An empty directory with a partition on a third shard, neither its home nor the root's. Also
+/// returns its name and that shard.
 fn scattered(
     c: &mut Cluster,
     is_wanted: impl Fn(ShardIndex) -> bool,
@@ -149,7 +150,7 @@ fn scattered(
         c.create(dir, &format!("f{n}")).unwrap();
     }
     c.settle();
-    // Nothing is delivered: so no partition is given back.
+    // Nothing is delivered, so that no partition is merged.
     for name in (0..60).map(|n| format!("f{n}")) {
         let (owner, op) = (c.owner(dir, &name), Op::Unlink(dir, c.name(&name)));
         let tag = c.start(owner, op, None);
@@ -177,7 +178,7 @@ pub fn an_id_is_taken_until_the_last_partition_elsewhere_is_gone() {
         }
     }
     assert!(c.is_on_its_way(drops), "it is decided");
-    // Its partition there stays for now.
+    // The partition there stays for now.
     c.silence([elsewhere]);
     let next = c.mkdir(ROOT, &name).unwrap();
     assert_ne!(next.id, dir.id, "the id is free too early");
@@ -188,7 +189,7 @@ pub fn an_id_is_taken_until_the_last_partition_elsewhere_is_gone() {
     assert_eq!(c.mkdir(ROOT, &name).unwrap().id, dir.id);
 }
 
-/// A shard that lost power may have forgotten that it has done it, and hear it once more.
+/// A shard that lost power may have forgotten that it has applied a decision, and hears it again.
 #[test]
 pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     let mut c = Cluster::new(3, 10);
@@ -202,7 +203,7 @@ pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     let mut again = sent.find(burial).expect("it is buried");
     let next = c.mkdir(ROOT, &name).unwrap();
     assert_eq!((next.id, next.ino == dir.ino), (dir.id, false));
-    // Forgotten: as if it were of a transaction that the shard has not heard of.
+    // As if it were of a transaction of which the shard has not heard.
     again.txn.number += 1 << 32;
     c.deliver(c.home(next), vec![again]);
     c.settle();
@@ -210,7 +211,7 @@ pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     assert!(parent.is_ok(), "the next life is buried");
 }
 
-/// A message that is on its way, which comes later.
+/// Takes a message that is on its way, to be delivered later.
 fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<(ShardIndex, Box<Peer>)> {
     for _ in 0..1_000 {
         let all = c.take_all_messages().into_iter();
@@ -226,8 +227,8 @@ fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<(ShardIndex, Box<
     panic!("it is not said");
 }
 
-/// Who is to bury it hands it to the very shard that asks for that, which hears so before it has
-/// the decision. It asks again.
+/// The shard that must bury the directory hands its hash slot to the coordinator itself. The
+/// coordinator hears so before it has the decision that the hash slot is its own. It asks again.
 #[test]
 fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows() {
     let mut c = Cluster::new(3, 10);

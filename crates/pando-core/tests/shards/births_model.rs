@@ -1,13 +1,15 @@
-//! Name versions as InfiniFS finds them, through rename lists and back-pointers (§3.3.1, Figure 4),
-//! beside those that shards find by the content records that are there: on any sequence of mkdir,
-//! rename, exchange and rmdir they are the same.
+//! Name versions as InfiniFS finds them, by rename lists and back-pointers (§3.3.1, Figure 4). They
+//! are compared with those that shards find by content records. On any sequence of mkdir, rename,
+//! exchange and rmdir both are equal.
 //!
-//! Where the paper leaves room, this is what is taken. A version is the least that the rename list
-//! of the parent does not have for the name: "returns to the default zero" when its bearer dies,
-//! whatever later ones live. A back-pointer has the name of birth too, which the paper does not
-//! list: a directory renamed to another name could not find its entry in the list by parent and
-//! version. To give a directory another name in its parent is a rename as any, and to bring it back
-//! takes nothing off the list.
+//! Where the paper is not explicit, the model takes this:
+//!
+//! 1. A version is the lowest that the parent's rename list does not have for the name. It "returns
+//!    to the default zero" when its bearer dies, whatever later ones live.
+//! 2. A back-pointer has the name of birth, too, which the paper does not list. Otherwise a
+//!    directory renamed to another name could not find its entry in the list.
+//! 3. A rename within one parent is a rename like any other. To bring a directory back removes
+//!    nothing from the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,16 +30,17 @@ struct Dir {
     dir: DirRef,
     at: Place,
     birth: Birth,
-    /// Which life of its parent it was born in.
+    /// The ino of its birth parent: which life of the parent it was born in.
     born_in: Ino,
-    /// Whether its back-pointer is set: to where it was born.
+    /// Whether its back-pointer to its place of birth is set.
     has_pointer: bool,
 }
 
 /// What the paper's servers would know.
 #[derive(Default)]
 struct Paper {
-    /// Of all directories, also of those that are gone: who was born there and lives elsewhere.
+    /// Rename lists of all directories, also of removed ones: directories that were born there and
+    /// live elsewhere.
     lists: BTreeSet<Birth>,
     dirs: BTreeMap<DirId, Dir>,
 }
@@ -75,7 +78,7 @@ impl Paper {
     }
 }
 
-/// What a run has met.
+/// Counts of what a run has met.
 #[derive(Default, Debug)]
 struct Met {
     made: [u64; 4],
@@ -83,7 +86,8 @@ struct Met {
     replaced: u64,
     exchanged: u64,
     removed: u64,
-    /// Made while one of that name lived that was born there in an earlier life of its parent.
+    /// Directories made while another lived that was born there under that name, in an earlier life
+    /// of the parent.
     under_old_lists: u64,
 }
 
@@ -95,7 +99,7 @@ enum What {
     Rmdir,
 }
 
-/// What to do with which names: mostly such as are there, or where one was born that lives.
+/// An operation with names: mostly existing ones, or places where a living directory was born.
 fn choose(
     paper: &Paper,
     random: &mut Random,
@@ -105,7 +109,7 @@ fn choose(
     let mut place = |known: usize, of: fn(&Dir) -> Place| {
         if !dirs.is_empty() && random.below(10) < known {
             let (parent, name) = of(dirs[random.below(dirs.len())]);
-            // It may have been born in one that is gone.
+            // It may have been born in a directory that is gone.
             return (by_id(&parent).unwrap_or(DirRef::ROOT), name);
         }
         let nth = random.below(dirs.len() + 2);
@@ -178,13 +182,13 @@ fn one_step(c: &mut Cluster, paper: &mut Paper, random: &mut Random, met: &mut M
             (Err(errno), _) => assert!([Errno::ENOENT, Errno::ENOTEMPTY].contains(&errno)),
         },
     }
-    // An id is free when the last shard has dropped what was of it.
+    // An id is free when the last shard has dropped its records.
     c.settle();
 }
 
 #[test]
 fn name_versions_are_those_of_rename_lists_and_back_pointers() {
-    // Directories that stay whole, and such as split and merge all the time.
+    // Directories that stay whole, and directories that split and merge all the time.
     for threshold in [1000, 4] {
         let mut met = Met::default();
         for seed in 1..=12 {

@@ -1,4 +1,4 @@
-//! Clocks that are set, and clocks that are apart.
+//! Clocks that are set back, and clocks of shards that differ.
 
 use pando_types::op::{Op, RenameFlags};
 use pando_types::{DirRef, ShardIndex, Timestamp};
@@ -13,7 +13,7 @@ fn mtime(c: &mut Cluster, dir: DirRef) -> Timestamp {
     c.deltas(dir).iter().map(|delta| delta.mtime).max().unwrap()
 }
 
-/// Between `from` and the moment, of a shard that is ahead by so much.
+/// Whether `time` lies between `from` and now, by the clock of a shard that is ahead by `ahead`.
 fn is_of(c: &Cluster, time: Timestamp, from: u64, ahead: u64) -> bool {
     Timestamp::from_nanos(from + ahead) <= time && time <= Timestamp::from_nanos(c.wall() + ahead)
 }

@@ -12,11 +12,11 @@ use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARD: ShardIndex = ShardIndex(0);
-/// Longer than the pause between two pages.
+/// Longer than the pause between two pages, nanoseconds.
 const PAGE: u64 = 60_000;
 
-/// A directory on one shard whose half is being counted: in pages of three entries, of which one is
-/// read.
+/// A directory on one shard, with a half that is being counted in pages of three entries. One page
+/// is read.
 fn counting() -> (Cluster, DirRef) {
     let mut c = Cluster::with(1, |config| {
         (config.split_threshold, config.partitions_per_shard) = (40, 64);
@@ -36,7 +36,7 @@ fn counting() -> (Cluster, DirRef) {
     (c, dir)
 }
 
-/// Every header counts what is there.
+/// Checks that every header's counts are right.
 fn check(c: &mut Cluster, dir: DirRef, expected: &BTreeSet<String>) {
     assert_eq!(names(c, dir), *expected);
     for it in c.inspected(SHARD, dir) {

@@ -25,13 +25,13 @@ fn begin(c: &mut Cluster) -> SessionId {
     c.session()
 }
 
-/// Ends a session, as somebody without one.
+/// Ends a session, by a request without a session.
 fn end(c: &mut Cluster, session: SessionId) {
     let ended = c.run_as(ZERO, RequestId::default(), Op::EndSession(session));
     assert_eq!(ended, Ok(Body::Done));
 }
 
-/// Shard 1 says this to shard 0.
+/// Delivers a message of shard 1 to shard 0.
 fn one_says(c: &mut Cluster, say: Say) {
     let (txn, floor, behalf) =
         (TxnId { shard: ZERO, number: 0 }, Floor::default(), Behalf::default());
@@ -89,8 +89,8 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
     assert_eq!(c.answer(made_up), Some(NO_SESSION));
 }
 
-/// Somebody makes up the number of a session that begins only then: its own request is not refused
-/// for that.
+/// A client makes up the number of a session that has not begun. When it then begins, its own
+/// request is not refused for that.
 #[test]
 fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
     let mut c = Cluster::new(3, 1_000);
@@ -101,7 +101,7 @@ fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
     c.settle();
     let id = |sequence| RequestId { session: next, slot: 0, sequence };
     let made_up = c.send_as(TWO, id(1), op.clone());
-    // Shard 0 has answered, and the session begins; nothing of that has reached shard 2.
+    // Shard 0 has answered, and the session begins. Nothing of that has reached shard 2.
     assert!(c.step_of(|peer| matches!(peer.say, Say::AskSessions { .. })));
     assert_eq!(begin_at_once(&mut c), next);
     let own = c.send_as(TWO, id(2), op);
@@ -112,7 +112,7 @@ fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
     assert!(matches!(own, Some(Ok(Body::Created(..)))), "{own:?}");
 }
 
-/// A session that begins while nothing is delivered.
+/// Begins a session, and delivers nothing.
 fn begin_at_once(c: &mut Cluster) -> SessionId {
     let tag = c.send_as(ZERO, RequestId::default(), Op::OpenSession);
     match c.answer(tag) {
@@ -153,7 +153,8 @@ fn what_ran_in_a_session_that_is_over_is_answered_until_every_shard_has_heard_it
     assert_eq!(c.rows_of(ONE, &keys::slot(session, 0)), 0);
 }
 
-/// Longer than shard 0 remembers, and across its restart: the whole table is told.
+/// The shard is away for longer than shard 0 remembers, or while shard 0 restarts. It gets the
+/// whole table.
 #[test]
 fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
     for restarts in [false, true] {
@@ -187,7 +188,7 @@ fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
     }
 }
 
-/// Shard 0 lost what it had told: another shard has heard more than it knows of.
+/// Shard 0 has lost what it had told. Another shard has heard more than shard 0 knows.
 #[test]
 fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     let mut c = Cluster::new(2, 1_000);
@@ -203,7 +204,7 @@ fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     assert!(!knows(&c, ONE, before));
 }
 
-/// What it asks from may be lost with the power.
+/// The position in a question may be lost with the power.
 #[test]
 fn a_question_does_not_say_that_anything_was_heard() {
     let mut c = Cluster::new(2, 1_000);
@@ -226,8 +227,8 @@ fn a_question_does_not_say_that_anything_was_heard() {
     assert_eq!(c.rows_of_table(Table::Slot), c.rows_of(ZERO, &keys::table(Table::Slot)));
 }
 
-/// Something came by another shard of a session that began and ended without this one having heard
-/// of it.
+/// A session begins and ends without this shard hearing of it. Something of that session comes here
+/// by another shard.
 #[test]
 fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let mut c = Cluster::new(3, 1_000);
@@ -237,7 +238,8 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let stays = c.session();
     c.silence([TWO]);
     let dead = begin(&mut c);
-    // One that goes to shard 2 when another session moves it.
+    // A file with its link shard at shard 2. It goes there when another session moves the open
+    // file.
     let mut names = (0..100).map(|n| format!("file{n}"));
     let (name, ino) = loop {
         let name = names.next().expect("one in three");
@@ -249,7 +251,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let file = FileRef { ino, at: FileAt::Name(from, c.name(&name)) };
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.silence([]);
-    // Transactions get through, and nothing about sessions.
+    // Transactions get through, and messages about sessions do not.
     c.act_in(stays);
     c.drop_messages(|_, peer| matches!(peer.say, Say::Sessions { .. } | Say::AskSessions { .. }));
     c.rename(from, &name, to, "moved").unwrap();
@@ -266,7 +268,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     assert_eq!(c.sessions_over(), 0);
 }
 
-/// The clean-up of one is held up by a block that cannot be read; others' are not.
+/// An unreadable block holds up the clean-up of one session, and not that of others.
 #[test]
 fn what_cannot_be_read_holds_up_nothing_that_others_have_left() {
     use pando_core::keys::Kind;
@@ -300,15 +302,15 @@ fn exclusive() -> Lock {
     Lock { space, owner, range, kind, pid: 7 }
 }
 
-/// A file in a directory of shard 2 whose locks are at shard 1. A session that has one is over, and
-/// shard 2 has not heard it. Another session has the lock now.
+/// A file in a directory of shard 2, with its locks at shard 1. A session that had a lock is over,
+/// and shard 2 has not heard so. Another session has the lock now.
 struct Inherited {
     c: Cluster,
     dir: DirRef,
     file: FileRef,
     dead: SessionId,
     next: SessionId,
-    /// What the lock rests on.
+    /// Position on which the lock rests.
     heard: u64,
 }
 
@@ -348,7 +350,8 @@ impl Inherited {
     }
 }
 
-/// A shard that has not heard of a session's end may serve it, but not whoever has its locks.
+/// A shard that has not heard of a session's end may serve it. But the next holder of its locks is
+/// not served there.
 #[test]
 fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_that_one() {
     let mut i = Inherited::new();
@@ -369,8 +372,8 @@ fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_th
     assert_eq!(i.c.answer(73), Some(NO_SESSION));
 }
 
-/// So does whoever comes by another shard, and what the session itself does by one that has not
-/// heard of its end.
+/// A transaction by another shard waits, too. And what the dead session does by a shard that has
+/// not heard of its end is refused elsewhere.
 #[test]
 fn a_transaction_takes_along_what_its_client_relies_on() {
     let mut i = Inherited::new();
@@ -382,12 +385,12 @@ fn a_transaction_takes_along_what_its_client_relies_on() {
         let (name, new_name) = (i.c.name(name), i.c.name("moved"));
         Op::Rename { from, name, to, new_name, flags: RenameFlags::default() }
     };
-    // The heir's, by shard 1, which has heard it: shard 2 lets it wait.
+    // The next holder's transaction, by shard 1, which has heard the end. Shard 2 lets it wait.
     let request = i.request(i.next, i.heard, rename(&i, here, "moves", i.dir));
     i.c.send(ONE, 81, request);
     while i.c.step() {}
     assert_eq!(i.c.answer(81), None);
-    // The dead one's, by shard 2, which has not: shard 1 refuses.
+    // The dead session's transaction, by shard 2, which has not heard the end. Shard 1 refuses it.
     i.c.act_in(i.next);
     i.c.create(i.dir, "old").unwrap();
     let request = i.request(i.dead, 0, rename(&i, i.dir, "old", here));

@@ -1,5 +1,5 @@
-//! Locks of programs: whoever asks, and whatever is restarted, ended or handed over, no two that
-//! exclude each other are held.
+//! Locks of programs. Two that exclude each other are never held at once, whatever restarts, ends
+//! or is handed over.
 
 use crate::support::Cluster;
 use pando_core::keys::{self, Table};
@@ -26,7 +26,7 @@ fn flock(owner: u64, kind: LockKind) -> Lock {
     Lock { space: LockSpace::Flock, ..of(owner, 0, LockRange::END, kind) }
 }
 
-/// Asks each shard until one answers for the file: exactly one does.
+/// The shard that answers for the file. Asserts that exactly one does.
 fn owner(c: &mut Cluster, ino: Ino) -> ShardIndex {
     let all = (0..c.shard_count()).map(ShardIndex);
     let test = Op::TestLock(ino, exclusive(u64::MAX));
@@ -72,7 +72,7 @@ fn two_sessions() -> (Cluster, Ino, SessionId, SessionId) {
 fn sessions_exclude_each_other_and_are_told_by_whom() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
-    // The same number is another owner in another session.
+    // In another session, this number means another owner.
     let wanted = of(1, 5, 20, LockKind::Shared);
     let holder = lock(&mut c, two, ino, wanted).expect("held");
     assert_eq!((holder.session, holder.lock.range.last, holder.lock.pid), (one, 9, 7));
@@ -82,7 +82,7 @@ fn sessions_exclude_each_other_and_are_told_by_whom() {
     assert_eq!(lock(&mut c, two, ino, wanted), None);
     assert!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)).is_some(), "an upgrade");
     assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "what it had is there");
-    // `flock` knows nothing of it.
+    // `flock` does not conflict with it.
     assert_eq!(lock(&mut c, two, ino, flock(3, LockKind::Exclusive)), None);
     assert_eq!(rows(&c), 2);
     unlock(&mut c, one, ino, exclusive(1));
@@ -99,7 +99,7 @@ fn a_flock_of_the_other_kind_is_given_back_first() {
     assert!(lock(&mut c, one, ino, flock(1, LockKind::Exclusive)).is_some());
     assert_eq!(lock(&mut c, two, ino, flock(1, LockKind::Exclusive)), None, "alone by now");
     assert!(lock(&mut c, one, ino, flock(1, LockKind::Shared)).is_some());
-    // Of a record lock it is not so.
+    // For record locks this is not so.
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 0, LockKind::Shared)), None);
     assert_eq!(lock(&mut c, two, ino, of(1, 0, 0, LockKind::Shared)), None);
     assert!(lock(&mut c, one, ino, of(1, 0, 0, LockKind::Exclusive)).is_some());
@@ -143,7 +143,7 @@ fn a_lease_that_ends_frees_what_was_locked() {
     assert_eq!(rows(&c), 1);
 }
 
-/// Else it could write after somebody else has its lock.
+/// Otherwise the session could write after another one has its lock.
 #[test]
 fn the_locks_of_a_session_that_is_over_stay_until_every_shard_has_heard_it() {
     let (mut c, ino, one, two) = two_sessions();
@@ -183,7 +183,7 @@ fn a_repeated_request_runs_once() {
     assert!(matches!(locked, Ok(Body::Locked(_))), "{locked:?}");
     unlock(&mut c, one, ino, exclusive(1));
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
-    // A copy that comes late does not take it again, and is answered as the first was.
+    // A late copy does not take the lock again, and is answered as the first was.
     assert_eq!(c.run_as(at, id, Op::Lock(ino, exclusive(1))), locked);
     assert_eq!(rows(&c), 1);
     assert!(lock(&mut c, one, ino, exclusive(1)).is_some());
@@ -198,7 +198,7 @@ fn locks_go_with_the_slot_of_their_file() {
     let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
     let hand_over = Op::HandOver(from, ino.slot(), to);
     assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
-    // While the slot is copied: what is changed then goes along.
+    // Changes while the hash slot is copied go along.
     while c.step() {
         let set = c.glance(from, Op::TestLock(ino, exclusive(9)));
         assert!(!matches!(set, Some(Ok(Body::Lock(None)))), "nobody may take it meanwhile");

@@ -1,5 +1,5 @@
-//! What participants remember of steps that they have finished: nothing of transactions that are
-//! over, even where one waits for long.
+//! What participants remember of finished steps: nothing of transactions that are over, even if an
+//! earlier transaction waits for long.
 
 use pando_core::keys::Table;
 use pando_types::op::{Op, RenameFlags};
@@ -11,7 +11,7 @@ use crate::support::{Cluster, Random, dir_at};
 const ROOT: DirRef = DirRef::ROOT;
 const SECOND: u64 = 1_000_000_000;
 
-/// Renames files from one directory to another, in which time passes.
+/// Renames files from one directory to another. Time passes meanwhile.
 fn rename_files(c: &mut Cluster, (from, to): (DirRef, DirRef), numbers: std::ops::Range<u32>) {
     for n in numbers {
         let name = format!("f{n}");
@@ -34,7 +34,7 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     let (participant, away) = (others.next().unwrap(), others.next().unwrap());
     let (_, from) = dir_at(&mut c, ROOT, "from", |home| home == coordinator);
     let (_, to) = dir_at(&mut c, ROOT, "to", |home| home == participant);
-    // Decided, and the shard that is away never hears it.
+    // It is decided, and the shard that is away never hears so.
     let is_told = |c: &Cluster| {
         c.is_on_its_way(|peer| matches!(peer.say, Say::Finish(Some(_))) && peer.from == coordinator)
     };
@@ -54,7 +54,7 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     rename_files(&mut c, (from, to), 0..1_000);
     let rows = c.rows_of_table(Table::Finished);
     assert!(rows <= 100, "{rows}");
-    // What comes late of any of them changes nothing.
+    // Late messages about any of them change nothing.
     let late: Vec<_> = c.take_sent().into_iter().map(|(_, to, peer)| (to, peer)).collect();
     let late = late.into_iter().filter(|(to, peer)| {
         *to == participant && matches!(peer.say, Say::Finish(_) | Say::Prepare(..))
@@ -71,7 +71,7 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     let before = c.rows();
     c.deliver(participant, late);
     assert_eq!(c.rows(), before);
-    // The shard is back, hears of the one, and remembers nothing.
+    // The shard is back, hears the decision, and remembers nothing.
     c.silence([]);
     c.settle();
     rename_files(&mut c, (from, to), 2_000..2_002);

@@ -1,4 +1,4 @@
-//! A full disk: who asks again hears what came of it, and who is refused is refused for good.
+//! A full disk. A repeated request gets its recorded answer, and a refused request stays refused.
 
 use pando_types::op::{FileAt, FileRef, Op, RequestId};
 use pando_types::reply::{Body, Refusal};
@@ -13,7 +13,7 @@ fn in_slot(c: &Cluster, slot: u16, sequence: u64) -> RequestId {
     RequestId { session: c.session(), slot, sequence }
 }
 
-/// One shard, and a request to make a file, in a local session or not.
+/// One shard, and a request to make a file, in a local session or an ordinary one.
 fn with_create(local: bool) -> (Cluster, Op, RequestId) {
     let mut c = Cluster::new(1, 1_000);
     if local {
@@ -55,7 +55,7 @@ fn who_was_refused_is_refused_for_good_and_the_next_request_of_the_slot_is_not()
     }
 }
 
-/// The first copy of a request waits behind a transaction, when the second is told that there is no
+/// The first copy of a request waits behind a transaction. The second copy is refused for lack of
 /// room.
 #[test]
 fn a_copy_that_waits_does_not_run_after_another_was_refused() {
@@ -84,7 +84,7 @@ fn a_copy_that_waits_does_not_run_after_another_was_refused() {
     assert_eq!(c.run_as(owner, id, op), FULL);
 }
 
-/// The name has gone to another shard, and what came of the request with it.
+/// A full shard redirects requests for names that another shard has. The outcome may be there.
 #[test]
 fn who_asks_a_full_shard_for_a_name_of_another_is_sent_there() {
     let mut c = Cluster::new(2, 1_000);
@@ -106,7 +106,7 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
     let mut c = Cluster::new(2, 1_000);
     c.settle();
     let (near, far) = (ShardIndex(0), ShardIndex(1));
-    // Shard 0 has the root's names: one whose home is at the other shard asks that one.
+    // Shard 0 has the root's names. A directory with its home at the other shard asks that one.
     let mut begun = None;
     for name in (0..100).map(|n| format!("d{n}")) {
         let tag = c.start(near, Op::Mkdir(ROOT, c.name(&name), 0o755), None);
@@ -131,8 +131,8 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
     c.mkdir(ROOT, &name).unwrap();
 }
 
-/// Of what a client of this process has open there is no record: a removal, or a rename, that is
-/// dropped must not change what is known of it.
+/// Opens of a client in this process are in no record. A removal or rename that is dropped must not
+/// change what the shard knows of them.
 #[test]
 fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
     type Attempt = fn(&mut Cluster) -> Result<(), Errno>;
@@ -168,8 +168,8 @@ fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
     }
 }
 
-/// Nothing fits any more. Whoever may find that out only by running a request would begin anew for
-/// each.
+/// Nothing fits any more. A request must be refused without running it. Otherwise the shard would
+/// begin anew for each.
 #[test]
 fn when_the_reserve_is_used_up_nothing_is_run_in_vain() {
     for local in [false, true] {

@@ -1,5 +1,5 @@
-//! A shard is about to give a slot away, and comes to a block that it cannot read: it gives nothing
-//! away, drops nothing, and what was closed for the exchange is open again.
+//! A shard meets an unreadable block while it decides a handover. It gives nothing away and drops
+//! nothing. What was closed for the exchange is open again.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
     c.list(dir).into_iter().collect()
 }
 
-/// Lets the vote arrive that a move waits for, while a read fails; whether one did.
+/// Delivers the vote that a move waits for, while a read fails. Returns whether one did.
 fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
     while !c.is_on_its_way(|peer| matches!(peer.say, Say::Voted(_))) {
         assert!(c.step());

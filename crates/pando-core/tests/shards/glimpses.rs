@@ -1,6 +1,6 @@
-//! What shards tell of the components of a path whose directories' ids are guessed (InfiniFS
-//! §3.3.2), when the directories are split: where the name is, and nothing that would have to be
-//! waited for, or refused.
+//! Answers of shards about components of a path, in directories with guessed ids (InfiniFS §3.3.2),
+//! when the directories are split. A shard tells where the name is. It tells nothing that must be
+//! waited for, or is forbidden.
 
 use pando_placement::DirMap;
 use pando_types::op::Op;
@@ -13,7 +13,7 @@ use crate::support::Cluster;
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
 
-/// A directory with so many subdirectories, `d0` and so on, whose partitions are on all shards.
+/// A directory with `count` subdirectories, named `d0` and so on, and partitions on all shards.
 fn split(count: u32) -> (Cluster, DirRef) {
     let mut c = Cluster::new(SHARDS, 6);
     let dir = c.mkdir(ROOT, "split").unwrap();
@@ -122,7 +122,8 @@ fn while_permissions_change_nobody_hears_what_may_be_refused_a_moment_later() {
     c.by = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
     let mut held_back = 0;
     while c.last_poked().is_none() {
-        // Whoever still tells something has not been told yet, so that nothing has been answered.
+        // A shard that still answers has not heard of the change, so the change has not been
+        // answered.
         held_back += all(&mut c, dir.id, "d1").iter().filter(|it| **it == Glimpse::Nothing).count();
         assert!(c.step(), "it comes to its end");
     }

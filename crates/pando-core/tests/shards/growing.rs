@@ -1,5 +1,5 @@
-//! Shards that are added to a running cluster (GIGA+ §3.4; DESIGN §4): what they are told, and what
-//! they take.
+//! Shards that are added to a running cluster (GIGA+ §3.4, docs/design/handover.md): what they are
+//! told, and what they take.
 
 use crate::support::Cluster;
 use pando_placement::shard_of;
@@ -13,7 +13,7 @@ fn add(c: &mut Cluster, shard: ShardIndex) -> Result<Body, Refusal> {
     c.run(ShardIndex(0), Op::AddShard(shard))
 }
 
-/// Some slot of a shard goes to another; both know each other from then on.
+/// Hands some hash slot of a shard over. Both shards know each other from then on.
 fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
     let map = c.map(from);
     let mut slots = (1..=u16::MAX).map(SlotIndex);
@@ -87,7 +87,7 @@ fn a_restart_of_either_while_a_shard_is_added_leaves_it_added_or_to_be_added() {
     }
 }
 
-/// A new shard is one more that must know of a directory's rename before it is decided.
+/// A new shard must know of a directory's rename before the decision, like every other shard.
 #[test]
 fn a_rename_of_a_directory_waits_for_a_shard_that_was_added() {
     let mut c = Cluster::with(2, |config| config.versions_wait = 300_000_000);
@@ -104,13 +104,13 @@ fn a_rename_of_a_directory_waits_for_a_shard_that_was_added() {
     c.rename(ROOT, "known", ROOT, "known again").unwrap();
 }
 
-/// §3.4, Figure 2, with shards that run: 5 with 3 partitions each, P0 to P14 round robin; two more,
-/// P15 to P20 in sequence. Nothing that there was has moved.
+/// §3.4, Figure 2, with real shards. 5 shards with 3 partitions each have P0 to P14 round robin.
+/// Two more have P15 to P20 in sequence. No existing partition moves.
 #[test]
 fn figure_2_a_directory_splits_onto_shards_that_were_added() {
     let mut c = Cluster::with(5, |config| {
         (config.split_threshold, config.partitions_per_shard) = (8, 3);
-        // Each time that all settles takes most of a minute.
+        // Each call of `settle` takes most of a minute of the cluster's time.
         config.lease = 1 << 60;
     });
     let dir = c.mkdir(ROOT, "dir").unwrap();

@@ -1,5 +1,5 @@
-//! Handovers of slots (DESIGN §4) step by step: what moves and what stays, what is served
-//! meanwhile, what a restart at any step leaves.
+//! Handovers of hash slots, step by step: what moves and what stays, what is served meanwhile, what
+//! a restart at any step leaves.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn shards(c: &Cluster) -> impl Iterator<Item = ShardIndex> + use<> {
     (0..c.shard_count()).map(ShardIndex)
 }
 
-/// The shard that answers for a directory itself. Exactly one does.
+/// The shard that answers for a directory itself. Asserts that exactly one does.
 fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
     let all = shards(c);
     let answers = |shard: &ShardIndex| c.run(*shard, Op::Parent(dir)).is_ok();
@@ -52,7 +52,7 @@ fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
     Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
 }
 
-/// A directory with files and a directory in it, its home, and another shard.
+/// A directory with files and a subdirectory, its home, and another shard.
 fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
     let dir = c.mkdir(ROOT, "dir").unwrap();
     for n in 0..count {
@@ -96,7 +96,7 @@ fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
         other => panic!("{other:?}"),
     };
     c.create(sub, "deep").unwrap();
-    // And back: the second owner says so, too.
+    // And back: the second owner names the next one, too.
     hand_over(&mut c, dir.id.slot(), to, from);
     assert_eq!(home(&mut c, dir), from);
     assert_eq!(names(&mut c, dir).len(), before.len());
@@ -128,9 +128,10 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     assert!(!answers(&mut c, to), "it was the last");
 }
 
-/// GIGA+ §4.2: partitions are where the first split has put them, wherever their directory's home
-/// goes. The old owner says whose a slot is as soon as that is decided. Who hears it of himself
-/// waits for the decision: before it he has nothing of the directory to answer with.
+/// GIGA+ §4.2: partitions stay where the first split has put them, wherever their directory's home
+/// goes. The old owner names the new one as soon as the handover is decided. A shard that hears of
+/// itself as the owner waits for the decision. Before that it has nothing of the directory to
+/// answer with.
 #[test]
 fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     let mut c = Cluster::new(3, 1_000);
@@ -168,7 +169,7 @@ fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     assert_eq!(home(&mut c, dir), to);
 }
 
-/// A target that gave a slot up is left alone for a while, and the while ends though nothing else
+/// A target that gave a handover up is left alone for a while. The while ends though nothing else
 /// wakes the source.
 #[test]
 fn a_target_that_was_not_ready_is_tried_again_by_a_shard_that_has_nothing_else_to_do() {
@@ -243,7 +244,7 @@ fn a_slot_is_used_while_it_is_copied() {
     assert!(u32::from(n) > 5 && waited < 12, "{n} rounds, {waited} waited");
     let left = names(&mut c, dir);
     for m in 0..n {
-        // What was redirected at the end was not done; nothing else is so.
+        // Only what was redirected at the end has not been done.
         let (new, gone) = (left.contains(&format!("n{m}")), left.contains(&format!("f{m}")));
         assert!(new != gone || m + 12 > n, "{m}");
     }
@@ -265,7 +266,7 @@ fn a_slot_is_copied_at_its_rate_and_not_faster() {
         while c.step() {}
         c.pass_time(TICK);
         assert!(c.nanos() - begun < 1_000_000_000, "it never ends");
-        // Whoever uses it meanwhile does not wait.
+        // Clients of the hash slot do not wait meanwhile.
         let op = create(&c, dir, &format!("n{n}"));
         if n < 10 {
             c.poke(from, n, op).expect("answered at once").expect("made");
@@ -274,7 +275,7 @@ fn a_slot_is_copied_at_its_rate_and_not_faster() {
     }
     let waited = c.nanos() - begun;
     let least = bytes as u64 * 1_000_000_000 / RATE;
-    // Each page is some four hundred bytes, which some ticks of the clock are longer than.
+    // Each page has some four hundred bytes. Some ticks of the clock take longer than that.
     assert!((least / 10 * 9..least / 2 * 3).contains(&waited), "{waited} for {least}");
     c.settle();
     assert_eq!((home(&mut c, dir), names(&mut c, dir).len()), (to, 111));
@@ -301,8 +302,8 @@ fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
     assert_eq!(names(&mut c, dir).len(), 101);
 }
 
-/// Another partition of the directory on the same shard stays; what changes there, however much,
-/// has nothing to do with the copy.
+/// Another partition of the directory on that shard stays. Its changes, however many, do not
+/// concern the copy.
 #[test]
 fn changes_of_other_partitions_are_not_kept_in_mind() {
     let mut c = Cluster::with(3, |config| {
@@ -345,7 +346,7 @@ fn a_few_names_that_change_all_the_time_do_not_hold_up_the_copy() {
     while moved(&c) == 0 {
         assert!(c.step() && steps < 2_000, "it never ends");
         steps += 1;
-        // Each of eight names is there in every other round.
+        // Each of eight names exists in every other round.
         for n in 0..4 {
             let name = format!("hot{}", (steps * 4 + n) % 8);
             let is_there = steps / 2 % 2 == 1;
@@ -377,7 +378,7 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
             assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
             let other = if at == from { to } else { from };
             assert!(c.owned(other, dir).is_empty());
-            // It can be handed over again, whatever was.
+            // It can be handed over again, whatever came before.
             hand_over(&mut c, dir.id.slot(), at, other);
             assert_eq!(home(&mut c, dir), other, "{who} at {steps}");
             assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
@@ -405,8 +406,8 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     assert!(c.run_as(to, id_set, set).is_ok());
 }
 
-/// The slot's next request was about something that stays: so what goes along is that the request
-/// has run, and no more.
+/// The next request in that request slot concerned something that stays. So the floor goes along:
+/// it tells only that the request has run.
 #[test]
 pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
@@ -426,8 +427,8 @@ pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
     assert!(!names(&mut c, dir).contains("once"));
 }
 
-/// A late copy of a request, by a way that has changed, comes to where the name was: what that says
-/// of the request is no outcome of it, and does not go along with other slots as one.
+/// A late copy of a request comes to the earlier owner, with a trail that has changed. That shard's
+/// refusal is no outcome of the request, and does not go along with other hash slots as one.
 #[test]
 fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
     let mut c = Cluster::new(3, 1_000);
@@ -462,8 +463,8 @@ fn what_cannot_be_handed_over_stays() {
     assert_eq!(home(&mut c, dir), to);
 }
 
-/// Of two shards, partition 0 splits off 1 to the other, and then 2 here: that half is counted, and
-/// the slot stays till then.
+/// With two shards, partition 0 splits off 1 to the other shard, and then 2 on its own. While that
+/// half is counted, the hash slot stays.
 #[test]
 fn a_slot_stays_while_half_of_its_partition_is_counted() {
     let mut c = Cluster::with(2, |config| {
@@ -495,7 +496,7 @@ fn a_slot_stays_while_half_of_its_partition_is_counted() {
     assert_eq!(names(&mut c, dir), before);
 }
 
-/// A directory removed and made again, with its slot elsewhere in between.
+/// A directory is removed and made again, with its hash slot on another shard in between.
 #[test]
 fn a_directory_dies_and_is_born_where_its_slot_is() {
     let mut c = Cluster::new(3, 10);
@@ -515,8 +516,8 @@ fn a_directory_dies_and_is_born_where_its_slot_is() {
     assert_eq!(names(&mut c, again).len(), 1);
 }
 
-/// Every shard has had the slot, so that all can say where it is. That it is no news must not send
-/// who asks to and fro.
+/// Every shard has owned the hash slot, so all can name its owner. Old news must not send a request
+/// to and fro.
 #[test]
 fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     let mut c = Cluster::new(3, 10);
@@ -527,8 +528,7 @@ fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     assert!(again.id == dir.id && again.ino != dir.ino);
     let slot = dir.id.slot();
     let mut from = home(&mut c, again);
-    // To where a name is linked to, in the end: that shard knows the partitions of the later life
-    // by its own.
+    // Last comes the shard of the new name: it knows the partitions of the later life from its own.
     let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
     let last = ShardIndex(0);
     for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
@@ -552,8 +552,8 @@ fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// The id has another life, whose partitions lie elsewhere since the slot has gone to another
-/// shard: what a shard remembers of the earlier one must not send it to and fro.
+/// The id has a later life, with partitions on other shards, since the hash slot has gone
+/// elsewhere. What a shard remembers of the earlier life must not send it to and fro.
 #[test]
 fn what_is_remembered_of_an_earlier_life_is_forgotten_when_the_later_one_lies_elsewhere() {
     for (first, second) in [(1, 2), (2, 1)].map(|(a, b)| (ShardIndex(a), ShardIndex(b))) {

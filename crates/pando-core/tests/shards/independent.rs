@@ -1,6 +1,6 @@
-//! Splits that nobody coordinates (GIGA+ §3.2): a server splits its partitions by itself, and has
-//! to do with nobody but the one that the new partition goes to; and partitions of a directory that
-//! fills evenly do not all split at once.
+//! Splits without a coordinator (GIGA+ §3.2). A server splits its partitions by itself, and talks
+//! only to the server that gets the new partition. Partitions of a directory that fills evenly do
+//! not all split at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,14 +13,14 @@ use pando_types::{DirRef, PartitionIndex, Radix, ShardIndex};
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 8;
 
-/// Eight shards that each may have one partition of a directory.
+/// Eight shards with one partition of a directory each, at most.
 fn cluster(threshold: u64) -> Cluster {
     Cluster::with(SHARDS, |config| {
         (config.split_threshold, config.partitions_per_shard) = (threshold, 1);
     })
 }
 
-/// Shards by the partition that they own.
+/// Owners of a directory's partitions, by index.
 fn owners(c: &mut Cluster, dir: DirRef) -> BTreeMap<u32, ShardIndex> {
     let mut owners = BTreeMap::new();
     for shard in (0..SHARDS).map(ShardIndex) {
@@ -29,7 +29,7 @@ fn owners(c: &mut Cluster, dir: DirRef) -> BTreeMap<u32, ShardIndex> {
     owners
 }
 
-/// A name that nobody has used, in that partition.
+/// An unused name in that partition.
 fn name_in(c: &Cluster, (index, radix): (u32, u8), n: &mut u64) -> String {
     let orders = range(PartitionIndex(index), Radix(radix));
     loop {
@@ -41,13 +41,13 @@ fn name_in(c: &Cluster, (index, radix): (u32, u8), n: &mut u64) -> String {
     }
 }
 
-/// Two partitions on different shards split at the same time, while nobody else hears anything:
-/// neither shard 0, nor the home, nor any other owner. Nor is anybody else told anything.
+/// Two partitions on different shards split at one time. Neither shard 0, nor the home, nor any
+/// other owner hears anything, and nothing is sent to them.
 #[test]
 fn partitions_split_at_the_same_time_without_anybody_else() {
     let mut c = cluster(40);
-    // P1 and P2 split to the shards 5 and 6 beyond the home; neither that nor shard 0 is to have a
-    // part in it.
+    // P1 and P2 split to the shards 5 and 6 beyond the home. Neither the home nor shard 0 may take
+    // part.
     let mut made = (0..).map(|n| {
         let dir = c.mkdir(ROOT, &format!("big{n}")).unwrap();
         (dir, c.home(dir).0)
@@ -80,7 +80,7 @@ fn partitions_split_at_the_same_time_without_anybody_else() {
     assert_eq!(c.copies(), 2, "both are under way");
     while c.step() {}
     assert_eq!(c.copies(), 0);
-    // And it goes on: the new owners serve at once.
+    // The new owners serve at once.
     for index in [5, 6] {
         let name = name_in(&c, (index, 3), &mut n);
         let op = create(&c, dir, &name);
@@ -109,7 +109,7 @@ fn partitions_split_at_the_same_time_without_anybody_else() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// Partitions of a directory: orders, number, depth and owner.
+/// Partitions of a directory: orders, index, depth and owner.
 fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(Range<u64>, (u32, u8), ShardIndex)> {
     let mut list = Vec::new();
     for shard in (0..SHARDS).map(ShardIndex) {
@@ -120,7 +120,7 @@ fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(Range<u64>, (u32, u8), Shard
     list
 }
 
-/// Entries of each partition at the moment it began to split, of a directory that grows to one
+/// Numbers of entries of each partition when it began to split. The directory grows to one
 /// partition a shard.
 fn sizes_at_splits(c: &mut Cluster, dir: DirRef) -> BTreeMap<(u32, u8), u64> {
     let mut sizes = BTreeMap::new();
@@ -148,8 +148,8 @@ fn sizes_at_splits(c: &mut Cluster, dir: DirRef) -> BTreeMap<(u32, u8), u64> {
 }
 
 /// Thresholds are staggered: each partition has its own, at most an eighth below the configured
-/// one. So those of one directory, which fill evenly, split at different sizes, and so do those of
-/// different directories.
+/// one. So partitions that fill evenly split at different sizes, in one directory and in different
+/// ones.
 #[test]
 fn partitions_that_fill_evenly_split_at_different_sizes() {
     const THRESHOLD: u64 = 400;
@@ -163,7 +163,7 @@ fn partitions_that_fill_evenly_split_at_different_sizes() {
             sizes.values().all(|size| (most - THRESHOLD / 8..=most).contains(size)),
             "{sizes:?}"
         );
-        // A partition splits at its own number whatever its depth: four sources.
+        // A partition has one threshold for all depths. Four partitions have split.
         let by_partition: BTreeMap<_, _> = sizes.iter().map(|((i, _), size)| (*i, *size)).collect();
         let distinct: BTreeSet<_> = by_partition.values().collect();
         assert_eq!((by_partition.len(), distinct.len()), (4, 4), "{sizes:?}");

@@ -1,5 +1,5 @@
-//! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN
-//! §6, §8).
+//! Versions of paths: when shards learn of a changed directory, and which requests are refused
+//! (InfiniFS §3.4, docs/design/path-versions.md).
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,7 @@ fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
-/// Every shard's version, and whether a trail through these directories at `version` is refused
-/// there.
+/// For every shard, whether it refuses a trail through these directories at `version`.
 fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
     let dirs: Vec<Ino> = dirs.iter().map(|dir| dir.ino).collect();
     (0..SHARDS)
@@ -47,7 +46,7 @@ fn version_at(c: &mut Cluster, shard: u16) -> u64 {
     c.ask(ShardIndex(shard), op, None).expect("an answer").version
 }
 
-/// Clusters whose shards have caught up.
+/// A cluster in which all shards know all versions.
 fn cluster() -> Cluster {
     let mut c = Cluster::new(SHARDS, 1000);
     c.settle();
@@ -160,7 +159,7 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let home = c.home(DirRef::ROOT);
-    // One that has nothing else to do with it.
+    // A shard that the rename does not concern otherwise.
     let concerned = [ShardIndex(0), home, c.home(a)];
     let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
     c.silence([silent]);
@@ -179,8 +178,8 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     assert_eq!(c.in_flight()[0], 0, "nothing is locked");
 }
 
-/// What every shard knows. A walk through one that knows less is refused by the others, if a
-/// version between names a directory on its way.
+/// The version that each shard knows. A shard may know less than others. A walk through it is
+/// refused by the others, if a version between names a directory of its trail.
 fn known(c: &mut Cluster) -> Vec<u64> {
     (0..SHARDS).map(|shard| version_at(c, shard)).collect()
 }
@@ -242,7 +241,7 @@ fn a_shard_that_has_started_judges_nobody_before_it_has_caught_up() {
     c.wait(1_000_000_000);
     assert_eq!(version_at(&mut c, 2), after);
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
-    // While shard 0 is away, nobody can tell; then the client has to walk.
+    // While shard 0 is away, no shard can tell. The client then walks anew.
     c.silence([ShardIndex(0)]);
     c.restart_one(ShardIndex(2));
     c.wait(1_000_000_000);
@@ -260,7 +259,7 @@ fn an_answer_to_an_earlier_start_is_not_taken() {
     let before = version_at(&mut c, 2);
     c.restart_one(ShardIndex(2));
     c.pass_time(1_000_000);
-    // It has asked; shard 0 answers; the answer lingers.
+    // The shard has asked, and shard 0 answers. The answer is late.
     let late = c.take_messages_to(ShardIndex(2), ShardIndex(0));
     assert!(!late.is_empty());
     c.settle();
@@ -298,7 +297,7 @@ fn whoever_was_overtaken_while_he_waited_is_refused() {
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let b = c.mkdir(a, "b").unwrap();
     let version = version_at(&mut c, 0);
-    // A mkdir in b, by /a/b; its transaction is under way when /a is renamed.
+    // A mkdir in b, by /a/b. Its transaction is undecided when /a is renamed.
     let home = c.home(b);
     let trail = Trail { version, dirs: vec![Ino::ROOT, a.ino, b.ino] };
     let names: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
@@ -394,7 +393,7 @@ fn who_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
 }
 
-/// A directory in `/`, or in another, with partitions on all shards.
+/// A directory with partitions on all shards.
 fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
     let dir = c.mkdir(parent, name).unwrap();
     crate::splits::fill(c, dir, &format!("{name} file"), 60);
@@ -405,8 +404,8 @@ fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
     dir
 }
 
-/// Who may search `dir`, as everybody hears who looks up one of these names by a way: they are in
-/// several partitions.
+/// What decides search permission on `dir`, by shard, as lookups of these names with a trail tell
+/// it. The names are in several partitions.
 fn told(c: &mut Cluster, dir: DirRef, names: &[String]) -> BTreeSet<(ShardIndex, Search)> {
     let version = c.newest_version();
     let mut told = BTreeSet::new();
@@ -432,13 +431,14 @@ fn all_this_holds_when_parents_and_what_moves_are_split() {
     let of = |mode| Search::new(mode, 0, 0);
     let on_all = |mode| (0..SHARDS).map(|shard| (ShardIndex(shard), of(mode))).collect();
 
-    // Nobody comes through it yet.
+    // No path leads through it yet.
     let before = version_at(&mut c, 0);
     c.done(&chmod(moved, 0o711)).unwrap();
     assert_eq!(versions(&c), 0, "it has no subdirectories");
     assert_eq!(told(&mut c, moved, &files), on_all(0o711), "all partitions tell");
 
-    // Its first subdirectories, in partitions of several shards; each while it is being closed.
+    // Its first subdirectories are made while its permissions change, in partitions of several
+    // shards.
     let mut homes = BTreeSet::new();
     for n in 0..8 {
         let (name, dir_home) = (format!("sub{n}"), c.home(moved));
@@ -455,7 +455,7 @@ fn all_this_holds_when_parents_and_what_moves_are_split() {
         assert!(matches!(c.last_poked(), Some(Ok(_))));
         assert!(matches!(c.answer(made), Some(Ok(Body::Made(..)))));
         assert_eq!(told(&mut c, moved, &files), on_all(0o700), "none with the old permissions");
-        // It was closed before there was anything beneath it, or everybody was told.
+        // Either the permissions changed before it had a subdirectory, or all shards were told.
         let is_told = versions(&c) > given_out;
         assert_eq!(refused(&mut c, before, &[moved]), [is_told; 4], "sub{n}");
         c.rmdir(moved, &name).unwrap();

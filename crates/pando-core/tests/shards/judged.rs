@@ -1,5 +1,4 @@
-//! Requests of callers of whom only user and first group are known, as their kernels have judged
-//! them.
+//! Requests of callers that their kernel has judged. The shard knows only user and first group.
 
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::{Capability, Credentials, DirRef, Errno, Judge, Powers, SetAttr};
@@ -12,7 +11,7 @@ fn by_kernel(uid: u32) -> Credentials {
     Credentials { uid, gid: uid, judge: Judge::Kernel }
 }
 
-/// Of user and group 9, in the first namespace.
+/// A caller of user and group 9, in the first namespace.
 fn powers(groups: &[u32], capabilities: &[Capability]) -> Credentials {
     let all = vec![(0, u32::MAX)];
     let powers = Powers {
@@ -28,7 +27,7 @@ fn mode(mode: u16) -> SetAttr {
     SetAttr { mode: Some(mode), ..SetAttr::default() }
 }
 
-/// A directory of root's and group 7's, 0770, with a file and a subdirectory in it.
+/// A directory of root and group 7, mode 0770, with a file and a subdirectory.
 fn cluster(shards: u16) -> (Cluster, DirRef) {
     let mut c = Cluster::new(shards, 100);
     let dir = c.mkdir(ROOT, "dir").unwrap();
@@ -39,8 +38,7 @@ fn cluster(shards: u16) -> (Cluster, DirRef) {
     (c, dir)
 }
 
-/// Operations in a directory, each of which needs more than the caller's user and first group give
-/// it.
+/// Operations in a directory. Each needs more than the caller's user and first group give.
 fn acts(c: &Cluster, dir: DirRef) -> Vec<Op> {
     let name = |name| c.name(name);
     vec![
@@ -92,7 +90,7 @@ fn until_then_and_without_it_is_refused_and_not_done() {
     }
 }
 
-/// A descriptor of a file outlives its ownership, and its kernel may not have heard of that.
+/// A descriptor of a file outlives its ownership, and the kernel may not have heard of that.
 #[test]
 fn whoever_owned_a_file_changes_it_no_more_whatever_its_kernel_says() {
     let (mut c, dir) = cluster(2);

@@ -1,4 +1,4 @@
-//! Clients of two keys: what one has, the other cannot name.
+//! Clients with two keys: neither can use the other's sessions, locks or objects.
 
 use crate::support::{Cluster, LEASE, dir_at};
 use pando_core::admission::{Asks, SESSIONS_MAX, asks};
@@ -67,7 +67,7 @@ fn write(c: &Cluster, ino: Ino, name: &str, offset: u64, payload: Payload) -> Op
     }
 }
 
-/// One of each operation. What is missing here does not compile in `number`.
+/// One of each operation. An operation that is missing in `number` does not compile.
 fn all_ops() -> Vec<Op> {
     let name = || Name::new(b"a").unwrap();
     let file = || FileRef { ino: Ino(7), at: FileAt::Link };
@@ -128,7 +128,7 @@ fn all_ops() -> Vec<Op> {
     ]
 }
 
-/// Place of an operation in [`all_ops`].
+/// Index of an operation in [`all_ops`].
 fn number(op: &Op) -> usize {
     match op {
         Op::Lookup(..) => 0,
@@ -179,8 +179,8 @@ fn number(op: &Op) -> usize {
     }
 }
 
-/// Whatever is asked without session and sequence changes nothing, but that sessions begin; and in
-/// another's session nothing runs.
+/// A request without session and sequence changes nothing, except that sessions begin. In another
+/// key's session no request runs.
 #[test]
 fn of_each_operation_what_it_needs_is_asked_for() {
     let all = all_ops();
@@ -218,15 +218,15 @@ fn another_keys_session_is_not_ended_renewed_or_used() {
         assert_eq!(c.counters()[0].foreign_sessions, 1, "on its own");
         c.restart();
     }
-    // It is told what one is told of a session that never was.
+    // The answer is that for a session that never was.
     assert_eq!(c.run(HERE, Op::EndSession(SessionId(12_345))), NO_SESSION);
     let home = c.home(ROOT);
     let id = RequestId { session: honest, slot: 3, sequence: 9 };
     let (stolen, own) = (c.create_op(ROOT, "stolen", true), c.create_op(ROOT, "own", true));
     assert_eq!(c.run_as(home, id, stolen), NO_SESSION);
-    // Its sequence numbers are not spent.
+    // The request has not used up its sequence number.
     as_honest(&mut c, honest, |c| assert!(c.run_as(home, id, own.clone()).is_ok()));
-    // Nor is the answer to be had.
+    // Nor can the liar get the recorded answer.
     assert_eq!(c.run_as(home, id, own.clone()), NO_SESSION);
     as_honest(&mut c, honest, |c| {
         assert!(matches!(c.run_as(home, id, own), Ok(Body::Created(_, true, _))));
@@ -234,14 +234,14 @@ fn another_keys_session_is_not_ended_renewed_or_used() {
         assert!(c.run(HERE, Op::Renew(honest)).is_ok());
         assert_eq!(c.run(HERE, Op::EndSession(honest)), Ok(Body::Done));
     });
-    // The owner ends whichever.
+    // The volume's owner may end any session.
     c.key = KeyId::OWNER;
     c.act_in(SessionId(0));
     assert_eq!(c.run(HERE, Op::EndSession(liar)), Ok(Body::Done));
 }
 
-/// What waits for its session's beginning is not replaced by another key's request of the same
-/// identity.
+/// A request waits for the begin of its session. Another key's request with this identity does not
+/// replace it.
 #[test]
 fn what_waits_keeps_its_place() {
     let (mut c, _, _) = two_keys(3);
@@ -267,7 +267,7 @@ fn what_waits_keeps_its_place() {
     assert_eq!(c.answer(tags[1]), Some(NO_SESSION));
 }
 
-/// A session whose beginning has not come to a shard is nobody's there yet.
+/// A shard that has not heard of a session's begin does not know its key yet.
 #[test]
 fn a_session_that_begins_is_waited_for_by_each_key_for_itself() {
     let mut c = Cluster::new(3, 100);
@@ -309,7 +309,7 @@ fn whose_a_session_is_all_shards_know_and_keep() {
     check(&c);
     c.restart();
     check(&c);
-    // A shard that is added hears it with its first word.
+    // A shard that is added gets the sessions with the decision.
     let new = c.found();
     c.key = KeyId::OWNER;
     c.act_in(SessionId(0));
@@ -337,8 +337,8 @@ fn opens_and_locks_are_of_ones_own_session() {
     assert_eq!(c.rows_of_table(Table::Open), before);
     let unlock = Op::Unlock(attr.ino, LockSpace::Record, LockOwner(1), lock().range);
     assert_eq!(c.on_owner(&unlock), Ok(Body::Done), "of nothing");
-    // Whether it is in the way is told as to anybody: not even by naming its session it becomes
-    // one's own.
+    // The lock is in the way for any other client. Even a request that names its session does not
+    // make it the liar's own.
     for session in [honest, c.session()] {
         let id = RequestId { session, slot: 0, sequence: 0 };
         let shards = (0..2).map(ShardIndex);
@@ -363,13 +363,13 @@ fn a_piece_names_objects_of_its_own_session_only() {
         (victim, own)
     });
     let foreign = Err(Improper::ForeignObject.into());
-    // The attack: put another's object into one's own file, and cut that.
+    // The attack: put another session's object into one's own file, and truncate that.
     for other in [theirs, object(SessionId(0), 1), object(SessionId(liar.0 + 1), 1)] {
         let op = write(&c, own.ino, "own", 0, Payload::Object(range(other)));
         assert_eq!(c.run(HERE, op), foreign);
     }
     assert_eq!(c.counters()[0].improper[Improper::ForeignObject as usize], 3);
-    // Refused whole, also behind what would be taken.
+    // The whole request is refused, also if another piece would be accepted.
     let [good, bad] = [object(liar, 1), theirs].map(|of| Payload::Object(range(of)));
     let file = FileRef { ino: own.ino, at: FileAt::Name(ROOT, c.name("own")) };
     let pieces = vec![Piece { offset: 0, payload: good }, Piece { offset: 10, payload: bad }];
@@ -378,8 +378,8 @@ fn a_piece_names_objects_of_its_own_session_only() {
     let cut = SetAttr { size: Some(0), ..SetAttr::default() };
     assert!(c.run(HERE, Op::SetAttr(file, cut)).is_ok());
     assert_eq!(c.run(HERE, Op::Garbage(HERE, 10)), Ok(Body::Objects(Vec::new())));
-    // Even for the owner, and even of a session of the same key that is over: the bytes are stored
-    // again.
+    // This holds for the file's owner, and for an earlier session of its key, too: the bytes are
+    // stored again.
     let read = Op::ReadData {
         file: FileRef { ino: victim.ino, at: FileAt::Name(ROOT, c.name("victim")) },
         offset: 0,
@@ -452,7 +452,7 @@ fn too_much_of_anything_is_refused_or_cut() {
     c.by.judge = Judge::Powers(Box::new(Powers { users, ..Powers::default() }));
     assert_eq!(c.run(HERE, Op::DirAccess(ROOT, 1)), too_much);
     c.by = Credentials::ROOT;
-    // Times that are none.
+    // Timestamps that are out of range.
     let time = TimeSet::To(Timestamp { seconds: 0, nanos: 1_000_000_000 });
     let invalid = Err(Refusal::Errno(Errno::EINVAL));
     let set = SetAttr { atime: Some(time), ..SetAttr::default() };
@@ -465,7 +465,7 @@ fn too_much_of_anything_is_refused_or_cut() {
     assert_eq!(c.run(HERE, op), invalid);
 }
 
-/// Sizes are what clients say: sums of them may be more than there are numbers.
+/// Clients set sizes. Sums of sizes may exceed 64 bits.
 #[test]
 fn the_largest_files_together_are_no_trouble() {
     let (mut c, ..) = two_keys(1);
@@ -481,7 +481,7 @@ fn the_largest_files_together_are_no_trouble() {
         assert_eq!(c.run(HERE, Op::Unlink(ROOT, c.name(name))), Ok(Body::Done));
         files.push(file);
     }
-    // All three go in one input.
+    // All three files are destroyed in one input.
     assert_eq!(c.run(HERE, Op::EndSession(c.session())), Ok(Body::Done));
     let Some(Ok(Body::StatFs { bytes, .. })) = c.glance(HERE, Op::StatFs(HERE)) else { panic!() };
     assert_eq!(bytes, 0);

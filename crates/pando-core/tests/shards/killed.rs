@@ -1,7 +1,7 @@
-//! One shard is killed, or loses its power, after each message of a change that spans shards: the
-//! change is made as a whole or not at all, and who asks again, as clients do, is told what became
-//! of it. The same if a shard cannot read something on its way, or has no room for what came of an
-//! input.
+//! One shard is killed, or loses its power, after each message of a change that spans shards. The
+//! change is made as a whole or not at all. A client that asks again, as clients do, hears what
+//! became of it. This holds, too, if a shard meets an unreadable block, or has no room for an
+//! input's changes.
 
 use std::fmt::Write;
 
@@ -14,11 +14,11 @@ use crate::support::{Cluster, dir_at};
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
 
-/// A change that can be asked for: of whom, and what.
+/// Prepares a change. Returns the shard to ask, and the request.
 type Change = fn(&mut Cluster) -> (ShardIndex, Op);
 
-/// All that can be seen of a tree: names, directories, who may do what by entry, by content and by
-/// partition, who is whose parent.
+/// Writes down all that can be seen of a tree: names, directories, their parents, and their
+/// permissions by entry, by content and by partition.
 fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
     let Ok(Body::Dir(attr)) = c.on_owner(&Op::DirGetAttr(dir)) else { panic!("{path} is there") };
     let Ok(Body::Parent(parent, name)) = c.on_owner(&Op::Parent(dir)) else { panic!("{path}") };
@@ -60,7 +60,7 @@ fn new_cluster(change: Change) -> (Cluster, ShardIndex, Op) {
     (c, shard, op)
 }
 
-/// Two directories in different parents, each with something in it; homes of all are on different
+/// Two directories in different parents, each with something in it. Their homes are on different
 /// shards, and not where the request goes.
 fn two_dirs(c: &mut Cluster) -> [(String, DirRef, DirRef); 2] {
     [("one", 1, 2), ("other", 3, 0)].map(|(stem, parent_home, home)| {
@@ -108,7 +108,7 @@ fn exchange(c: &mut Cluster) -> (ShardIndex, Op) {
     (c.home(dirs[0].1), rename(c, &dirs, true))
 }
 
-/// What is the same in all runs of a change.
+/// What all runs of a change have in common.
 struct Expected {
     before: String,
     after: String,
@@ -126,7 +126,7 @@ impl Expected {
         Self { before, after, body }
     }
 
-    /// Whether the answers say the same: times aside, which differ if it was done later.
+    /// Whether `body` is the expected answer. Times may differ, as the change may have run later.
     fn is_it(&self, body: &Body) -> bool {
         match (&self.body, body) {
             (Body::Dir(one), Body::Dir(other)) => {
@@ -137,8 +137,7 @@ impl Expected {
     }
 }
 
-/// How many messages there were, how often all was done when everything had settled, and how often
-/// nothing.
+/// Runs a change with each shard killed, or without power, after each number of messages.
 fn kill_at_each_message(what: &str, change: Change) {
     let expected = Expected::of(change);
     let (mut done, mut undone, mut told_before) = (0, 0, 0);
@@ -164,16 +163,16 @@ fn kill_at_each_message(what: &str, change: Change) {
                 let found = whole(&mut c);
                 let is_done = found == expected.after;
                 assert!(is_done || found == expected.before, "{case}: half of it:\n{found}");
-                // What is told is with the kernel: no process that dies takes it back.
+                // What is told has reached the log: a process that dies does not take it back. A
+                // loss of power may.
                 assert!(is_done || told.is_none() || power, "{case}: was told {told:?}");
                 *if is_done { &mut done } else { &mut undone } += 1;
                 told_before += u64::from(told.is_some());
-                // That a decision is forgotten waits for the next sync, which nothing asks for
-                // here.
+                // A decision is forgotten only at the next sync, which nothing asks for here.
                 let [locks, _, prepared, _] = c.in_flight();
                 assert_eq!((locks, prepared), (0, 0), "{case}");
-                // He asks again. If it is done it is not done twice, and he is told what there was
-                // to tell.
+                // The client asks again. A change that is done is not done twice, and the answer is
+                // that of the change.
                 let again = c.run_as(coordinator, c.id_of(tag), op);
                 let body = again.unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
                 assert!(expected.is_it(&body), "{case}: {body:?}");
@@ -215,12 +214,12 @@ fn an_exchange_of_two_directories_is_done_or_not_whoever_is_killed() {
     kill_at_each_message("exchange", exchange);
 }
 
-/// What goes wrong: the read after so many fails, or what the input after so many writes and says
-/// is dropped.
+/// Plants a fault: one read fails after so many, or the effects of one input are dropped after so
+/// many.
 type Fault = fn(&mut Cluster, u64);
 
-/// An input comes to nothing, whichever it is: the change is made as a whole or not at all, nobody
-/// waits for ever, and who is told `EIO` can rely on it that nothing was done.
+/// One input fails, whichever it is. The change is made as a whole or not at all, and no request
+/// waits for ever. `EIO` means that nothing was done.
 fn fail_at_each(what: &str, change: Change, fault: Fault) {
     let expected = Expected::of(change);
     let (mut done, mut refused) = (0, 0);
@@ -251,7 +250,7 @@ fn fail_at_each(what: &str, change: Change, fault: Fault) {
                     refused += 1;
                 }
             }
-            // A late copy of it changes nothing, and the next request is as good as ever.
+            // A late copy of the request changes nothing, and the next request runs as usual.
             assert_eq!(c.run_as(coordinator, c.id_of(tag), op.clone()), told, "{case}: again");
             if told.is_err() {
                 let again = c.run(coordinator, op);
@@ -297,9 +296,9 @@ fn a_rename_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
     fail_at_each("exchange", exchange, INPUT);
 }
 
-/// A directory's mode changes, and the shard of its entry loses its power; before it hears once
-/// more what was decided, the mode changes again, or the directory moves. The entry says in the end
-/// what the directory says.
+/// A directory's mode changes, and the shard of its entry loses its power. Before that shard hears
+/// the decision again, the mode changes again, or the directory moves. In the end the entry agrees
+/// with the directory.
 #[test]
 fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
     let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
@@ -312,17 +311,17 @@ fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
             c.settle();
             let (home, of_entry) = (c.home(dir), c.owner(parent, &name));
             assert_ne!(home, of_entry);
-            // All that was before is durable, so that nothing before makes a vote wait for a sync.
+            // All earlier changes are durable.
             for shard in (0..SHARDS).map(ShardIndex) {
                 c.run(shard, Op::Sync(shard)).expect("synced");
             }
-            // Others may search it as before: such a change takes the fewest locks.
+            // Search permission does not change, so the change needs no version.
             c.start(home, Op::DirSetAttr(dir, mode(0o775)), None);
             let mut is_over = false;
             for _ in 0..messages {
                 is_over = !c.step();
             }
-            // What was on its way there is lost, too.
+            // Messages on their way to that shard are lost, too.
             c.lose_messages_to(of_entry);
             c.lose_power(of_entry);
             let (to, next) = match moves {

@@ -1,9 +1,10 @@
-//! A client that is wrong on purpose, beside one that is not: random operations with random and
-//! mutated arguments, identities of both sessions, every number that it has ever seen. No shard
-//! stops or panics, and what the honest client has is what it expects.
+//! A hostile client beside an honest one. It sends random operations with random and mutated
+//! arguments, identities of both sessions, and every number that it has seen. No shard stops or
+//! panics, and the honest client has what it expects.
 //!
-//! The liar acts for a user of its own, as a server sees to that gives it no more. The honest
-//! client's files are in a directory that is closed to that user; both use another one.
+//! The liar acts for a user of its own: a server admits no other user for its key. The honest
+//! client's files are in a directory that is closed to that user. Both clients use a second
+//! directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,17 +26,17 @@ const SHARDS: u16 = 3;
 const HONEST: KeyId = KeyId(5);
 const LIAR: KeyId = KeyId(6);
 const LIES_BETWEEN: usize = 6;
-/// Its requests have tags from here on.
+/// First tag of the liar's requests.
 const LIAR_TAGS: u64 = 1 << 32;
-/// More rows than shards have before it speaks, with all that the honest client has meanwhile.
+/// More rows than shards have before the liar begins, with all that the honest client adds.
 const ROWS_BEGUN: usize = 20_000;
-/// Most rows that one request leaves: an outcome, a name and what is behind it, pieces of contents.
+/// Most rows that one request leaves: an outcome, a name with its records, pieces of contents.
 const ROWS_A_REQUEST: usize = 16;
 
 /// What the honest client has.
 struct Honest {
     session: SessionId,
-    /// The directory that is closed to others.
+    /// The directory that is closed to other users.
     home: DirRef,
     files: BTreeMap<String, (Ino, Vec<ObjectId>)>,
     objects: u64,
@@ -48,7 +49,7 @@ struct Seen {
     sessions: Vec<SessionId>,
     dirs: Vec<DirRef>,
     inos: Vec<Ino>,
-    /// Of its own.
+    /// Files that the liar has made.
     files: Vec<FileRef>,
     objects: Vec<ObjectId>,
     ids: Vec<RequestId>,
@@ -59,17 +60,17 @@ struct Liar {
     seen: Seen,
     sequence: u64,
     tag: u64,
-    /// Requests that were done, of those that change something.
+    /// Number of changing requests that succeeded.
     done: usize,
-    /// Refusals that it was told, by [`Improper`].
+    /// Refusals that the liar was sent, by [`Improper`].
     improper: [u64; Improper::ALL.len()],
 }
 
-/// By what the liar decides.
+/// Source of the liar's choices.
 enum Choices {
-    /// What looks random.
+    /// Pseudo-random numbers.
     Random(Random),
-    /// What a fuzzer says. When there is no more, the liar is silent.
+    /// A fuzzer's bytes. When none are left, the liar stops.
     Bytes(std::vec::IntoIter<u8>),
 }
 
@@ -315,7 +316,8 @@ impl Liar {
 
     fn id(&mut self, own: SessionId) -> RequestId {
         self.sequence += 1;
-        // Beside those whose sequences it spends.
+        // Request slots that random identities rarely name. Those use up the sequences of their
+        // request slots.
         let slot = 500 + self.below(8) as u16;
         let fresh = RequestId { session: own, slot, sequence: self.sequence };
         match self.below(6) {
@@ -326,7 +328,7 @@ impl Liar {
         }
     }
 
-    /// One request, to whichever shard; nothing is delivered on purpose.
+    /// Sends one request, to one shard after the other. Delivers messages only by chance.
     fn lie(&mut self, c: &mut Cluster, own: SessionId) {
         let id = self.id(own);
         let judge = match self.below(8) {
@@ -360,7 +362,7 @@ impl Liar {
         let request = Request { head, credentials, op, trail };
         c.key = LIAR;
         let first = self.below(usize::from(SHARDS)) as u16;
-        // One shard after the other, as one who is sent elsewhere.
+        // One shard after the other, as a redirected client does.
         for shard in (0..SHARDS).map(|n| ShardIndex((first + n) % SHARDS)) {
             self.tag += 1;
             c.send(shard, self.tag, request.clone());
@@ -388,8 +390,8 @@ impl Liar {
         }
     }
 
-    /// Every request is answered by now. Each refusal was counted, and nothing is left of what was
-    /// refused.
+    /// Checks that each refusal was counted, and that nothing is left of refused requests. By now
+    /// every request is answered.
     fn check(&mut self, c: &mut Cluster) {
         for tag in LIAR_TAGS + 1..=self.tag {
             if let Some(reply) = c.reply(tag) {
@@ -400,7 +402,7 @@ impl Liar {
             sum.iter_mut().zip(n.improper).for_each(|(sum, n)| *sum += n);
             sum
         });
-        // One that is told again from its recorded outcome was counted the first time.
+        // A refusal that is repeated from its recorded outcome was counted the first time.
         let again: u64 = c.counters().iter().map(|n| n.repeated).sum();
         let mut kinds = self.improper.into_iter().zip(counted);
         assert!(
@@ -416,7 +418,7 @@ impl Liar {
         assert!(sessions <= SESSIONS_MAX, "{sessions} sessions of one key");
     }
 
-    /// It hears of all that the honest client has.
+    /// The liar learns of all that the honest client has.
     fn hear_of(&mut self, honest: &Honest, last: RequestId) {
         let inos = honest.files.values().map(|(ino, _)| *ino);
         let objects = honest.files.values().flat_map(|(_, objects)| objects.iter().copied());
@@ -450,7 +452,7 @@ impl Honest {
         Lock { space, owner, range, kind: LockKind::Exclusive, pid: 7 }
     }
 
-    /// One thing more, and what came of it is as it must be.
+    /// Does one more operation, and checks its result.
     fn work(&mut self, c: &mut Cluster, random: &mut Random) {
         let home = self.home;
         let name = format!("h{}", random.below(30));
@@ -500,11 +502,12 @@ impl Honest {
                 }
             }
         }
-        // Its lease is its own to renew.
+        // The honest client can renew its lease.
         assert!(matches!(c.run(ShardIndex(0), Op::Renew(self.session)), Ok(Body::Lease(_))));
     }
 
-    /// Everything is as it left it, and nothing of it is garbage.
+    /// Checks that all files are as the honest client left them, and that none of their objects is
+    /// garbage.
     fn check(&mut self, c: &mut Cluster) {
         let home = self.home;
         let names: BTreeSet<_> = c.list(home).into_iter().collect();
@@ -527,7 +530,7 @@ impl Honest {
             assert!(garbage.iter().all(|object| !all.contains(object)), "in use, and garbage");
         }
         if let Some(ino) = self.locked {
-            // Nobody else has got the lock, and it is still its own.
+            // No other session has got the lock, and the honest session still has it.
             let other = Lock { owner: LockOwner(2), ..Self::lock() };
             let held = c.on_owner(&Op::TestLock(ino, other));
             let Ok(Body::Lock(Some(holder))) = held else { panic!("{held:?}") };
@@ -536,8 +539,8 @@ impl Honest {
     }
 }
 
-/// As many steps of the honest client as there are, or until the liar is silent; how often the liar
-/// was served, and the shards.
+/// Runs `steps` steps of the honest client, or until the liar stops. Returns how often the liar was
+/// served, and the shards.
 fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
     let mut c = Cluster::new(SHARDS, 12);
     let home = c.mkdir(ROOT, "home").unwrap();
@@ -570,7 +573,7 @@ fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
             liar.hear_of(&honest, c.last_id());
             honest.as_self(&mut c, Honest::check);
         }
-        // It may have ended its own session.
+        // The liar may have ended its own session.
         if step % 5 == 0 && !c.session_keys(ShardIndex(0)).contains(&(own, LIAR)) {
             (c.key, c.by) = (LIAR, Credentials::ROOT);
             c.act_in(SessionId(0));
@@ -586,7 +589,7 @@ fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
     (liar.done, c)
 }
 
-/// The liar does what a fuzzer says.
+/// Runs the liar by a fuzzer's bytes.
 pub fn by_bytes(bytes: &[u8]) {
     run(Choices::Bytes(Vec::from(bytes).into_iter()), 1, usize::MAX);
 }
@@ -607,7 +610,7 @@ fn a_liar_harms_nobody() {
     }
 }
 
-/// Inputs of the fuzzer's target `shard`, those that once failed among them.
+/// Inputs of the fuzzer's target `shard`, with those that once failed.
 #[test]
 fn a_liar_by_the_fuzzers_bytes_harms_nobody() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/shard");

@@ -1,5 +1,5 @@
-//! Sessions of clients that end when the shards do: of what they have open, and of what came of
-//! their requests, there are no records, and nobody sees a difference but in the store.
+//! Local sessions, which end when the shards do. There are no records of their opens and outcomes.
+//! Apart from the store, they behave like ordinary sessions.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::support::{Cluster, Random};
 const SHARDS: u16 = 4;
 const NAMES: usize = 9;
 
-/// The same on two clusters, whose clients are of either kind.
+/// Two clusters with equal operations, one with an ordinary session and one with a local session.
 struct Pair {
     both: [Cluster; 2],
     dirs: Vec<DirRef>,
-    /// Where files were opened.
+    /// Files that were opened, as they were named then.
     open: Vec<FileRef>,
     repeated: u64,
 }
@@ -37,7 +37,7 @@ impl Pair {
         local
     }
 
-    /// Asks shard after shard until one answers for good, and some of them again.
+    /// Asks one shard after the other until an owner answers. Some requests are repeated.
     fn run(&mut self, random: &mut Random, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in (0..SHARDS).map(ShardIndex) {
@@ -130,8 +130,8 @@ fn nobody_sees_whether_a_session_is_local() {
         assert!(pair.count(1, Table::Open) <= pair.count(0, Table::Open));
         orphans += pair.count(1, Table::Open);
         splits += pair.both[1].counters().iter().map(|c| c.splits_moved).sum::<u64>();
-        // All die. Who is restarted with them comes back with nothing open; what it had open
-        // without a name goes with its session.
+        // All shards restart. A client that restarts with them has nothing open. Files that it had
+        // open without a name go with its session.
         let gone: Vec<_> = pair.both.iter().map(|c| c.session()).collect();
         pair.same(Cluster::restart);
         pair.both[0].begin_session();
@@ -148,8 +148,8 @@ fn nobody_sees_whether_a_session_is_local() {
     assert!(repeated > 1_000 && orphans > 20 && splits > 20, "{repeated} {orphans} {splits}");
 }
 
-/// One group for a file that is made and closed: what it is, its directory's header, and the
-/// shard's count.
+/// A file that is made and closed takes one group: its entry, its directory's header, and the
+/// shard's counts.
 #[test]
 fn a_local_session_writes_of_a_file_what_the_file_is() {
     let mut c = Cluster::new(1, 100);
@@ -167,7 +167,7 @@ fn a_local_session_writes_of_a_file_what_the_file_is() {
     let file = FileRef { ino: attr.ino, at: FileAt::Name(DirRef::ROOT, name.clone()) };
     c.done(&Op::Release(file.clone())).unwrap();
     assert_eq!(c.rows(), after);
-    // Without a name it is noted who has it open.
+    // For a file without a name, its opens are recorded.
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     assert_eq!(c.rows(), after);
     c.unlink(DirRef::ROOT, "file").unwrap();

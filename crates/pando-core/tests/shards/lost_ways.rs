@@ -1,5 +1,5 @@
-//! Ways that are lost, by chmod, chown or chgrp of a directory on them, whatever happens beside:
-//! who came by them before does not come by them after the call has returned.
+//! Paths that are closed by chmod, chown or chgrp of a directory on them, whatever happens
+//! meanwhile. A caller that came by such a path does not come by it after the call has returned.
 
 use pando_types::op::{NewNode, Op, RenameFlags};
 use pando_types::reply::{Body, Found, Refusal};
@@ -12,13 +12,13 @@ use crate::support::{Cluster, dir_at};
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 3;
 
-/// Who comes by the way.
+/// The caller that comes by the path.
 fn somebody() -> Credentials {
     Credentials::new(7, 70, vec![])
 }
 
-/// Who owns the directory before, who owns it after, and that it is closed by this to who came
-/// before.
+/// Name of the change, attributes of the directory before it, and attributes after it. The change
+/// closes the directory to the caller.
 type Loss = (&'static str, SetAttr, SetAttr);
 
 fn losses() -> [Loss; 4] {
@@ -48,7 +48,7 @@ fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
-/// Whether each shard refuses a way through these directories.
+/// For each shard, whether it refuses a path through these directories.
 fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
     let all = (0..c.shard_count()).map(ShardIndex);
     let ask = |shard| {
@@ -75,7 +75,7 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
         assert_eq!(refused(&mut c, version, &old_way), [false; SHARDS as usize]);
         c.by = Credentials::ROOT;
         let announced = versions(&c);
-        // Not settled: what it has to say to others afterwards is still on its way.
+        // Not settled: what the change has to tell others afterwards is still on its way.
         let tag = c.start(c.home(a), Op::DirSetAttr(a, after), None);
         let mut answer = c.answer(tag);
         while answer.is_none() && c.step() {
@@ -96,34 +96,34 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
 
 type Answer = Result<Body, Refusal>;
 
-/// A chmod of a directory that has no subdirectory yet, and the first mkdir in it, at the same
-/// time. Who looks up what is made, all the time, knows of the way through.
+/// A chmod of a directory without subdirectories, and the first mkdir in it, at one time. The
+/// caller looks the new name up all the time, and remembers the path.
 struct Race {
     c: Cluster,
     dir: DirRef,
-    /// The parent's name is in every trail.
+    /// The parent is in every trail.
     parent: DirRef,
     owner: ShardIndex,
     version: u64,
     set: Op,
     mkdir: Op,
-    /// Tags, once they are asked for, and answers.
+    /// Tags of requests, once they are sent, and answers.
     changes: u64,
     changed: Option<Answer>,
     makes: u64,
     made: Option<Answer>,
-    /// What was told of the way to what was made, while the old permissions were in force.
+    /// Versions and directories that the caller learnt while the old permissions were in force.
     learnt: Vec<(u64, DirRef)>,
     asked: u64,
 }
 
-/// The permissions that let him through.
+/// What decided search permission while the caller had it.
 fn open_search(set: &SetAttr) -> Search {
     Search::new(set.mode.unwrap_or(0), set.uid.unwrap_or(0), set.gid.unwrap_or(0))
 }
 
 impl Race {
-    /// The directory has split, or not.
+    /// `is_split`: whether the directory has split.
     fn new((_, before, after): &Loss, is_split: bool) -> Self {
         let mut c = Cluster::with(SHARDS, |config| {
             (config.split_threshold, config.partitions_per_shard) = (3, 1);
@@ -136,7 +136,8 @@ impl Race {
         }
         c.done(&Op::DirSetAttr(dir, before.clone())).unwrap();
         c.settle();
-        // Made on one shard, in the directory's partition on another, where there is one.
+        // The new directory has its home on shard 0. Its name is on shard 1 if the directory has
+        // split, else on the directory's home.
         let at = ShardIndex(if is_split { 1 } else { 2 });
         let is_far = |c: &mut Cluster, name: &str| {
             let id = c.secrets().dir_id(dir.id, &c.name(name), 0);
@@ -164,7 +165,7 @@ impl Race {
         }
     }
 
-    /// He looks, and remembers what he is told. What is not answered at once he hears later.
+    /// The caller looks the name up, and remembers the answers. A late answer is remembered later.
     fn look(&mut self, before: Search) {
         let Op::Mkdir(dir, name, _) = &self.mkdir else { panic!("a mkdir") };
         let way = trail(self.version, &[ROOT, self.parent, *dir]);
@@ -181,7 +182,8 @@ impl Race {
         }
     }
 
-    /// Runs both, choosing which goes on wherever both can: where that was, and what it chose.
+    /// Runs both requests by a script of choices, wherever both can go on. Returns the choices
+    /// made.
     fn run(&mut self, before: Search, script: &[bool]) -> Vec<bool> {
         let mut chosen = Vec::new();
         let mut made: Option<TxnId> = None;
@@ -191,7 +193,7 @@ impl Race {
             let can_change = self.changes == 0 || self.c.is_on_its_way(|peer| !is_made(peer));
             let makes = match (can_make, can_change) {
                 (false, false) => break,
-                // What is left when both are answered goes its way.
+                // When both are answered, the rest is delivered in order.
                 (true, true) if self.changed.is_some() && self.made.is_some() => false,
                 (true, true) => {
                     chosen.push(script.get(chosen.len()).copied().unwrap_or(false));
@@ -218,7 +220,7 @@ impl Race {
         chosen
     }
 
-    /// Both are over: whoever learnt the way while it was open does not come by it.
+    /// Checks, when both are over, that the caller does not come by the path that it learnt.
     fn judge(&mut self, before: Search, what: &str) {
         self.c.settle();
         self.look(before);
@@ -240,7 +242,7 @@ impl Race {
     }
 }
 
-/// All orders of the messages of both, as far as either is not answered.
+/// Tries all orders of the messages of both requests, until both are answered.
 fn every_order(loss: &Loss, is_split: bool) -> (usize, usize, usize) {
     let (mut orders, mut learnt, mut announced) = (0, 0, 0);
     let mut script = Vec::new();
@@ -267,7 +269,7 @@ fn every_order(loss: &Loss, is_split: bool) -> (usize, usize, usize) {
 #[test]
 fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_messages() {
     for (nth, loss) in losses().iter().enumerate() {
-        // A directory that has split has many more messages, which are the same whatever is lost.
+        // A directory that has split has many more messages. They do not depend on what is lost.
         for is_split in [false, true].into_iter().take(if nth == 0 { 2 } else { 1 }) {
             let (orders, learnt, announced) = every_order(loss, is_split);
             println!(
@@ -280,8 +282,8 @@ fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_mes
     }
 }
 
-/// A shard that hears nothing while all others are told of a rename, and has lost its list when it
-/// is back: as long as the rename waits for it, it comes in time, and refuses the old way from the
+/// A shard hears nothing while all others are told of a rename. It may have lost its list when it
+/// is back. While the rename waits for it, it comes in time. It refuses the old path from the
 /// answer on.
 #[test]
 fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() {
@@ -289,8 +291,8 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() 
         let mut c = Cluster::new(4, 1000);
         c.settle();
         let (name, a) = dir_at(&mut c, ROOT, "a", |home| home == ShardIndex(1));
-        // What the old way leads to is at the shard that is away, which has nothing else to do with
-        // the rename.
+        // The old path leads to the shard that is away, which the rename does not concern
+        // otherwise.
         let away = ShardIndex(2);
         assert!(c.home(ROOT) != away);
         let (_, b) = dir_at(&mut c, a, "b", |home| home == away);
@@ -302,7 +304,7 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() 
         let flags = RenameFlags::default();
         let op = Op::Rename { from: ROOT, name: from, to: ROOT, new_name: to, flags };
         let tag = c.start(c.home(ROOT), op, None);
-        // At the beginning of the wait, or near its end.
+        // At the begin of the wait, or near its end.
         c.wait(if late { 9_000_000_000 } else { 100_000_000 });
         assert_eq!(c.answer(tag), None, "it is waited for");
         c.silence([]);

@@ -1,4 +1,4 @@
-//! A few shards in one thread, over stores in memory.
+//! Tests that drive a few shards in one thread, message by message, over stores in memory.
 
 mod alone;
 mod bare;

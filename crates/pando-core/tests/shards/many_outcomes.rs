@@ -1,5 +1,5 @@
-//! So many sessions that what came of their requests fits into no message: splits, merges and
-//! handovers end all the same, and every repetition is answered where its name has gone to.
+//! More sessions than a message has room for outcomes. Splits, merges and handovers end all the
+//! same. Every repetition is answered where its name has gone.
 
 use pando_core::Config;
 use pando_types::op::{NewNode, Op, RequestId};
@@ -11,11 +11,11 @@ use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 const SESSIONS: u64 = 120;
-/// What all of them fill many times.
+/// Largest message. All outcomes fill it many times.
 const FRAME: usize = 4_000;
 const PAGE: usize = 1_000;
 
-/// What a session did last, and what came of it.
+/// The last request of a session, and its answer.
 struct Done {
     id: RequestId,
     op: Op,
@@ -37,7 +37,7 @@ fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
     Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
 }
 
-/// Each session makes one file; nothing is delivered that comes of it.
+/// Makes one file in each session. Messages that follow are not delivered.
 fn made(c: &mut Cluster, dir: DirRef, sessions: &[SessionId]) -> Vec<Done> {
     let owner = c.owner(dir, "f");
     let make = |(n, session): (usize, &SessionId)| {
@@ -58,7 +58,8 @@ fn sessions(c: &mut Cluster) -> Vec<SessionId> {
     (0..SESSIONS).map(begin).collect()
 }
 
-/// Every repetition is answered as the request was. Where its name is not, it is told where to ask.
+/// Checks that every repetition gets its first answer. A shard without the name may redirect
+/// instead.
 fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
     for Done { id, op, name, answer } in done {
         let owner = c.owner(dir, name);
@@ -102,7 +103,7 @@ fn a_split_ends_and_takes_all_of_them_along() {
             assert!(c.step(), "outcomes are sent in pages");
         }
         if dies {
-            // Amidst the pages; the split is given up and begins again.
+            // Between two pages. The split is given up and begins again.
             let target = ShardIndex(1 - c.owner(dir, "f0").0);
             c.restart_one(target);
             c.pass_time(1_000_000_000);

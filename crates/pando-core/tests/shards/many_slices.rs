@@ -1,4 +1,4 @@
-//! Files of which no frame would hold all slices: they stay in their entry, and nobody waits for
+//! Files with more slices than a frame holds. They stay in their entry, and no request waits for
 //! ever.
 
 use pando_core::keys::{self, Table};
@@ -11,7 +11,7 @@ use crate::support::Cluster;
 const ROOT: DirRef = DirRef::ROOT;
 const MOST: usize = 5;
 
-/// A file of so many slices, with holes between them.
+/// A file with this number of slices, and holes between them.
 pub fn sliced(c: &mut Cluster, dir: DirRef, name: &str, slices: usize) -> Attr {
     let attr = c.create(dir, name).unwrap();
     let piece = |n: u64| {
@@ -31,7 +31,7 @@ fn at_name(c: &Cluster, name: &str, attr: &Attr) -> FileRef {
     FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name(name)) }
 }
 
-/// A directory on the shard of the root's names, and one on another.
+/// A directory on the shard of the root's names, and one on another shard.
 fn near_and_far(c: &mut Cluster) -> (DirRef, DirRef) {
     let owns = |c: &mut Cluster, dir| (0..3).map(ShardIndex).find(|s| !c.owned(*s, dir).is_empty());
     let (mut near, mut far) = (None, None);
@@ -76,8 +76,8 @@ fn it_is_removed_when_nobody_has_it_open() {
     assert_eq!(c.in_flight(), [0; 4]);
 }
 
-/// Slices of the file that is removed, how many go at once, and what an input may write meanwhile:
-/// less than all of them.
+/// Number of slices of the removed file, number that go at once, and most bytes that an input may
+/// write meanwhile. The bytes are fewer than all slices take.
 const MANY: usize = 100;
 const STEP: usize = 8;
 const BYTES: usize = 2_000;
@@ -86,7 +86,7 @@ fn slices_left(c: &Cluster) -> usize {
     c.rows().keys().filter(|(_, key)| keys::is_slice(key)).count()
 }
 
-/// All of the file is gone, and its objects are to be deleted.
+/// Checks that all of the file is gone, and that its objects are to be deleted.
 fn is_gone(c: &mut Cluster, how: &str) {
     c.settle();
     assert_eq!(slices_left(c), 0, "{how}");
@@ -179,7 +179,7 @@ fn a_file_that_takes_its_place_at_once_keeps_its_own_slices() {
     assert_eq!(slices_left(&c), 3);
 }
 
-/// One that is beyond what the removal of its file looks at.
+/// Spoils a slice beyond those that the removal of its file reads.
 fn spoil_slice(c: &mut Cluster, dir: DirRef, name: &str) {
     let owner = c.owner(dir, name);
     let order = c.secrets().order(name.as_bytes()).0;
@@ -224,7 +224,7 @@ fn slices_that_stay_unreadable_are_given_up_and_their_name_is_free() {
         let restarts = c.counters()[0].restarts;
         let tag = c.start(ShardIndex(0), op, None);
         assert_eq!(c.answer(tag), None, "it waits");
-        // Whoever lists need not: the name leads nowhere.
+        // A listing need not wait: the name leads nowhere.
         let listed = c.glance(ShardIndex(0), Op::ReadDir { dir, from: Order(0), limit: 10 });
         assert!(
             matches!(&listed, Some(Ok(Body::Page(page, None))) if page.is_empty()),
@@ -248,7 +248,7 @@ fn however_many_files_cannot_be_read_those_that_can_be_go() {
     let mut c = Cluster::new(1, 1_000);
     c.restart_with(|config| config.shred_slices = STEP);
     let mut names: Vec<_> = (0..20).map(|n| format!("f{n}")).collect();
-    // The last in the order of keys is good.
+    // The last file in the order of keys is readable.
     names.sort_by_key(|name| c.secrets().order(name.as_bytes()).0);
     for name in &names {
         sliced(&mut c, ROOT, name, MANY);
@@ -261,7 +261,7 @@ fn however_many_files_cannot_be_read_those_that_can_be_go() {
     assert_eq!(c.rows_of_table(Table::Shred), 19);
 }
 
-/// What the end of a session writes does not grow with the slices of what it leaves.
+/// What the end of a session writes does not grow with the slices of what the session leaves.
 #[test]
 fn a_session_that_leaves_many_files_ends_in_steps() {
     const ORPHANS: usize = 50;

@@ -1,6 +1,6 @@
-//! Partitions that have become small are given back, live: what is served meanwhile, what a restart
-//! at any step leaves, what `chmod`, `rmdir`, repetitions, open files and stale coordinators meet;
-//! and whole trees that collapse and grow again.
+//! Merges of small partitions, live. The tests check what is served meanwhile and what a restart at
+//! any step leaves. They check `chmod`, `rmdir`, repetitions, open files and stale coordinators.
+//! Whole trees collapse and grow again.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,7 @@ const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
 
-/// A directory whose upper half, on the second of two shards, is about to be given back to its
-/// home.
+/// A directory that is about to be merged: its upper half is on the second of two shards.
 struct Shrinking {
     c: Cluster,
     dir: DirRef,
@@ -26,7 +25,7 @@ struct Shrinking {
     names: BTreeSet<String>,
 }
 
-/// The same directory before: whole shards, both halves full.
+/// A directory of two full halves, on two shards.
 fn grown(shards: u16, policy: u16) -> Shrinking {
     let mut c = Cluster::with(shards, |config| {
         (config.split_threshold, config.partitions_per_shard) = (THRESHOLD, policy);
@@ -45,7 +44,7 @@ fn grown(shards: u16, policy: u16) -> Shrinking {
 }
 
 impl Shrinking {
-    /// Removes names of a half, without delivering anything, until so many are left or a merge
+    /// Removes names of a half, without delivering anything, until `left` are left or a merge
     /// begins.
     fn drain(&mut self, upper: bool, left: usize) {
         let half = self.names.iter().filter(|name| is_upper(&self.c, name) == upper);
@@ -90,7 +89,7 @@ fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(u32, u8, u64)> {
     (0..c.shard_count()).flat_map(|shard| c.owned(ShardIndex(shard), dir)).collect()
 }
 
-/// Counts of all partitions: entries, changes, newest change.
+/// Sums over all partitions: entries, changes, newest change.
 fn counts(c: &mut Cluster, dir: DirRef) -> (u64, u64, Timestamp) {
     let mut deltas: Vec<Delta> = Vec::new();
     for shard in (0..c.shard_count()).map(ShardIndex) {
@@ -149,8 +148,8 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
     assert!(after.2 > before.2, "the newest change comes along");
 }
 
-/// Between the decision and the word of it at the parent's owner, who asks there waits: names and
-/// counts alike.
+/// Until the parent's owner has heard the decision, requests to it for the child's names wait, and
+/// so do requests for counts.
 #[test]
 fn while_its_owner_is_in_doubt_a_name_and_the_counts_wait() {
     let mut s = about_to_merge();
@@ -178,8 +177,8 @@ fn while_its_owner_is_in_doubt_a_name_and_the_counts_wait() {
     }
 }
 
-/// A crash of source or target, or of both, after any message loses and doubles nothing; the merge
-/// ends or is undone, and in the end the directory is whole.
+/// A restart of source or target, or of both, after any message loses and doubles nothing. The
+/// merge ends or is undone, and in the end the directory is whole.
 #[test]
 fn a_restart_at_any_step_loses_and_doubles_nothing() {
     let whole = {
@@ -211,7 +210,8 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
     }
 }
 
-/// Outcomes go along: a repetition finds its own at the new owner, and runs again at neither.
+/// Outcomes go along. A repetition finds its outcome at the new owner, and runs again at neither
+/// shard.
 #[test]
 fn a_repetition_after_the_merge_is_answered_as_before() {
     let mut s = about_to_merge();
@@ -296,8 +296,8 @@ fn rmdir_and_chmod_walk_anew_at_whatever_step_a_merge_is() {
     }
 }
 
-/// The parent decides: as long as both together are too many the partition stays, and to find that
-/// out costs ever less.
+/// The parent decides: while both together have too many names, the partition stays. The attempts
+/// come ever less often.
 #[test]
 fn a_partition_is_not_given_back_to_a_large_parent() {
     let mut s = grown(2, 1);
@@ -309,13 +309,13 @@ fn a_partition_is_not_given_back_to_a_large_parent() {
     let tries = sum(&s.c, |n| n.merges_refused);
     assert!((3..=12).contains(&tries), "{tries} tries");
     assert_eq!((sum(&s.c, |n| n.merges_moved), s.c.in_flight()[..3].to_vec()), (0, vec![0; 3]));
-    // Once the parent has shrunk, too, it is found without another change of the partition.
+    // Once the parent has shrunk, too, the merge begins without another change of the partition.
     s.drain(false, 3);
     s.c.wait(100 * SECOND);
     s.assert_whole("in the end");
 }
 
-/// After a restart nobody remembers; who uses the directory finds it.
+/// After a restart no shard remembers small partitions. The next use of the directory finds them.
 #[test]
 fn after_a_restart_a_small_partition_is_found_by_its_first_use() {
     let mut s = grown(2, 1);
@@ -331,7 +331,7 @@ fn after_a_restart_a_small_partition_is_found_by_its_first_use() {
     s.assert_whole("in the end");
 }
 
-/// A partition that grows while it is given back stays, and nothing is left at its parent.
+/// A partition that grows while it is merged stays, and nothing is left at its parent.
 #[test]
 fn a_partition_that_grows_again_stays() {
     let mut s = about_to_merge();
@@ -347,17 +347,19 @@ fn a_partition_that_grows_again_stays() {
     assert_eq!(s.c.in_flight()[..3], [0; 3]);
 }
 
-/// A merge that was given up leaves its rows at the target, if the word of it is lost. Part of them
-/// comes there for good by a split: what was left goes before, and not with it.
+/// A merge that was given up leaves its rows at the target, if that message is lost. A part of the
+/// range then comes there for good, by a split. The old rows are dropped before it, and not with
+/// it.
 #[test]
 fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
-    // Partition 1 is on the shard after the home; 3, its upper half, is at home again.
+    // Partition 1 is on the shard after the home. Partition 3, its upper half, is on the home
+    // shard.
     let mut s = grown(3, 4);
     s.drain(false, 6);
     s.drain(true, 0);
     assert_eq!(s.c.copies(), 1);
     assert!(s.c.step(), "the first page is there");
-    // It grows and is given up, of which the target does not hear.
+    // The partition grows, and the merge is given up. The target does not hear so.
     for n in 0..45 {
         let name = fresh(&s.c, &format!("again{n}"), true);
         let op = create(&s.c, s.dir, &name);
@@ -370,14 +372,14 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
         s.c.lose_messages_to(s.home);
     }
     assert_eq!(sum(&s.c, |n| n.merges_failed), 1);
-    // Now it splits.
+    // The partition splits.
     for n in 0..40 {
         let name = fresh(&s.c, &format!("later{n}"), true);
         s.c.create(s.dir, &name).unwrap();
         s.names.insert(name);
     }
     s.c.settle();
-    // What was left is gone, and the next create looks again.
+    // The old rows are gone, and the next create begins a split again.
     let last = fresh(&s.c, "last", true);
     s.c.create(s.dir, &last).unwrap();
     s.names.insert(last);
@@ -389,7 +391,7 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     assert_eq!(names(&mut s.c, s.dir), s.names);
 }
 
-/// Transactions find names whose partition was given back since they last looked.
+/// Transactions find names after their partition was merged.
 #[test]
 fn coordinators_with_stale_hints_find_the_new_owner() {
     let mut c = Cluster::with(4, |config| {
@@ -420,8 +422,8 @@ fn coordinators_with_stale_hints_find_the_new_owner() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// A huge directory that is emptied is whole again, on its home, whatever the policy; and grows
-/// again.
+/// A huge directory that is emptied is whole again, on its home, with any number of partitions a
+/// shard. Then it grows again.
 #[test]
 fn trees_collapse_and_grow_again_under_every_policy() {
     for (policy, shards) in [(1, 4), (3, 4), (2, 5), (u16::MAX, 3), (8, 1)] {
@@ -437,7 +439,7 @@ fn trees_collapse_and_grow_again_under_every_policy() {
             let before = counts(&mut c, dir);
             let mut all: Vec<_> = names(&mut c, dir).into_iter().collect();
             assert_eq!(all.len(), 200);
-            // In the order of a listing, or against it, or in neither.
+            // In the order of a listing, or in another order.
             match ebb {
                 0 => all.sort_by_key(|name| c.secrets().order(name.as_bytes())),
                 _ => all.sort(),
@@ -465,7 +467,7 @@ fn trees_collapse_and_grow_again_under_every_policy() {
     }
 }
 
-/// However many partitions are small at once, each has its turn as soon as there is room: none
+/// However many partitions are small at once, each is merged as soon as a merge may begin. None
 /// waits out a pause for that.
 #[test]
 fn a_tree_of_many_partitions_collapses_soon() {

@@ -1,5 +1,5 @@
-//! What each operation costs in messages between shards: none where one shard has all that it
-//! concerns, and a number that is known where it has not.
+//! Costs of each operation in messages between shards. An operation on one shard needs none. Any
+//! other needs a fixed number.
 
 use pando_core::Need;
 use pando_types::op::{
@@ -14,9 +14,9 @@ use crate::support::{Cluster, Cost, dir_at};
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
 
-/// An exchange of two messages.
+/// Messages of one exchange.
 const PAIR: usize = 2;
-/// Shard 0 tells the others a version, and each says that it knows it.
+/// Messages when shard 0 tells the other shards a version, and each answers.
 const TOLD: usize = PAIR * (SHARDS as usize - 1);
 
 fn node(kind: FileKind) -> NewNode {
@@ -33,7 +33,7 @@ fn rename(c: &Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bool)
     Op::Rename { from: from.0, name: c.name(from.1), to: to.0, new_name: c.name(to.1), flags }
 }
 
-/// A cluster in which nothing is under way.
+/// A cluster in which nothing is undecided.
 fn cluster() -> Cluster {
     cluster_splitting_at(1000)
 }
@@ -44,7 +44,7 @@ fn cluster_splitting_at(names: u64) -> Cluster {
     c
 }
 
-/// A directory of 200 files over all shards, whose partitions split no more, and its cluster.
+/// A directory of 200 files over all shards, and its cluster. Its partitions split no more.
 fn split_dir() -> (Cluster, DirRef) {
     let mut c = cluster_splitting_at(16);
     let (_, dir) = dir_at(&mut c, ROOT, "split", |home| home == ShardIndex(2));
@@ -65,8 +65,8 @@ fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
-/// One operation, on the shard that owns what it is about: nobody else is asked, and no transaction
-/// begun.
+/// Runs an operation on the shard that owns what it concerns. Asserts that no other shard is asked,
+/// and that no transaction begins.
 fn alone(c: &mut Cluster, shard: ShardIndex, op: Op) -> Body {
     let txns = txns_begun(c);
     let Cost { answer, need, before, after } = c.cost(shard, op.clone());
@@ -75,7 +75,7 @@ fn alone(c: &mut Cluster, shard: ShardIndex, op: Op) -> Body {
     answer.unwrap_or_else(|refusal| panic!("{op:?}: {refusal:?}"))
 }
 
-/// All that concerns one name, or a file by its name, in a directory that has split or not.
+/// Runs all operations on one name, or on a file by its name.
 fn all_on_one_name(c: &mut Cluster, dir: DirRef, name: &str) {
     let owner = c.owner(dir, name);
     let name = c.name(name);
@@ -196,7 +196,7 @@ fn what_concerns_one_directory_is_answered_by_its_home_without_a_message() {
         }
         assert_eq!(names, if dir == plain { 1 } else { 200 });
     }
-    // Times of one that has not split are its home's alone.
+    // Times of a directory that has not split concern its home alone.
     let times = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };
     let home = c.home(plain);
     alone(&mut c, home, Op::DirSetAttr(plain, times));
@@ -231,8 +231,8 @@ fn a_file_renamed_on_its_shard_needs_no_message_and_between_two_shards_one_excha
     assert_eq!(cost.counts(), (PAIR, PAIR), "one that replaces costs no more");
 }
 
-/// The intent of InfiniFS §4.2, without a vote that is synced: a client waits for one exchange
-/// between two shards.
+/// The intent of InfiniFS §4.2, without a synced vote: a client waits for one exchange between two
+/// shards.
 #[test]
 fn mkdir_is_answered_after_one_exchange_and_no_sync() {
     let mut c = cluster();
@@ -251,14 +251,14 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
             continue;
         }
         remote += 1;
-        // There and back, and nobody syncs for it.
+        // There and back, without a sync.
         let [(ask, to, asked), (vote, from, voted)] = &cost.before[..] else { panic!("{cost:?}") };
         assert_eq!((ask, to), (&Need::Committed, &home));
         assert_eq!((vote, from), (&Need::Committed, &ShardIndex(1)));
         assert!(matches!(asked.say, Say::Prepare(_, Prepare::NewHome(id)) if id == made.id));
         assert!(matches!(voted.say, Say::Voted(Vote::Yes(_))));
-        // The decision leaves when it is synced; who made it so says so when that is durable
-        // anyhow.
+        // The decision leaves when it is synced. The participant answers when its change is
+        // durable, without asking for a sync.
         let [(decide, to, decided), (end, from, ended)] = &cost.after[..] else {
             panic!("{cost:?}")
         };
@@ -311,7 +311,7 @@ fn rmdir_asks_the_directorys_home_for_its_content_and_its_partitions() {
     assert_eq!(cost.answer, Err(Refusal::Errno(Errno::ENOTEMPTY)));
 }
 
-/// Where what a rename of a directory concerns is, and what it costs: before its answer, and after.
+/// Costs of a rename of a directory before and after its answer, by the places of what it concerns.
 #[test]
 fn a_directory_renamed_costs_its_names_its_content_and_one_word_to_each_shard() {
     // Homes of the old parent, of the new one, of the directory.
@@ -335,11 +335,11 @@ fn a_directory_renamed_costs_its_names_its_content_and_one_word_to_each_shard() 
         let cost = c.cost(ShardIndex(from), op);
         assert!(matches!(cost.answer, Ok(Body::Moved(..))), "{what}: {cost:?}");
         let remote = |shard: u16| PAIR * usize::from(shard != from);
-        // The walk up to the root looks at the new parent; the claim is asked of shard 0.
+        // The walk up to the root looks at the new parent. The claim is asked of shard 0.
         let walk = if old == new { 0 } else { remote(to) + remote(0) };
         let locks = remote(of) + if old == new { 0 } else { remote(to) };
         let version = remote(0) + TOLD;
-        // The claim ends with the decision, as all that is locked.
+        // The claim ends with the decision, like all locks.
         let claim = if old == new { 0 } else { remote(0) };
         assert_eq!(cost.counts(), (walk + locks + version, locks + claim), "{what}");
         assert_eq!(cost.about_versions(), usize::from(from != 0) + TOLD, "{what}");
@@ -381,7 +381,7 @@ fn chmod_of_a_directory_that_has_split_asks_each_owner_once_for_each_partition()
         (0..SHARDS).filter(|shard| *shard != home.0).map(|shard| partitions(&mut c, shard)).sum();
     let entry = usize::from(home != c.home(ROOT));
     let each = PAIR * (remote + entry);
-    // At first the home does not know where all are, and is sent on; then it does.
+    // At first the home does not know all owners, and is redirected.
     let cost = c.cost(home, Op::DirSetAttr(split, chmod(0o711)));
     assert!(matches!(cost.answer, Ok(Body::Dir(_))), "{cost:?}");
     let redirected = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
@@ -425,7 +425,7 @@ fn attributes_set_to_what_they_are_need_no_message_and_no_transaction() {
             let base = attr.base;
             assert_eq!((base.mode, base.uid, base.gid), (0o750, 7, 8), "{set:?}");
         }
-        // Set by who owns it, who is not root, too.
+        // Set by the directory's owner, which is not root.
         c.by = pando_types::Credentials::new(7, 8, vec![]);
         for set in &same {
             alone(&mut c, home, Op::DirSetAttr(dir, set.clone()));
@@ -433,7 +433,7 @@ fn attributes_set_to_what_they_are_need_no_message_and_no_transaction() {
         c.by = pando_types::Credentials::ROOT;
         assert_eq!(versions(&c), versions_before);
     }
-    // Names that are renamed to what they are.
+    // Names that are renamed to themselves.
     c.create(plain, "f").unwrap();
     c.settle();
     for (dir, name) in [(plain, "f"), (parent, "sub")] {

@@ -1,5 +1,5 @@
-//! Directories that change their parent at the same time (InfiniFS §4.1, Figure 8): no loop comes
-//! of it, and none waits for one that it has nothing to do with.
+//! Directories that change their parent at one time (InfiniFS §4.1, Figure 8). No loop comes of it,
+//! and no move waits for an unrelated one.
 
 use pando_types::op::{Op, RenameFlags};
 use pando_types::peer::{Claim, Prepare, Say, Seen, Vote};
@@ -11,7 +11,7 @@ use crate::support::{Cluster, dir_at};
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
 
-/// A move that was asked for.
+/// A move that has begun.
 struct Move {
     tag: u64,
     txn: TxnId,
@@ -43,7 +43,7 @@ fn is_overtaken(say: &Say) -> bool {
     matches!(say, Say::Voted(Vote::Overtaken(_)))
 }
 
-/// All of it that can be done now.
+/// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
 fn finish(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
     c.deliver_of(it.txn, true, |_| false);
     c.answer(it.tag)
@@ -55,12 +55,13 @@ fn is_moved(answer: Option<Result<Body, Refusal>>) -> bool {
 
 const LOOP: Option<Result<Body, Refusal>> = Some(Err(Refusal::Errno(Errno::EINVAL)));
 
-/// One not at shard 0, so that its moves begin elsewhere and each message to shard 0 is seen.
+/// A directory away from shard 0. Its moves then begin elsewhere, and each message to shard 0 is
+/// seen.
 fn far(c: &mut Cluster, parent: DirRef, stem: &str) -> (String, DirRef) {
     dir_at(c, parent, stem, |home| home != ShardIndex(0))
 }
 
-/// Directories reachable from the root.
+/// Directories that can be reached from the root.
 fn reachable(c: &mut Cluster) -> Vec<DirRef> {
     let (mut all, mut next) = (vec![ROOT], 0);
     while next < all.len() {
@@ -76,7 +77,7 @@ fn reachable(c: &mut Cluster) -> Vec<DirRef> {
     all
 }
 
-/// `/a/x`, `/b`: `x` will go to `b`, and `b` to `x`, of which one must fail.
+/// `/a/x` and `/b`: `x` will go to `b`, and `b` to `x`. One of these moves must fail.
 struct Figure8 {
     c: Cluster,
     a: DirRef,
@@ -89,13 +90,14 @@ impl Figure8 {
     fn new() -> Self {
         let mut c = Cluster::new(SHARDS, 1000);
         c.settle();
-        // Nobody coordinates who has what is walked through, so that a message tells of each move.
+        // No shard both coordinates a move and has a directory of its walk. So each move sends
+        // messages.
         let (_, a) = dir_at(&mut c, ROOT, "a", |home| home.0 == 1);
         let (name, x) = dir_at(&mut c, a, "x", |home| home.0 == 2);
         c.rename(a, &name, a, "x").unwrap();
         let (_, holder) = dir_at(&mut c, ROOT, "holder", |home| home.0 == 3);
         let b = dir_at(&mut c, holder, "b", |home| home.0 == 2);
-        // Whatever was done so far is over everywhere.
+        // All transactions so far are over everywhere.
         c.settle();
         Self { c, a, x, holder, b }
     }
@@ -109,7 +111,7 @@ impl Figure8 {
         begin(&mut self.c, (self.holder, &b), (self.x, "b"), false)
     }
 
-    /// Everything is over, and all five are in one tree.
+    /// Checks that all is over, and that all five directories are in one tree.
     fn is_whole(&mut self) {
         self.c.settle();
         assert_eq!(reachable(&mut self.c).len(), 5, "the root, and all that were made");
@@ -136,7 +138,7 @@ fn moves_that_have_nothing_to_do_with_each_other_are_under_way_at_once() {
 
 #[test]
 fn a_loop_of_two_moves_is_refused_however_they_overlap() {
-    // How far the first is when the second begins, and the other way round.
+    // Progress of the first move when the second begins, and of the second.
     let stages: [fn(&Say) -> bool; 3] = [is_claim, is_announced, |_| false];
     for (first_stage, second_stage) in
         stages.iter().flat_map(|a| stages.iter().map(move |b| (a, b)))
@@ -167,7 +169,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
     assert_eq!(overtaken(&figure.c), 0);
     assert_eq!(finish(&mut figure.c, &late), LOOP, "it was told of the root when it walked");
     assert_eq!(overtaken(&figure.c), 1);
-    // What has moved need not make a loop.
+    // A move that overtakes a walk need not make a loop.
     let to = figure.c.mkdir(figure.x, "to").unwrap();
     figure.c.settle();
     let late = begin(&mut figure.c, (figure.x, "b"), (to, "b"), false);
@@ -183,7 +185,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
 
 #[test]
 fn who_goes_below_what_moves_waits_until_it_has_moved() {
-    // His walk, where its content is locked; or, if that is behind him, his claim.
+    // The walk of the second move waits where content is locked. If it is over, the claim waits.
     for has_walked in [false, true] {
         let mut figure = Figure8::new();
         let second = has_walked.then(|| figure.x_to_b());
@@ -201,7 +203,7 @@ fn who_goes_below_what_moves_waits_until_it_has_moved() {
     }
 }
 
-/// All of it that needs no other's version to be told.
+/// Delivers all messages of a move, but none about versions. Returns its answer.
 fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
     c.deliver_of(it.txn, false, |_| false);
     c.answer(it.tag)
@@ -225,7 +227,7 @@ fn who_is_overtaken_again_and_again_moves_alone() {
         c.deliver_of(late.txn, false, is_overtaken);
     }
     assert_eq!(c.counters()[0].walks_overtaken, 3);
-    // One under way is waited for; of those that come later none is let through.
+    // The claim alone waits for a standing claim. No later claim is given before it.
     let slow = begin(c, (other, &still), (ROOT, "still"), false);
     c.deliver_of(slow.txn, false, is_announced);
     c.deliver_of(late.txn, false, is_claim_on_all);
@@ -257,7 +259,7 @@ fn an_exchange_moves_alone() {
     assert!(is_moved(finish(&mut figure.c, &first)));
     let answer = finish(&mut figure.c, &exchange);
     assert_eq!(answer, Some(Err(Refusal::Errno(Errno::ENOENT))), "it has gone into x");
-    // What was walked before an exchange may be otherwise after it.
+    // An exchange may change what was walked before.
     let inner = figure.c.mkdir(holder, "inner").unwrap();
     figure.c.mkdir(inner, "deep").unwrap();
     figure.c.settle();
@@ -291,8 +293,8 @@ fn a_directory_deeper_than_a_claim_tells_moves_alone() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// Both moves, with one shard killed after each number of messages; the first of both, or the
-/// second, is far ahead.
+/// Both moves, with one shard killed after each number of messages. The first is ahead of the
+/// second.
 #[test]
 fn whoever_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
     for shard in (0..SHARDS).map(ShardIndex) {
@@ -342,15 +344,14 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     figure.is_whole();
 }
 
-/// What shard 0 decides alone it need not sync; but whoever has found it on his way up depends on
-/// it.
+/// Shard 0 need not sync what it decides alone. A move that has found it on its walk depends on it.
 #[test]
 fn a_claim_waits_until_what_it_rests_on_is_durable() {
     let zero = |home: ShardIndex| home == ShardIndex(0);
     let other = |home: ShardIndex| home != ShardIndex(0);
     let mut c = Cluster::new(SHARDS, 1000);
     c.settle();
-    // Moved into `p`, out of `d/e`, by shard 0 alone; then `d` goes beneath it, without shard 0.
+    // `x` moves from `d/e` into `p` by shard 0 alone. Then `d` goes beneath `x`, without shard 0.
     let (_, top) = dir_at(&mut c, ROOT, "top", other);
     let (d_name, d) = dir_at(&mut c, top, "d", other);
     let (_, e) = dir_at(&mut c, d, "e", zero);
@@ -369,8 +370,7 @@ fn a_claim_waits_until_what_it_rests_on_is_durable() {
     assert_eq!(reachable(&mut c).len(), count);
 }
 
-/// Who moves a directory is answered before the owner of its new parent hears of it: whoever asks
-/// that one waits.
+/// A move is answered before the owner of the new parent hears of it. Requests to that owner wait.
 #[test]
 fn a_directory_tells_at_once_of_what_was_moved_into_it() {
     let mut c = Cluster::new(SHARDS, 100);

@@ -1,4 +1,4 @@
-//! Operations over several shards whose network is perfect: what must hold before anything goes
+//! Operations over several shards with a perfect network: what must hold before anything goes
 //! wrong.
 
 use crate::support::Cluster;
@@ -33,8 +33,8 @@ fn a_directory_grows_over_all_shards_and_lists_every_name_once() {
     assert_eq!(c.in_flight(), [0; 4]);
 }
 
-/// DESIGN §4: a create touches no record outside its partition, and what `stat` adds up over the
-/// partitions is right.
+/// A create touches no record outside its partition. The sums that `stat` makes over the partitions
+/// are right.
 #[test]
 fn each_partition_counts_and_dates_its_own_names_and_no_others() {
     let mut c = Cluster::new(4, 8);
@@ -77,8 +77,8 @@ fn each_partition_counts_and_dates_its_own_names_and_no_others() {
     assert_eq!(counted(&c.deltas(dir)), (8, 170, 0));
 }
 
-/// DESIGN §4: times that are set count against all changes before, in every partition, and against
-/// none after.
+/// Times that are set count against all earlier changes, in every partition, and against none that
+/// come later.
 #[test]
 fn times_that_are_set_begin_a_new_generation_in_every_partition() {
     let mut c = Cluster::new(4, 8);
@@ -115,8 +115,8 @@ fn times_that_are_set_begin_a_new_generation_in_every_partition() {
 
 #[test]
 fn an_id_is_taken_until_the_renamed_directory_dies() {
-    // InfiniFS §3.3.1, Figure 4: version 1 while the sibling born there lives elsewhere, version 0
-    // again after.
+    // InfiniFS §3.3.1, Figure 4: the name has version 1 while the sibling that was born there lives
+    // elsewhere. After that it has version 0 again.
     let mut c = Cluster::new(4, 100);
     let first = c.mkdir(ROOT, "b").unwrap();
     let elsewhere = c.mkdir(ROOT, "e").unwrap();
@@ -205,7 +205,7 @@ fn a_repeated_request_gets_the_first_answer() {
 fn a_request_is_refused_while_its_successor_in_the_same_slot_is_under_way() {
     let mut c = Cluster::new(2, 100);
     let (owner, slot) = (c.home(ROOT), 5);
-    // One that takes the other shard, and waits for it.
+    // A request that needs the other shard, and waits for it.
     let under_way = (0..20).find_map(|n| {
         let op = Op::Mkdir(ROOT, c.name(&format!("newer-{n}")), 0o755);
         c.poke(owner, slot, op.clone()).is_none().then_some(op)
@@ -246,7 +246,7 @@ fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
     assert_eq!(c.in_flight(), [0; 4]);
     let id = pando_types::op::RequestId { session: dead, slot: 0, sequence: 1 << 40 };
     let late = Op::Mkdir(ROOT, c.name("late"), 0o755);
-    // Only the shard that would run it says so, and others say where that is.
+    // Only the shard that would run it refuses it so. Others tell where that shard is.
     let answers = [0, 1, 2, 3].map(|shard| c.run_as(ShardIndex(shard), id, late.clone()));
     let refused = |answer: &&Result<Body, Refusal>| **answer == Err(Refusal::NoSession);
     assert_eq!(answers.iter().filter(refused).count(), 1, "{answers:?}");
@@ -294,7 +294,8 @@ fn an_unlinked_open_file_lives_until_it_is_released() {
     }
     c.restart();
     c.done(&Op::Release(file.clone())).unwrap();
-    // Its link shard says "not here": whether it is gone or moved is for its client to know.
+    // The link shard says that the inode is not here. The client must know whether it is gone or
+    // has moved.
     assert_eq!(c.on_owner(&Op::GetAttr(file)), Err(Refusal::NotUnderName));
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);

@@ -1,5 +1,5 @@
-//! Faults that are planted into shards are found, each by the test that is named here. What the
-//! simulator finds is in `pando-sim/tests/planted.rs`.
+//! Planted faults of shards, each found by the test that is named here. Those that the simulator
+//! finds are in `pando-sim/tests/planted.rs`.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ std::thread_local! {
     static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
 }
 
-/// Plants what this thread tries into a shard that starts.
+/// Plants this thread's fault into a shard that starts.
 pub fn plant_into(shard: &mut Shard) {
     if let Some(fault) = PLANTED.get() {
         shard.plant(fault);

@@ -1,5 +1,5 @@
-//! Loss of power in mode `os`: votes that are not synced, and decisions that are made once more, in
-//! whatever order.
+//! Loss of power in mode `os`: votes that are not synced, and decisions that are applied again, in
+//! any order.
 
 use pando_types::op::Op;
 use pando_types::reply::Found;
@@ -9,7 +9,7 @@ use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// Coordinators say everything again, the latest first.
+/// Lets coordinators send everything again, the latest message first.
 fn say_again_backwards(c: &mut Cluster) {
     c.pass_time(300_000_000);
     let mut messages = c.take_all_messages();
@@ -18,7 +18,7 @@ fn say_again_backwards(c: &mut Cluster) {
     c.settle();
 }
 
-/// A directory in the root whose home is as wanted.
+/// A directory in the root with a wanted home.
 fn dir_at(c: &mut Cluster, stem: &str, is_wanted: impl Fn(ShardIndex) -> bool) -> (String, DirRef) {
     for n in 0..1000 {
         let name = format!("{stem} {n}");
@@ -30,8 +30,8 @@ fn dir_at(c: &mut Cluster, stem: &str, is_wanted: impl Fn(ShardIndex) -> bool) -
     panic!("no directory where one is wanted");
 }
 
-/// What makes the new directory is done once more; were what removed the old one, too, and later,
-/// it would take the new one away.
+/// The decision that makes the new directory is applied again. If the decision that removed the old
+/// one were, too, and later, it would take the new one away.
 #[test]
 fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     let mut c = Cluster::new(2, 1000);
@@ -52,8 +52,8 @@ fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     c.rmdir(ROOT, &name).unwrap();
 }
 
-/// The lock of an entry whose directory's permissions are changed may be lost; what is said of it
-/// later finds it removed, or moved, and leaves that be.
+/// A directory's permissions change, and the shard of its entry loses its power. The entry is then
+/// removed or moved. The decision is told again, and must not miss the entry.
 #[test]
 fn what_is_decided_once_more_does_not_miss_an_entry_that_is_gone() {
     for is_moved in [false, true] {
@@ -90,7 +90,7 @@ fn what_is_decided_once_more_does_not_miss_an_entry_that_is_gone() {
     }
 }
 
-/// Access metadata are set in the entry that a rename put there, and in none that has yet to come.
+/// Access metadata are set in the entry that a rename has put there, and in no later one.
 #[test]
 fn the_entry_of_a_vote_is_durable() {
     let mut c = Cluster::new(3, 1000);
@@ -102,7 +102,7 @@ fn the_entry_of_a_vote_is_durable() {
     c.keep_logs();
     c.rename(ROOT, &name, to, "moved").unwrap();
     while c.step() {}
-    // Who may search it stays as it is: the vote for the entry is not synced for its own sake.
+    // Search permission stays as it is, so the change needs no version.
     let set = SetAttr { mode: Some(0o751), ..SetAttr::default() };
     c.run(home, Op::DirSetAttr(moved, set)).unwrap();
     while c.step() {}

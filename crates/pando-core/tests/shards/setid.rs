@@ -1,4 +1,4 @@
-//! Setuid and setgid go in the input that changes content or owner, whoever asks for it.
+//! Setuid and setgid are cleared in the input that changes content or owner, for every caller.
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece};
 use pando_types::reply::Body;
@@ -32,7 +32,7 @@ fn stat(c: &mut Cluster, file: &FileRef) -> Attr {
     }
 }
 
-/// Mode of it after `op` by this caller.
+/// The file's mode after `op` by this caller.
 fn left(kind: FileKind, mode: u16, by: &Credentials, op: impl Fn(FileRef) -> Op) -> u16 {
     let (mut c, file) = file(kind, mode);
     c.by = by.clone();
@@ -78,7 +78,7 @@ fn a_change_of_content_takes_off_what_its_kernel_says() {
     assert_eq!(left(FileKind::Regular, 0o6767, &by, write(Some(Kill::UnlessOf(9)))), 0o767);
 }
 
-/// What a client says of a caller that it does not judge itself counts for nothing.
+/// The shard computes this itself for a caller that it judges. What the client says does not count.
 #[test]
 fn of_a_caller_whom_the_shard_judges_it_knows() {
     let stranger = Credentials::new(9, 9, vec![]);
@@ -96,7 +96,7 @@ fn of_a_caller_whom_the_shard_judges_it_knows() {
     }
 }
 
-/// The owner, of this group and no other, who may give files to anybody.
+/// The owner, with this group and no other, and with permission to give files away.
 fn may_give(gid: u32) -> Credentials {
     let all = vec![(0, u32::MAX)];
     let capabilities = 1 << Capability::Chown as u8;
@@ -140,7 +140,7 @@ fn any_change_of_owner_takes_off_what_is_no_directorys() {
     assert_eq!(attr.base.mode, 0o6777);
 }
 
-/// `chown(-1, -1)`, which a kernel also says before it has somebody change a content.
+/// `chown(-1, -1)`. A kernel sends it, too, before a caller changes the content of a file.
 #[test]
 fn to_take_off_and_nothing_else_is_the_owners_and_roots() {
     let only = || set(SetAttr { kill: Some(Kill::UnlessOf(9)), ..SetAttr::default() });
@@ -157,8 +157,8 @@ fn to_take_off_and_nothing_else_is_the_owners_and_roots() {
     }
 }
 
-/// Of whom only the first group is known may be of the file's, or not: more is asked for, and
-/// nothing is done until then.
+/// If only the caller's first group is known, it may or may not be in the file's group. The shard
+/// asks for all groups, and does nothing until then.
 #[test]
 fn setgid_of_a_group_that_is_not_the_callers_first_waits_for_all_of_them() {
     let (mut c, file) = file(FileKind::Regular, 0o755);

@@ -1,4 +1,4 @@
-//! A shard that is away: what it has nothing to do with goes on, and what waits for its vote ends.
+//! A shard that is away. Work that does not concern it goes on, and a wait for its vote ends.
 
 use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Refusal};
@@ -15,7 +15,7 @@ fn cluster() -> Cluster {
     Cluster::with(3, |config| config.votes_wait = WAIT)
 }
 
-/// All that can be delivered is.
+/// Delivers all messages that can be delivered.
 fn deliver(c: &mut Cluster) {
     while c.step() {}
 }
@@ -31,7 +31,7 @@ fn names(answer: Option<Result<Body, Refusal>>) -> Vec<String> {
     }
 }
 
-/// Makes directories until one waits for the shard that is away, where its home is to be: its name,
+/// Makes directories until one has its home on the shard that is away, and waits. Returns its name,
 /// and the request's tag.
 fn stuck_mkdir(c: &mut Cluster, parent: DirRef) -> (String, u64) {
     for n in 0..100 {
@@ -53,7 +53,7 @@ fn a_listing_waits_for_a_vote_no_longer_than_its_name() {
     c.create(root, "file").unwrap();
     c.silence([AWAY]);
     let (name, _) = stuck_mkdir(&mut c, root);
-    // Whether it is there is in doubt: a page ends before it, and the next one waits.
+    // The name is in doubt: a page ends before it, and the next page waits.
     let mut from = Order(0);
     let page = |from| Op::ReadDir { dir: root, from, limit: 100 };
     while let Some(answer) = c.glance(home, page(from)) {
@@ -103,7 +103,7 @@ fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
     }
     assert!(busy > 0);
     assert_eq!(c.in_flight()[..3], [0, 0, 0]);
-    // It is asked each second whether it is there again.
+    // The shard is probed each second.
     c.silence([]);
     c.wait(2 * SECOND);
     for n in 0..30 {
@@ -111,7 +111,7 @@ fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
     }
 }
 
-/// It is shard 0 that waits, for a shard that is away: no other has to be told why.
+/// Here shard 0 waits for a shard that is away. The other shards need not know why.
 #[test]
 fn nobody_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
     let mut c =
@@ -126,7 +126,7 @@ fn nobody_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
         }
     }
     c.settle();
-    // Others may not search it any more: all shards have to know.
+    // Search permission changes, so all shards must know.
     let hide = |dir| Op::DirSetAttr(dir, SetAttr { mode: Some(0o700), ..SetAttr::default() });
     c.silence([AWAY]);
     let first = c.start(ShardIndex(1), hide(dirs[0]), None);
@@ -207,7 +207,7 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
     assert_eq!(c.answer(first), None);
     c.wait(WAIT + SECOND);
     assert_eq!(c.answer(first), Some(BUSY));
-    // The next one is refused before it holds anything for long.
+    // The next request is refused before it holds anything for long.
     let second = touch(&mut c);
     assert_eq!(c.answer(second), Some(BUSY));
     let mut made = 0;
@@ -226,8 +226,8 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// As after a loss of power, until a decision is heard again: the home says that a partition is
-/// elsewhere, and that shard sends back.
+/// The home names another shard for a partition, and that shard names the home. This happens after
+/// a loss of power, until a decision is heard again.
 #[test]
 fn a_step_that_two_shards_send_to_each_other_does_not_go_to_and_fro_for_ever() {
     let mut c = Cluster::new(3, 20);

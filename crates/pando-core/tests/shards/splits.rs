@@ -1,6 +1,6 @@
-//! Live splits (DESIGN §5) step by step: what is served while a half is copied, what waits and for
-//! how long, what a restart at any step leaves. And GIGA+ with real shards: growth, policies,
-//! servers added, nested directories.
+//! Live splits, step by step. The tests check what is served while a half is copied, what waits and
+//! how long, and what a restart at any step leaves. Others check claims of GIGA+ with real shards:
+//! growth, policies, added servers, nested directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,14 @@ use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
 const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
 
-/// A directory one entry below its first split, which goes to the other of two shards, and its
-/// home.
+/// A directory one entry below its first split, which goes to the other of two shards. Also returns
+/// its home.
 fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
     about_to_split_at(THRESHOLD, 4096)
 }
 
-/// The same where a half is closed once so many rows that were sent have changed.
+/// As [`about_to_split`], with another threshold. `dirty_rows`: number of changed rows that closes
+/// a half.
 fn about_to_split_at(threshold: u64, dirty_rows: usize) -> (Cluster, DirRef, ShardIndex) {
     let mut c = Cluster::with(2, |config| {
         (config.split_threshold, config.partitions_per_shard) = (threshold, 1);
@@ -64,8 +65,8 @@ pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
     c.counters().iter().map(of).sum()
 }
 
-/// Who is sent on by what is not durable waits for a sync that is asked for, and not for the next
-/// that comes by itself (which once was the slowest creation of a growing directory: 200 ms).
+/// A redirect that rests on an unsynced change asks for a sync. It does not wait for the next
+/// periodic sync. (That was once the slowest create of a growing directory: 200 ms.)
 #[test]
 fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for() {
     let (mut c, dir, home) = about_to_split();
@@ -76,8 +77,8 @@ fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for(
     assert_eq!(c.last_need, Some(Need::Synced));
 }
 
-/// DESIGN §5: serving goes on while the half is copied; what changes behind the copy is sent again;
-/// only the exchange makes names of the moving half wait, others never.
+/// Requests are served while the half is copied. What changes behind the cursor is sent again.
+/// Names of the moving half wait for the exchange only, and other names never wait.
 #[test]
 fn a_directory_is_used_while_its_half_is_copied() {
     let (mut c, dir, home) = about_to_split();
@@ -91,21 +92,20 @@ fn a_directory_is_used_while_its_half_is_copied() {
         let op = create(&c, dir, &lower);
         assert!(matches!(c.poke(home, 0, op), Some(Ok(_))), "the half that stays never waits");
         expected.insert(lower);
-        // Changes of the half come slower than they are sent.
+        // Changes of the half come more slowly than they are sent.
         if steps % 4 > 0 {
             assert!(c.step(), "something is always on its way");
             steps += 1;
             continue;
         }
         let op = create(&c, dir, &upper);
-        // Each has a slot of its own, for those that wait.
+        // Each request has a request slot of its own, as some of them wait.
         match c.poke(home, 1 + steps, op) {
             Some(answer) => drop(answer.unwrap()),
             None => waited.push(steps),
         }
         expected.insert(upper);
-        // A name of the half that was there when the copy began goes, from behind the cursor as
-        // from before it.
+        // Remove a name that the half had when the copy began, behind the cursor or before it.
         let old = expected.iter().find(|n| n.starts_with('f') && is_upper(&c, n)).cloned();
         if let Some(old) = old
             && waited.is_empty()
@@ -118,7 +118,7 @@ fn a_directory_is_used_while_its_half_is_copied() {
     }
     assert!(steps > 10 && waited.len() <= 1, "{steps} steps, names waited in {waited:?}");
     assert!(sum(&c, |n| n.split_rows_again + n.split_rows_frozen) >= 2);
-    // Those who waited are sent elsewhere, and come again.
+    // Requests that waited are redirected, and are sent again.
     c.settle();
     for step in waited {
         let name = (0..).map(|n| format!("s{step}.{n}")).find(|name| is_upper(&c, name)).unwrap();
@@ -130,8 +130,8 @@ fn a_directory_is_used_while_its_half_is_copied() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// A half that changes faster than it is sent is closed before that has gone on for long: what is
-/// left is sent with the half frozen, and is no more than came in while as much was sent.
+/// A half that changes faster than it is sent is soon closed. What is left is sent with the half
+/// frozen. It is no more than what came in while as much was sent.
 #[test]
 fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
     let (mut c, dir, home) = about_to_split();
@@ -159,8 +159,8 @@ fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
     assert_eq!(names(&mut c, dir), expected);
 }
 
-/// What moves stands still for the exchange only, and neither log has more to sync in it than came
-/// in since a moment ago: both are synced before, while the half is open.
+/// The moving half is frozen for the exchange only. Both logs are synced before, while the half is
+/// open. So they have little to sync in the exchange.
 #[test]
 fn both_logs_are_synced_before_a_half_is_closed() {
     let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 4096);
@@ -187,7 +187,7 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     c.settle();
 }
 
-/// A half that is closed while a page is on its way stands still no longer than a frozen one,
+/// A half may be closed while a page is on its way. It is given up as soon as a frozen one,
 /// whatever becomes of the page.
 #[test]
 fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
@@ -215,7 +215,7 @@ fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
         c.pass_time(100_000_000);
     }
     assert_eq!(c.copies(), 0);
-    // Who waited has been let in.
+    // The requests that waited have run.
     assert_eq!(names_at(&mut c, home, dir), expected);
     c.settle();
     assert_eq!(names(&mut c, dir), expected);
@@ -225,7 +225,7 @@ fn asks_for_sync(peer: &Peer) -> bool {
     matches!(peer.say, Say::Page { synced: true, .. })
 }
 
-/// All names, as the owner of everything tells them without anything being delivered.
+/// All names, as told by the shard that owns everything. Nothing is delivered.
 fn names_at(c: &mut Cluster, shard: ShardIndex, dir: DirRef) -> BTreeSet<String> {
     match c.glance(shard, Op::ReadDir { dir, from: Order(0), limit: 4096 }) {
         Some(Ok(Body::Page(page, None))) => page.iter().map(|e| e.name.to_string()).collect(),
@@ -233,8 +233,8 @@ fn names_at(c: &mut Cluster, shard: ShardIndex, dir: DirRef) -> BTreeSet<String>
     }
 }
 
-/// A crash of source or target, or of both, after any message of a split loses and doubles nothing;
-/// the split ends or is undone, and nothing is left of it.
+/// A restart of source or target, or of both, after any message of a split loses and doubles
+/// nothing. The split ends or is undone, and nothing is left of it.
 #[test]
 fn a_restart_at_any_step_loses_and_doubles_nothing() {
     let whole = {
@@ -263,7 +263,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
                 true => undone += 1,
                 false => ended += 1,
             }
-            // The directory goes on, and splits.
+            // The directory grows on, and splits.
             for n in 0..3 {
                 let name = format!("more{n}");
                 c.create(dir, &name).unwrap();
@@ -279,8 +279,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
     assert!(ended > 10 && undone > 10, "{ended} ended, {undone} were undone");
 }
 
-/// `chmod` does not wait for a split, nor hears that it should come again for as long as that
-/// takes.
+/// `chmod` does not wait for a split, and is not answered `Busy` until it ends.
 #[test]
 fn a_copy_yields_to_who_wants_the_partition() {
     let (mut c, dir, home) = about_to_split();
@@ -297,8 +296,7 @@ fn a_copy_yields_to_who_wants_the_partition() {
     assert_eq!(sum(&c, |n| n.splits_moved), 1);
 }
 
-/// A target that does not answer costs the directory nothing: the split is given up, and tried
-/// again later.
+/// A silent target costs the directory nothing: the split is given up, and begins again later.
 #[test]
 fn a_silent_target_is_given_up() {
     let (mut c, dir, home) = about_to_split();
@@ -315,9 +313,9 @@ fn a_silent_target_is_given_up() {
     assert_eq!(sum(&c, |n| n.splits_moved), 1);
 }
 
-/// GIGA+ §3.4, Figure 2, with real shards: 5 with 3 partitions each hold P0 to P14 round robin,
-/// beginning at the home; two are added, and P15 to P20 go to them in sequence. Nothing that was
-/// where it was moves, but what splits.
+/// GIGA+ §3.4, Figure 2, with real shards. 5 shards with 3 partitions each have P0 to P14 round
+/// robin, beginning at the home. Two shards are added, and P15 to P20 go to them in sequence. No
+/// existing partition moves.
 #[test]
 fn figure_2_five_servers_and_two_more() {
     let mut c = Cluster::with(5, |config| {
@@ -376,7 +374,7 @@ fn policies_one_several_continuous() {
     }
 }
 
-/// The poster: with a power of two of shards, once each has a partition, splits stay where they are
+/// The poster: with a power of two of shards, once each has a partition, splits stay on their shard
 /// and copy nothing.
 #[test]
 fn with_a_power_of_two_shards_only_the_first_splits_move() {

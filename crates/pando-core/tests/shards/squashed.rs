@@ -1,5 +1,5 @@
-//! Callers whom the shard alone judges, as those of a squashed key: whatever their client asks, by
-//! whichever number it knows.
+//! Callers that the shard alone judges, such as those of a squashed key. The client may ask
+//! anything, by any number that it knows.
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece, Target, XattrMode};
 use pando_types::reply::{Body, Refusal};
@@ -31,7 +31,7 @@ fn dir(shards: u16, mode: u16) -> (Cluster, DirRef) {
     (c, dir)
 }
 
-/// Something of the owner with this mode, in the root.
+/// A node of the owner with this mode, in the root.
 fn node(c: &mut Cluster, name: &str, kind: FileKind, mode: u16) -> FileRef {
     let symlink = if kind == FileKind::Symlink { b"there".to_vec() } else { Vec::new() };
     let (node, at) = (NewNode { kind, mode, rdev: 0, symlink }, c.name(name));
@@ -55,7 +55,7 @@ fn a_listing_by_number_needs_the_right_to_read_or_the_directory_itself() {
         (0o750, Credentials::new(9, 9, vec![GROUP]), Ok(())),
         (0o704, user(9), Ok(())),
         (0o704, Credentials::new(9, 9, vec![GROUP]), Err(Errno::EACCES)),
-        // It may have opened the directory before it took the right from itself.
+        // The owner may have opened the directory before it removed its own permission.
         (0o300, user(OWNER), Ok(())),
         (0o000, Credentials::ROOT, Ok(())),
         (0o000, kernel, Ok(())),
@@ -143,7 +143,7 @@ fn a_further_name_needs_what_protected_hardlinks_asks_for() {
         c.by = by.clone();
         let first = link(&c, &file, "first");
         assert_eq!(c.done(&first), expected, "{kind:?} {mode:o} by {by:?}");
-        // The same once its inode is at its link shard.
+        // The rule holds, too, once the inode is at its link shard.
         c.by = Credentials::ROOT;
         let second = link(&c, &file, "second");
         c.done(&second).unwrap();
@@ -183,7 +183,7 @@ fn lock(owner: u64, space: LockSpace, kind: LockKind) -> Lock {
     Lock { space, owner: LockOwner(owner), range: LockRange::ALL, kind, pid: 7 }
 }
 
-/// Asks the shard that has locks of an inode.
+/// Asks the shard that has the locks of an inode.
 fn ask(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
     let (ino, wanted) = match &op {
         Op::Lock(ino, wanted) => (*ino, *wanted),
@@ -196,7 +196,7 @@ fn ask(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
     let answer = c.run(at.expect("one has them"), op);
     c.settle();
     assert_eq!(c.in_flight(), [0; 4], "{answer:?}");
-    // What it rests on is another matter.
+    // The position on which a lock rests does not matter here.
     answer.map(|body| if let Body::Locked(_) = body { Body::Lock(None) } else { body })
 }
 

@@ -9,8 +9,8 @@ use super::support::{Cluster, dir_at};
 const SOURCE: ShardIndex = ShardIndex(1);
 const TARGET: ShardIndex = ShardIndex(2);
 
-/// A rename is answered when it is decided. Until the target has heard so, the decision, and with
-/// it the file's data, are in the log of the shard that decided.
+/// A rename is answered when it is decided. Until the target has heard so, the decision is only in
+/// the log of the source, and with it the file's data.
 #[test]
 fn a_sync_waits_for_what_another_shard_has_decided_about_the_file() {
     let mut c = Cluster::new(3, 1_000);

@@ -1,14 +1,14 @@
-//! Three directories are renamed at once, by path, by clients that all know the tree as it was
-//! before: in whatever order the parts of their transactions come, it is as if the renames had come
-//! one after the other.
+//! Three directories are renamed at once, by path. All clients know the tree as it was before. In
+//! any order of the parts of their transactions, the result is that of the renames one after the
+//! other.
 //!
 //! ```text
 //!   one rename:  walks up │ has its claim, locks its names │ is announced to all shards │ is decided, and ends
 //! ```
 //!
-//! All orders of these twelve parts are tried, for all threes of some renames that stand in each
-//! other's way, among them loops of two (InfiniFS, Figure 8). Who is refused as overtaken walks
-//! anew and tries again. A rename within its parent needs no claim: its first part is empty.
+//! All orders of these twelve parts are tried, for all threes of some renames that conflict, among
+//! them loops of two (InfiniFS, Figure 8). A client that is refused as overtaken walks anew and
+//! tries again. A rename within its parent needs no claim: its first part is empty.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use pando_types::{DirRef, Errno, Ino, Trail, TxnId};
 
 use crate::support::Cluster;
 
-/// From, to; on a tree of `/a/b/c` and `/d`.
+/// Old and new paths, on a tree of `/a/b/c` and `/d`.
 const RENAMES: [(&str, &str); 7] = [
     ("/a", "/d/a"),
     ("/d", "/a/b/d"),
@@ -32,10 +32,11 @@ const RENAMES: [(&str, &str); 7] = [
 
 const PARTS: usize = 4;
 
-/// Of so many orders one is tried, others for each three: all with `PANDO_LONG`, which takes long.
+/// One of this many orders is tried, others for each three. With `PANDO_LONG` all are tried, which
+/// takes long.
 const EVERY: usize = if cfg!(debug_assertions) { 227 } else { 23 };
 
-/// Which directory, by its first name, is where.
+/// Paths, each with the first name of the directory there.
 type Tree = BTreeMap<String, char>;
 
 fn before() -> Tree {
@@ -49,7 +50,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').expect("a path begins with a slash")
 }
 
-/// What a rename does to a tree.
+/// Applies a rename to a tree.
 fn apply(tree: &mut Tree, from: &str, to: &str) -> Result<(), Errno> {
     let exists = |path: &str| path.is_empty() || tree.contains_key(path);
     if !exists(from) || !exists(split(to).0) {
@@ -92,7 +93,7 @@ impl Run {
         Self { c, names: names.into_iter().map(|(dir, which)| (dir.ino, which)).collect() }
     }
 
-    /// Walks to a directory, as it is now.
+    /// Walks to a directory, in the present tree.
     fn walk(&mut self, path: &str, dirs: &mut Vec<Ino>) -> Result<DirRef, Errno> {
         let mut at = DirRef::ROOT;
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -103,7 +104,7 @@ impl Run {
         Ok(at)
     }
 
-    /// The request, as a client asks that has just walked there.
+    /// The request of a client that has just walked there.
     fn request(&mut self, from: &str, to: &str) -> Result<(Op, Trail), Errno> {
         let mut dirs = vec![Ino::ROOT];
         let version = self.c.newest_version();
@@ -125,7 +126,7 @@ impl Run {
     }
 }
 
-/// One rename under way.
+/// One rename in progress.
 struct Rename {
     from: &'static str,
     to: &'static str,
@@ -135,7 +136,7 @@ struct Rename {
     outcome: Option<Result<(), Errno>>,
 }
 
-/// Does one part of a rename.
+/// Delivers one part of a rename.
 fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
     if part == 0 {
         match &rename.asked {
@@ -216,7 +217,7 @@ fn try_order(renames: [(&'static str, &'static str); 3], order: &[usize]) {
     assert_eq!(run.c.in_flight()[..3], [0; 3], "nothing is left under way");
 }
 
-/// All orders of three times `PARTS` parts.
+/// Calls `each` with all orders of three times `PARTS` parts.
 fn orders(left: [usize; 3], order: &mut Vec<usize>, each: &mut impl FnMut(&[usize])) {
     if left == [0; 3] {
         return each(order);

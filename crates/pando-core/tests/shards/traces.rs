@@ -1,4 +1,4 @@
-//! One operation can be followed through all shards (DESIGN §12, "trace id in every frame").
+//! One operation can be followed through all shards by its trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// What is said of each transaction: under which traces, and in which words.
+/// For each transaction, traces and kinds of its messages.
 #[derive(Default)]
 struct Heard(BTreeMap<TxnId, (BTreeSet<u64>, BTreeSet<&'static str>)>);
 
@@ -28,7 +28,7 @@ impl Heard {
         words.insert(word);
     }
 
-    /// Notes what is on its way, and delivers it, until there is nothing.
+    /// Notes and delivers messages until there are none.
     fn deliver(&mut self, c: &mut Cluster) {
         loop {
             let messages = c.take_all_messages();
@@ -77,7 +77,7 @@ fn what_is_said_again_carries_it_too() {
     let tags: BTreeSet<_> = mkdirs(&mut c, "a").into_iter().collect();
     let mut heard = Heard::default();
     for _ in 0..4 {
-        // All of it is lost.
+        // All messages are lost.
         for (_, peer) in c.take_all_messages() {
             heard.hear(peer.txn, peer.trace, &peer.say);
         }

@@ -1,4 +1,4 @@
-//! A block that cannot be read, and inputs that come to nothing: who needs it is refused, and all
+//! Unreadable blocks, and inputs that fail. A request that needs such a block is refused, and all
 //! else goes on.
 
 use pando_core::keys::{self, Kind};
@@ -17,7 +17,7 @@ fn begun_anew(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.begun_anew).sum()
 }
 
-/// The shard of a name cannot read it.
+/// Makes a name unreadable on its shard.
 fn spoil_name(c: &mut Cluster, dir: DirRef, name: &str) -> ShardIndex {
     let shard = c.owner(dir, name);
     let order = c.secrets().order(name.as_bytes()).0;
@@ -69,7 +69,7 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
     while c.answer(tag).is_none() {
         assert!(c.step());
     }
-    // It is decided, and the other shard has not heard.
+    // It is decided, and the other shard has not heard so.
     spoil_name(&mut c, dir, "there");
     c.wait(3_000_000_000);
     assert_eq!(begun_anew(&c), 1, "it is not looked at again each time it is said");
@@ -88,7 +88,7 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// What a client of this process has open and has asked is in no record.
+/// Opens and requests of a client in this process are in no record.
 #[test]
 fn clients_of_this_process_lose_nothing() {
     let mut c = Cluster::new(2, 1_000);
@@ -109,7 +109,7 @@ fn clients_of_this_process_lose_nothing() {
     assert_eq!(c.in_flight(), before);
     assert_eq!(c.run_as(ShardIndex(0), id, open), opened);
     assert_eq!(c.in_flight(), before, "it was not opened twice");
-    // What came of a request whose effects were dropped is dropped as well.
+    // If a request's effects are dropped, so is its outcome.
     let create = c.create_op(ROOT, "dropped", false);
     let id = RequestId { sequence: 2, ..id };
     c.drop_input(0);
@@ -139,7 +139,7 @@ fn numbers_are_not_used_twice() {
     assert_eq!(inos.len(), all);
 }
 
-/// A session's end meets an inode that it must remove and cannot read.
+/// A session's end meets an unreadable inode that it must remove.
 #[test]
 fn the_end_of_a_session_holds_up_nobody_and_what_it_leaves_goes_later() {
     let mut c = Cluster::new(2, 1_000);
@@ -214,8 +214,8 @@ fn however_often_a_shard_begins_anew_who_is_silent_is_taken_for_dead() {
     assert_eq!(living, [c.session()], "{silent:?} has not been heard of for five leases");
 }
 
-/// The coordinator's own step of a decision comes to nothing, once the last vote is there: whoever
-/// voted lets go of its lock at once.
+/// The coordinator's own step of a decision fails, after the last vote has come. The participants
+/// release their locks at once.
 #[test]
 fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
     let (mut lost, near) = (0, ShardIndex(0));
@@ -251,8 +251,8 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
     assert!(lost > 1, "{lost}");
 }
 
-/// The tick in which a question is asked again comes to nothing: the question is asked a third
-/// time, and nobody is refused.
+/// The tick fails in which a question is asked again. The question is asked a third time, and no
+/// request is refused.
 #[test]
 fn who_is_asked_for_again_has_nothing_to_do_with_the_rest_of_a_tick() {
     let mut c = Cluster::new(2, 1_000);

@@ -1,5 +1,5 @@
-//! Messages that cannot be, as a server sends them that is at fault: each is refused and counted,
-//! and the shard goes on.
+//! Impossible messages, as a faulty server may send them. Each is refused and counted, and the
+//! shard goes on.
 
 use crate::support::Cluster;
 use pando_core::keys::{self, Kind};
@@ -37,7 +37,7 @@ fn peer(number: u64, say: Say) -> Peer {
     }
 }
 
-/// Lets a shard hear this; what it says in turn.
+/// Delivers a message to a shard. Returns what the shard sends in turn.
 fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<Say> {
     c.watch();
     c.deliver(to, vec![peer]);
@@ -49,7 +49,7 @@ fn bad(c: &Cluster, shard: ShardIndex) -> u64 {
     c.counters()[usize::from(shard.0)].bad_messages
 }
 
-/// It is refused with this, and nothing has changed.
+/// Checks that a message is refused with this answer, and that nothing changes.
 fn refused(c: &mut Cluster, to: ShardIndex, peer: Peer, answer: &[Say]) {
     let (before, rows, locks) = (bad(c, to), c.rows(), c.in_flight());
     assert_eq!(hear(c, to, peer.clone()), answer, "{peer:?}");
@@ -76,8 +76,8 @@ fn works(c: &mut Cluster) {
     c.rmdir(ROOT, "d").unwrap();
 }
 
-/// Rows that are no part of what moves: of the target's own, of another directory, of no length,
-/// that cannot be read.
+/// Rows that do not belong to the move: of the target's own, of another directory, of length 0, or
+/// undecodable.
 fn bad_rows(dir: DirId) -> Vec<RowChange> {
     let entry = Entry { crowded: false, is: None }.encode();
     let end = keys::dir(dir, Kind::Entry, 1 << 61);
@@ -222,13 +222,13 @@ fn what_cannot_be_prepared_is_voted_down() {
     };
     prepares.push(Prepare::TakeSlot(SlotArrival { rows: vec![row], ..take.clone() }));
     prepares.push(Prepare::TakeSlot(SlotArrival { slots: vec![outcome], ..take }));
-    // Only shard 0 lets others join.
+    // Only shard 0 lets shards join.
     prepares.push(Prepare::Join);
     for (number, prepare) in (0..).zip(prepares) {
         let say = Say::Prepare(place.clone(), prepare);
         refused(&mut c, HERE, peer(number, say), &no());
     }
-    // Only shard 0 is asked for rights and versions; and nobody speaks for another coordinator.
+    // Only shard 0 is asked for claims and versions. No shard speaks for another coordinator.
     let to = ShardIndex(2);
     let claims = [Prepare::Graph(Claim::Alone), Prepare::Invalidate { dirs: vec![], graph: None }];
     for (number, prepare) in (0..).zip(claims) {
@@ -247,7 +247,7 @@ fn what_cannot_be_prepared_is_voted_down() {
     works(&mut c);
 }
 
-/// Some entry of a directory that is not there.
+/// An entry of a directory that does not exist.
 fn put() -> EntryRows {
     let access =
         Access { dir: DirRef { id: DirId([9; 16]), ino: Ino(77) }, mode: 0, uid: 0, gid: 0 };
@@ -274,9 +274,9 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         }
         other => panic!("{other:?}"),
     };
-    // Of no step that is known.
+    // For a step that is not known.
     refused(&mut c, home, peer(0, Say::Finish(Some(vec![remove(&there)]))), &[]);
-    // Of a step that has locked something else, or finds nothing.
+    // For a step that has locked something else, or finds nothing.
     let by = None;
     let prepare = Prepare::Name { dir, name: absent.clone(), by };
     let order = Order(c.secrets().order(b"absent").0);
@@ -304,7 +304,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
     ] {
         refused(&mut c, home, peer(1, Say::Finish(Some(vec![change]))), &[]);
     }
-    // What it has locked is let go as ever.
+    // The step's lock is released as always.
     hear(&mut c, home, peer(1, Say::Finish(None)));
     assert_eq!(c.in_flight()[..3], [0, 0, 0]);
     assert!(c.lookup(ROOT, "there").is_ok());
@@ -321,7 +321,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
         Seen::Name { entry: None, inherit: Inherit::default() },
         Seen::Partition(Default::default(), 0),
     ] {
-        // Of a directory it is its home that tells about it.
+        // Only a directory's home tells of its id.
         let (number, op) = (bad(&c, home), pando_types::op::Op::Mkdir(ROOT, c.name("x"), 0o755));
         let tag = c.start(home, op, None);
         let asked = |peer: &Peer| matches!(&peer.say, Say::Prepare(_, Prepare::NewHome(_)));
@@ -332,7 +332,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
         }
         let asked = c.take_all_messages();
         let Some((to, ask)) = asked.iter().find(|(_, peer)| asked_for_home(peer)) else {
-            // Its home is this very shard: no message.
+            // Its home is this shard: there is no message.
             c.settle();
             assert!(c.rmdir(ROOT, "x").is_ok());
             continue;

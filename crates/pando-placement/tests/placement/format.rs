@@ -1,6 +1,6 @@
-//! Known answers. Volumes on disk depend on them: if one of these fails, the code is wrong, not the
-//! test. They were computed by a separate implementation of SipHash-1-3 and BLAKE3, written from
-//! the specifications.
+//! Known answers of the two hashes. Volumes on disk depend on them. If one of these tests fails,
+//! the code is wrong, not the test. A separate implementation of SipHash-1-3 and BLAKE3, written
+//! from the specifications, computed the answers.
 
 use pando_placement::Secrets;
 use pando_types::{DirId, Name, Order};

@@ -1,4 +1,4 @@
-//! One test per claim of GIGA+ that is about placement.
+//! One test for each claim of GIGA+ that is about placement.
 
 use pando_placement::{DirMap, may_split, range, shard_of};
 use pando_types::reply::{SplitHistory, Spread};
@@ -12,11 +12,11 @@ fn spread(servers: u16, per_server: u16) -> Spread {
     Spread { base: ShardIndex(0), servers, per_server }
 }
 
-/// §3.2, Figure 1: three servers, splits of P0, P0, P1, P1. S1 then has P1 at r = 3 and made P3 on
-/// S0 and P5 on S2.
+/// §3.2, Figure 1: three servers, splits of P0, P0, P1, P1. S1 then has P1 at r = 3. It has made P3
+/// on S0 and P5 on S2.
 ///
-/// Deviation: the paper's ranges are of hashes and split in the "larger half"; ours are of reversed
-/// hashes, so that low bits select a partition (§4.2) *and* a partition is contiguous.
+/// Deviation: the paper's ranges are of hashes, and split in the "larger half". Ours are of
+/// reversed hashes. So low bits select a partition (§4.2), *and* a partition is contiguous.
 #[test]
 fn figure_1_partitions_and_servers() {
     let spread = spread(3, 2);
@@ -36,7 +36,7 @@ fn figure_1_partitions_and_servers() {
     assert_eq!(range(p(3), Radix(2)), 6 * eighth..8 * eighth);
 }
 
-/// §3.2: what S0 tells at T3 does not include P5, what S1 tells does not include P2.
+/// §3.2: what S0 tells at T3 does not include P5. What S1 tells does not include P2.
 #[test]
 fn figure_1_servers_know_only_their_own_split_history() {
     let mut map = DirMap::with_spread(spread(3, 2));
@@ -53,16 +53,16 @@ fn figure_1_servers_know_only_their_own_split_history() {
     assert!(told(&[1]).contains(p(3)) && told(&[1]).contains(p(5)));
 }
 
-/// §3.4, Figure 2: 5 servers, 3 partitions each: P0 to P14 round robin. Two more: P15 to P20
-/// sequential.
+/// §3.4, Figure 2: 5 servers with 3 partitions each have P0 to P14 round robin. Two more servers
+/// take P15 to P20 in sequence.
 #[test]
 fn figure_2_new_servers_take_sequential_partitions() {
     let servers: Vec<_> = (0..21).map(|i| shard_of(&spread(5, 3), p(i)).0).collect();
     assert_eq!(servers, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 5, 5, 6, 6, 6]);
 }
 
-/// §3.4: adding servers re-maps nothing that exists; the directory splits further, onto the new
-/// ones only.
+/// §3.4: an added server re-maps nothing that exists. The directory splits further, onto the new
+/// servers only.
 #[test]
 fn figure_2_server_addition_moves_only_what_splits_to_new_servers() {
     let spread = spread(5, 3);
@@ -87,7 +87,7 @@ fn figure_2_server_addition_moves_only_what_splits_to_new_servers() {
     assert_eq!(after, before);
 }
 
-/// §3.3: a client with an empty index, told of P5's leaf, knows all splits that led there.
+/// §3.3: a client with an empty index that learns of leaf P5 knows all splits that led there.
 #[test]
 fn a_split_history_update_fills_the_gaps() {
     let mut client = DirMap::new();
@@ -114,8 +114,8 @@ fn lookup_tries_ever_fewer_low_order_bits() {
     }
 }
 
-/// User-level report §4.10.2: a bitmap for radix 32 would be 512 MB. A history's cost is that of
-/// its leaves.
+/// User-level report §4.10.2: a bitmap for radix 32 would be 512 MB. A history costs as much as its
+/// leaves.
 #[test]
 fn one_deep_partition_does_not_cost_a_bitmap() {
     let mut map = DirMap::new();

@@ -1,6 +1,6 @@
-//! A directory that grows: servers that know their own partitions and split them by themselves,
-//! clients with stale maps. Claims of GIGA+ about what that costs (§3.2, §3.3, §5.2 to §5.4, the
-//! poster).
+//! A growing directory: servers know only their own partitions, and split them by themselves.
+//! Clients have stale maps. These tests check GIGA+'s claims on what that costs (§3.2, §3.3, §5.2
+//! to §5.4, the poster).
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ struct Directory {
     spread: Spread,
     servers: u16,
     threshold: usize,
-    /// By first order. Orders are kept while a partition may yet split.
+    /// Partitions by first order. A partition keeps its orders while it may yet split.
     partitions: BTreeMap<u64, Partition>,
-    /// By server: what it tells.
+    /// Leaves that each server owns. It tells them in a redirect.
     owned: BTreeMap<ShardIndex, Vec<(PartitionIndex, Radix)>>,
     splits: usize,
 }
@@ -46,7 +46,7 @@ impl Directory {
         Self::new(spread, servers, THRESHOLD)
     }
 
-    /// Splits whatever may be split.
+    /// Splits partitions until none may split.
     fn split_all(&mut self) {
         self.threshold = 0;
         loop {
@@ -66,7 +66,7 @@ impl Directory {
         shard_of(&self.spread, partition.index)
     }
 
-    /// What a server says to who asks it for a name that is not its own.
+    /// A server's answer for a name: its own, or a redirect with all that the server owns.
     fn ask(&self, server: ShardIndex, order: Order) -> Result<(), SplitHistory> {
         let partition = &self.partitions[&self.start(order)];
         if self.owner(partition) == server {
@@ -114,7 +114,7 @@ impl Directory {
         self.splits += 1;
     }
 
-    /// Wrong probes of a client before it finds the owner.
+    /// Number of wrong probes of a client before it finds the owner.
     fn probe(&self, map: &mut DirMap, order: Order) -> usize {
         for wrong in 0.. {
             let (i, _) = map.locate(order);
@@ -130,7 +130,7 @@ impl Directory {
         self.partitions.values().map(|p| usize::from(p.radix.0)).max().unwrap_or(0)
     }
 
-    /// Each server's share of all names, from its ranges.
+    /// Each server's share of all names, computed from its ranges.
     fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; usize::from(self.servers)];
         for partition in self.partitions.values() {
@@ -140,19 +140,19 @@ impl Directory {
     }
 }
 
-/// What clients of a concurrent create workload came across.
+/// Counts of a concurrent create workload.
 #[derive(Default, Debug)]
 struct Errors {
     requests: usize,
     misrouted: usize,
     second_probe_right: usize,
     wrong_probes_max: usize,
-    /// Requests made when the last partition split, and when the last request went astray.
+    /// Requests made when the last partition split, and when the last request was misrouted.
     last_split_at: usize,
     last_misrouted_at: usize,
 }
 
-/// Clients take turns in creating files of names nobody else uses.
+/// Clients take turns in creating files. No two files have one name.
 fn concurrent_create(directory: &mut Directory, clients: usize, each: usize, seed: u64) -> Errors {
     let mut rng = Rng::new(seed);
     let mut maps = vec![DirMap::new(); clients];
@@ -180,10 +180,10 @@ fn concurrent_create(directory: &mut Directory, clients: usize, each: usize, see
     errors
 }
 
-/// §5.4, Figure 9(a): "fewer than 0.05 % of the requests are addressed incorrectly", with one to 16
-/// partitions a server on cluster sizes up to 32, each client creating 400,000 files. Here it is a
-/// quarter of that, which is harder, but for the worst case, which needs that answers tell how deep
-/// the partition is.
+/// §5.4, Figure 9(a): "fewer than 0.05 % of the requests are addressed incorrectly". The paper has
+/// one to 16 partitions a server, clusters of up to 32 servers, and 400,000 files for each client.
+/// Here a client creates a quarter of that, which is harder. Only the worst case has the full
+/// number. It holds only because answers tell the depth of the partition.
 #[test]
 fn fewer_than_5_of_10000_creates_are_misrouted() {
     let easy = [(2, 1), (8, 1), (8, 4), (8, 16), (30, 1)].map(|cluster| (cluster, 400_000 / 4));
@@ -197,11 +197,11 @@ fn fewer_than_5_of_10000_creates_are_misrouted() {
     }
 }
 
-/// §5.4, Figure 9(b), the worst case, 30 servers with 16 partitions each and 240 threads that
-/// create 50,000 files each: the second probe is right in the common case, and "the last 80 % of
-/// the work is done … without any addressing errors". That was one thread; of all threads here the
-/// last goes astray after a third. The paper saw no third probe; without coordination nobody can
-/// promise that. Threshold and threads are a quarter here.
+/// §5.4, Figure 9(b), the worst case: 30 servers with 16 partitions each, and 240 threads that
+/// create 50,000 files each. The second probe is right in the common case, and "the last 80 % of
+/// the work is done … without any addressing errors". The paper shows one thread. Here, of all
+/// threads, the last misrouted create comes after a third of the work. The paper saw no third
+/// probe; without coordination one is possible. Threshold and threads are a quarter of the paper's.
 #[test]
 fn misrouted_creates_find_the_server_with_the_second_probe_and_end_with_the_splits() {
     let mut directory = Directory::round_robin(30, 16);
@@ -214,11 +214,12 @@ fn misrouted_creates_find_the_server_with_the_second_probe_and_end_with_the_spli
     assert!(errors.last_misrouted_at * 100 <= errors.requests * 35, "{errors:?}");
 }
 
-/// §5.4, Figure 9(c): a new client, after the create benchmark has ended on 30 servers with 16
-/// partitions each, looks up 10,000 names: at most 3 addressing errors for one request, at most 30
-/// in all. One run in the paper, a thousand here: medians. And always (§3.3): no more than the
-/// depth of the tree, plus one. The paper's run saw no error after the 40th request; the median of
-/// ours sees its last of 19 at the 143rd, as names of a 512th of the directory come late.
+/// §5.4, Figure 9(c): the create benchmark has ended on 30 servers with 16 partitions each. A new
+/// client then looks up 10,000 names. One request has at most 3 addressing errors, and all have at
+/// most 30. The paper has one run; here the medians of a thousand count. No run exceeds the depth
+/// of the tree plus one (§3.3). The paper's run saw no error after the 40th request. Here the
+/// median run sees its last of 19 errors at the 143rd, as names of a 512th of the directory come
+/// late.
 #[test]
 fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     let mut directory = Directory::round_robin(30, 16);
@@ -248,8 +249,8 @@ fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     assert!(last[500] <= 200);
 }
 
-/// §5.2, Lesson #1: splitting stops when all servers have their number of partitions; partitions
-/// then just grow.
+/// §5.2, Lesson #1: splitting stops when all servers have their number of partitions. After that
+/// the partitions just grow.
 #[test]
 fn splitting_stops_at_so_many_partitions_a_server() {
     for (servers, per_server) in [(1, 1), (4, 1), (5, 3), (16, 1), (7, 4)] {
@@ -277,9 +278,9 @@ fn continuous_splitting_goes_on_for_ever() {
     assert!(counts.iter().max() <= counts.iter().min().map(|n| n * 2).as_ref(), "{counts:?}");
 }
 
-/// §5.4 and the poster: if the servers are a power of two, then once each has a partition, all
-/// further splits stay on their server: no traffic, and no addressing errors for who knows the
-/// first D rows of the tree.
+/// §5.4 and the poster: let the number of servers be a power of two. Once each server has a
+/// partition, all further splits stay on their server. They cost no traffic, and no addressing
+/// errors for a client that knows the first D rows of the tree.
 #[test]
 fn with_a_power_of_two_servers_further_splits_stay_where_they_are() {
     for d in 0..6_u8 {
@@ -309,8 +310,8 @@ fn with_a_power_of_two_servers_further_splits_stay_where_they_are() {
     }
 }
 
-/// §5.3, Figure 7(a), Lesson #2: one partition a server balances powers of two perfectly; other
-/// numbers of servers need a few more.
+/// §5.3, Figure 7(a), Lesson #2: with one partition a server, powers of two are perfectly balanced.
+/// Other numbers of servers need a few more partitions.
 #[test]
 fn more_partitions_a_server_balance_the_load() {
     let deviation = |servers: u16, per_server| {
@@ -332,9 +333,9 @@ fn more_partitions_a_server_balance_the_load() {
     assert!(mean(4) < mean(1) / 2.0 && mean(16) < mean(4) / 2.0);
 }
 
-/// §3.4: partitions of the first servers go round robin, those of added ones sequentially, and an
-/// addition moves only what splits onto them. With clients who knew the directory before, and 8
-/// servers of which 3 came later.
+/// §3.4: partitions of the first servers go round robin, those of added servers in sequence. An
+/// addition moves only what splits onto the new servers. The clients knew the directory before; 3
+/// of 8 servers came later.
 #[test]
 fn clients_find_servers_that_were_added_to_a_running_directory() {
     let spread = Spread { base: ShardIndex(2), servers: 5, per_server: 3 };

@@ -1,8 +1,9 @@
-//! One test per claim of InfiniFS §3.3.1 (predictable directory ids, Figure 4) that is about ids.
+//! One test for each claim of InfiniFS §3.3.1 (predictable directory ids, Figure 4) that is about
+//! ids.
 //!
-//! Deviation: no rename list and no back-pointer. The content records themselves say which versions
-//! are taken (DESIGN §3). Each test says what the paper's lists would hold and shows that the same
-//! version comes out.
+//! Deviation: Pando has no rename list and no back-pointer. The content records themselves tell
+//! which versions are taken. Each test names what the paper's lists would hold, and shows that the
+//! version is the paper's.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-/// The ids of all directories that have content, wherever they were renamed to.
+/// Ids of all directories that have a content record, even if they were renamed elsewhere.
 struct Contents {
     secrets: Secrets,
     ids: BTreeSet<DirId>,
@@ -25,7 +26,7 @@ impl Contents {
         Self { secrets, ids: BTreeSet::from([DirId::ROOT]) }
     }
 
-    /// Content-if-absent, version by version.
+    /// Inserts the content record under the first version that has a free id.
     fn mkdir(&mut self, parent: DirId, text: &str) -> (u32, DirId) {
         let name = name(text);
         let mut births = self.secrets.births(parent, &name);
@@ -55,7 +56,7 @@ fn each_part_of_the_triple_changes_the_id() {
         secrets.dir_id(a, &name("A"), 0),
         secrets.dir_id(DirId::ROOT, &name("B"), 0),
         secrets.dir_id(DirId::ROOT, &name("A"), 1),
-        // Nothing slides from version into name.
+        // No byte moves from the version into the name.
         secrets.dir_id(DirId::ROOT, &name("\u{1}A"), 0),
     ];
     assert!(others.iter().all(|&other| other != a));
@@ -75,7 +76,8 @@ fn a_path_is_predicted_from_the_root_alone() {
     }
 }
 
-/// Figure 4(b): `rename(/A/B, /B)`; RL of A is ⟨B, 0⟩, so a new B under /A takes version 1.
+/// Figure 4(b): `rename(/A/B, /B)`. The rename list of A is ⟨B, 0⟩, so a new B under /A takes
+/// version 1.
 #[test]
 fn figure_4b_a_new_sibling_of_a_renamed_directory_takes_version_1() {
     let mut contents = Contents::new();
@@ -89,7 +91,8 @@ fn figure_4b_a_new_sibling_of_a_renamed_directory_takes_version_1() {
     assert_ne!(second, b);
 }
 
-/// Figure 4(c): deleting the renamed B erases RL and BP; a new B under /A is version 0 again.
+/// Figure 4(c): deleting the renamed B erases rename list and back-pointer. A new B under /A takes
+/// version 0 again.
 #[test]
 fn figure_4c_version_returns_to_0_when_the_renamed_directory_is_deleted() {
     let mut contents = Contents::new();
@@ -99,8 +102,7 @@ fn figure_4c_version_returns_to_0_when_the_renamed_directory_is_deleted() {
     assert_eq!(contents.mkdir(a, "B"), (0, b));
 }
 
-/// Two siblings were born as B and moved away; the first dies: its version is free, the second's is
-/// not.
+/// Several siblings were born as B and moved away. When one dies, its version alone is free.
 #[test]
 fn the_first_free_version_is_taken() {
     let mut contents = Contents::new();
@@ -133,7 +135,7 @@ fn a_collision_takes_the_next_version() {
     assert_eq!(contents.mkdir(DirId::ROOT, "A").0, 1);
 }
 
-/// Not in the paper: without the volume's secret nobody aims directories at one shard (DESIGN §3).
+/// Not in the paper: without the volume's secret, a client cannot aim directories at one shard.
 #[test]
 fn another_secret_gives_other_ids_and_orders() {
     let secrets = Contents::new().secrets;

@@ -1,5 +1,5 @@
-//! What the papers claim of placement, what must hold under any history, and the formats that may
-//! never change.
+//! Tests of the papers' claims on placement, of invariants under any history, and of the formats
+//! that may never change.
 
 mod format;
 mod gigaplus;

@@ -1,4 +1,4 @@
-//! Reproducible numbers (xorshift64*).
+//! Reproducible pseudo-random numbers (xorshift64*).
 
 pub struct Rng(u64);
 
@@ -14,12 +14,12 @@ impl Rng {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Below `end`, which is above 0.
+    /// A number below `end`, which is above 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Below 2^`bits`, small as often as large.
+    /// A number below 2^`bits`, as often small as large.
     pub fn sized(&mut self, bits: usize) -> usize {
         let bits = self.below(bits + 1);
         self.below(1 << bits)

@@ -1,4 +1,4 @@
-//! Directories that grow and shrink: whatever a client knows, it finds the owner, and soon.
+//! Directories that grow and shrink. A client of any age finds the owner within few probes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
 use crate::rng::Rng;
 use crate::tree::any_order;
 
-/// What a shard says to who asks it for a name that is not its own.
+/// A shard's answer for a name that it does not have.
 enum Elsewhere {
     Redirect(SplitHistory),
     AskHome,
@@ -20,8 +20,8 @@ struct Cluster {
     spread: Spread,
     shards: u16,
     headers: BTreeMap<PartitionIndex, Radix>,
-    /// A partition whose merge is decided, while its parent's owner does not know of it: that one
-    /// holds its orders.
+    /// A partition with a decided merge, while its parent's owner has not heard so. That owner lets
+    /// requests for its orders wait.
     on_its_way: Option<PartitionIndex>,
     merges: usize,
 }
@@ -39,7 +39,7 @@ impl Cluster {
         shard_of(&self.spread, i)
     }
 
-    /// What a shard tells: all that it has.
+    /// A shard's history: all partitions that it has.
     fn history(&self, of: ShardIndex) -> SplitHistory {
         let has = self.headers.iter().filter(|(i, _)| self.owner(**i) == of);
         let leaves = has.map(|(i, r)| (*i, *r)).collect();
@@ -56,7 +56,7 @@ impl Cluster {
     fn ask(&self, shard: ShardIndex, order: Order) -> Result<(), Elsewhere> {
         match (self.holder(order), self.on_its_way.and_then(parent)) {
             (Some((i, _)), _) if self.owner(i) == shard => Ok(()),
-            // It waits there.
+            // The request waits at the parent's owner.
             (None, Some(into)) if self.owner(into) == shard => Ok(()),
             _ => Err(match self.history(shard) {
                 history if history.leaves.is_empty() => Elsewhere::AskHome,
@@ -75,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// A merge is decided.
+    /// Decides a merge of some partition that may merge.
     fn give_back(&mut self, rng: &mut Rng) {
         let ripe = |(i, r): (&PartitionIndex, &Radix)| {
             let parent = parent(*i)?;
@@ -90,7 +90,7 @@ impl Cluster {
         }
     }
 
-    /// The parent's owner hears of it.
+    /// The parent's owner hears of the merge.
     fn take_back(&mut self) {
         if let Some(i) = self.on_its_way.take() {
             let into = parent(i).expect("it has one");
@@ -111,18 +111,18 @@ impl Cluster {
 
 struct Client {
     map: DirMap,
-    /// Answers that have not reached it yet.
+    /// Answers that have not reached the client yet.
     late: Vec<SplitHistory>,
 }
 
 impl Client {
-    /// Partitions that the map has on the way to an order.
+    /// Depth of the leaf that the map has for an order.
     fn depth(&self, order: Order) -> usize {
         usize::from(self.map.locate(order).1.0)
     }
 
-    /// Wrong probes until the owner is found, while nothing changes; of late answers some come in
-    /// between.
+    /// Number of wrong probes before the client finds the owner, while nothing changes. Late
+    /// answers arrive in between.
     fn probe(&mut self, cluster: &Cluster, order: Order, rng: &mut Rng) -> usize {
         let true_depth = match (cluster.holder(order), cluster.on_its_way) {
             (Some((_, r)), _) => usize::from(r.0),
@@ -135,8 +135,8 @@ impl Client {
                 let at = rng.below(self.late.len());
                 let answer = self.late.swap_remove(at);
                 self.map.learn(&answer);
-                // It may bring back what is gone, or refute what is there: no more than a path of
-                // each.
+                // A late answer may bring back partitions that are gone, or refute some that exist.
+                // That costs at most one path of each.
                 most += self.depth(order) + true_depth + 1;
             }
             let (i, _) = self.map.locate(order);
@@ -169,7 +169,7 @@ fn a_client_of_any_age_finds_the_owner_while_a_tree_grows_and_shrinks() {
                 shrinks = !shrinks;
             }
             cluster.live(rng, shrinks);
-            // Some are asked often, others hardly ever.
+            // Client 0 is asked often, client 3 hardly ever.
             let which = rng.below(4);
             let client = &mut clients[which];
             if rng.chance(5) {
@@ -184,7 +184,7 @@ fn a_client_of_any_age_finds_the_owner_while_a_tree_grows_and_shrinks() {
             }
         }
         merges += cluster.merges;
-        // What shrinks for long enough is whole again, and all hear of it.
+        // A directory that shrinks for long enough is whole again, and all clients learn that.
         for _ in 0..100_000 {
             cluster.give_back(rng);
             cluster.take_back();
@@ -203,7 +203,7 @@ fn a_client_of_any_age_finds_the_owner_while_a_tree_grows_and_shrinks() {
     assert!(wrong < 2 * probes, "{wrong} wrong in {probes}");
 }
 
-/// Addressing errors end once shrinking ends: each takes at least one partition out of the map.
+/// Addressing errors end once shrinking ends, as each takes at least one partition out of the map.
 #[test]
 fn addressing_errors_end_once_shrinking_ends() {
     for seed in 0..200 {
@@ -222,7 +222,7 @@ fn addressing_errors_end_once_shrinking_ends() {
         }
         let stale = client.map.len() - cluster.headers.len();
         let mut wrong: usize = (0..300).map(|_| client.probe(&cluster, any_order(rng), rng)).sum();
-        // Each name of the ends of partitions until nobody is asked in vain.
+        // Probe the first and last order of each partition until no probe is wrong.
         let leaves = cluster.headers.iter().map(|(i, r)| range(*i, *r));
         let ends: Vec<_> = leaves.flat_map(|range| [range.start, range.end - 1]).collect();
         while let again @ 1.. =
@@ -230,7 +230,8 @@ fn addressing_errors_end_once_shrinking_ends() {
         {
             wrong += again;
         }
-        // Where a shard has nothing left all is forgotten; what is learned anew is not stale.
+        // A shard without partitions makes the client forget everything. What it then learns is not
+        // stale.
         let most = stale + 1 + cluster.headers.len();
         assert!(wrong <= most, "{wrong} wrong probes for {stale} stale partitions");
     }

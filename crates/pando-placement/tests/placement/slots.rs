@@ -1,4 +1,4 @@
-//! Slots: who owns them, and how evenly ids fall on them (DESIGN §1).
+//! Hash slots: their owners, and how evenly ids fall on them.
 
 use pando_placement::{ClusterMap, HandoverError, Secrets, rendezvous};
 use pando_types::{DirId, Ino, Name, ShardIndex, SlotIndex};
@@ -13,14 +13,14 @@ fn counts(shards: u16, owners: impl Iterator<Item = ShardIndex>) -> Vec<u32> {
     counts
 }
 
-/// Of the mean, in thousandths: how far the farthest count is from it.
+/// How far the farthest count is from the mean, in thousandths of the mean.
 fn deviation_permille(counts: &[u32]) -> u32 {
     let mean = counts.iter().sum::<u32>() / counts.len() as u32;
     counts.iter().map(|count| count.abs_diff(mean) * 1000 / mean).max().unwrap()
 }
 
-/// Independent bids make a binomial spread: with n slots a shard, σ is nearly √n. That is 0.8 % of
-/// n for 4 shards and 3.1 % for 64, where the farthest is some 2.5 σ off.
+/// Independent bids spread binomially: with n hash slots a shard, σ is nearly √n. That is 0.8 % of
+/// n for 4 shards, and 3.1 % for 64. The farthest of 64 is some 2.5 σ off.
 #[test]
 fn slots_are_balanced_from_1_to_64_shards() {
     for shards in 1..=64 {
@@ -157,7 +157,7 @@ fn cluster_maps_that_cannot_be_are_refused() {
     assert!(refused(3, vec![0; 65_535]) && refused(3, vec![0; 65_537]) && refused(3, vec![]));
 }
 
-/// 2¹⁶ ids over 2⁸ groups of slots: 256 each, σ = 16.
+/// 2¹⁶ ids over 2⁸ groups of hash slots: 256 in each, σ = 16.
 #[test]
 fn directory_ids_fall_evenly_on_slots() {
     let secrets = Secrets { dir: [3; 32], name: [3; 16] };
@@ -170,7 +170,7 @@ fn directory_ids_fall_evenly_on_slots() {
         taken[usize::from(slot.0)] = true;
     }
     assert!(groups.iter().all(|count| (176..=336).contains(count)), "within 5 σ");
-    // 1 − 1/e of the slots have at least one.
+    // 1 − 1/e of the hash slots have at least one id.
     let distinct = taken.iter().filter(|&&taken| taken).count();
     assert!((41_000..41_850).contains(&distinct), "{distinct}");
 }

@@ -1,4 +1,4 @@
-//! What must hold under every legal sequence of splits.
+//! Invariants under every legal sequence of splits.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use pando_types::{Order, PartitionIndex, Radix};
 use crate::rng::Rng;
 use crate::tree::{Tree, any_order};
 
-/// Many trees, from unsplit ones to some with hundreds of partitions.
+/// Runs `check` on 200 trees, from unsplit ones to some with hundreds of partitions.
 fn each_tree(mut check: impl FnMut(&mut Rng, &Tree)) {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
@@ -19,14 +19,14 @@ fn each_tree(mut check: impl FnMut(&mut Rng, &Tree)) {
     }
 }
 
-/// One that knows `leaves` and what they imply.
+/// A map that knows `leaves` and what they imply.
 fn learned(leaves: &[(PartitionIndex, Radix)]) -> DirMap {
     let mut map = DirMap::new();
     map.merge(&SplitHistory { of: None, spread: None, leaves: leaves.to_vec() });
     map
 }
 
-/// Any history, most of it possible, some not.
+/// A map of random leaves, most of them possible, some not.
 fn any_map(rng: &mut Rng) -> DirMap {
     let leaves: Vec<_> = (0..rng.below(6))
         .map(|_| (PartitionIndex(rng.next() as u32 >> rng.below(32)), Radix(rng.below(27) as u8)))
@@ -44,7 +44,7 @@ fn joined(a: &DirMap, b: &DirMap) -> DirMap {
     map
 }
 
-/// Leaves tile the orders, in order, and the map's own counts agree.
+/// Asserts that the leaves tile the orders in sequence, and that the map's own counts agree.
 fn assert_well_formed(map: &DirMap) {
     let leaves = map.leaves();
     let mut end = 0;
@@ -122,8 +122,8 @@ fn a_split_moves_the_upper_half_and_nothing_else() {
     });
 }
 
-/// GIGA+ §4.1: a leaf implies the splits that led to it; no more, and all leaves together the whole
-/// tree.
+/// GIGA+ §4.1: a leaf implies the splits that led to it, and no more. All leaves together imply the
+/// whole tree.
 #[test]
 fn leaves_imply_the_tree_and_each_a_part_of_it() {
     each_tree(|rng, tree| {
@@ -142,8 +142,8 @@ fn leaves_imply_the_tree_and_each_a_part_of_it() {
     });
 }
 
-/// What (i, r) implies, from the definition: `i` split at each depth from its birth to r, its
-/// parent at each depth up to the birth of `i`, and so on up.
+/// What (i, r) implies, from the definition: `i` split at each depth from its birth to r. Its
+/// parent split at each depth up to the birth of `i`, and so on upward.
 fn implied(i: u32, r: u32, all: &mut BTreeSet<u32>) {
     all.insert(i);
     let birth = u32::BITS - i.leading_zeros();
@@ -232,7 +232,7 @@ fn histories_merge_in_any_order_and_number() {
     }
 }
 
-/// As large as a full tree is in practice: words filled throughout.
+/// A tree as large as a full one is in practice, with filled words throughout.
 #[test]
 fn a_full_tree_of_16_levels_is_exact() {
     let mut map = DirMap::new();

@@ -1,4 +1,4 @@
-//! Stale maps are harmless (GIGA+ §3.3): wrongly addressed shards lead on to the owner.
+//! Stale maps are harmless (GIGA+ §3.3): a wrongly addressed shard leads on toward the owner.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use pando_types::{Order, PartitionIndex, ShardIndex};
 use crate::rng::Rng;
 use crate::tree::{Tree, any_order};
 
-/// What a shard tells on a redirect.
+/// What a shard tells in a redirect.
 #[derive(Clone, Copy)]
 enum Telling {
-    /// All leaves it owns in that directory.
+    /// All leaves of the directory that it owns.
     Owned,
-    /// The one it was addressed for: the least that is still an answer.
+    /// The leaf for which it was addressed: the least that is still an answer.
     Addressed,
 }
 
-/// A cluster that knows of one directory only what its shards own.
+/// A cluster. Each shard knows of one directory only what it owns.
 struct Shards {
     home: ShardIndex,
     truth: DirMap,
@@ -35,7 +35,8 @@ impl Shards {
         Self { home, truth, owned, telling }
     }
 
-    /// `shard`'s answer about a name it was asked for as part of `asked`: its own, or a redirect.
+    /// The answer of `shard` for a name that the client expects in partition `asked`: its own, or a
+    /// redirect.
     fn ask(
         &self,
         shard: ShardIndex,
@@ -53,7 +54,7 @@ impl Shards {
         })
     }
 
-    /// Requests a client sends until the owner serves it; the map learns.
+    /// Number of requests until the owner serves the client. The map learns from redirects.
     fn requests(&self, map: &mut DirMap, order: Order) -> usize {
         for requests in 1.. {
             let (i, _) = map.locate(order);

@@ -1,4 +1,4 @@
-//! The naive model: a list of leaves, split as the definition says, with a `DirMap` alongside.
+//! A naive model: a list of leaves, split as the definition says, with a `DirMap` beside it.
 
 use pando_placement::{DirMap, hash_of_order};
 use pando_types::reply::Spread;
@@ -17,8 +17,8 @@ impl Tree {
         Self { leaves: vec![(0, 0)], map: DirMap::with_spread(spread) }
     }
 
-    /// Any legal sequence of up to `splits` splits. Half of the seeds favour the newest leaf, so
-    /// that some trees are as deep as trees can be.
+    /// A tree after up to `splits` legal splits. Half of the seeds favour the newest leaf, so that
+    /// some trees are as deep as trees can be.
     pub fn grown(rng: &mut Rng, splits: usize) -> Self {
         let spread = Spread {
             base: ShardIndex(rng.below(5) as u16),
@@ -34,7 +34,7 @@ impl Tree {
         tree
     }
 
-    /// Splits the leaf at that place of the list, unless it is as deep as can be.
+    /// Splits the leaf at index `at` of the list, unless it has the largest depth.
     pub fn split(&mut self, at: usize) {
         let (i, r) = self.leaves[at];
         if r == 24 {
@@ -45,7 +45,7 @@ impl Tree {
         assert_eq!(u64::from(self.map.split(PartitionIndex(i as u32)).0), i + (1 << r));
     }
 
-    /// All leaves whose low bits match: there must be one.
+    /// All leaves that match the order's low bits. There must be one.
     pub fn holders(&self, order: Order) -> Vec<(PartitionIndex, Radix)> {
         let hash = hash_of_order(order);
         let holds = |&&(i, r): &&(u64, u32)| hash % (1 << r) == i;
@@ -63,7 +63,7 @@ fn leaf(&(i, r): &(u64, u32)) -> (PartitionIndex, Radix) {
     (PartitionIndex(i as u32), Radix(r as u8))
 }
 
-/// Some order, with any ordinal.
+/// A random order, with any ordinal.
 pub fn any_order(rng: &mut Rng) -> Order {
     Order(rng.next() % Order::END)
 }

@@ -1,9 +1,10 @@
-//! How records and messages become bytes: a version byte, then postcard (variable-length integers,
-//! little-endian), which is written by a writer of our own.
+//! Encoding of records and messages: a version byte, then the postcard format (variable-length
+//! integers, little-endian). `writer.rs` and `reader.rs` implement that format.
 //!
-//! Every record and message type fixes its own version; a reader refuses a version it does not
-//! know. Nothing is allocated by a length that was not checked against the bytes at hand (postcard
-//! takes lengths from the slice).
+//! 1. Each type of record or message has its own version. A reader refuses any version but the one
+//!    it knows.
+//! 2. A length in the bytes never allocates memory by itself: it is first checked against the bytes
+//!    at hand.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,12 +16,12 @@ mod writer;
 use reader::Reader;
 use writer::Writer;
 
-/// Why bytes are not what they should be.
+/// Why bytes do not decode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
     /// No bytes at all.
     Empty,
-    /// A version this build does not know.
+    /// A version that this build does not know.
     Version {
         /// The version found.
         found: u8,
@@ -29,7 +30,7 @@ pub enum DecodeError {
     },
     /// Too short, too long, or not a value of the type.
     Malformed,
-    /// Its lists would take more memory than its reader allows.
+    /// Its lists would take more memory than the caller allows.
     TooMuch,
 }
 
@@ -48,10 +49,7 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// `version` ‖ the value.
-///
-/// # Panics
-/// Never for the types of this workspace: postcard fails only on types without a known length.
+/// Encodes `version`, then the value.
 pub fn encode<T: Serialize>(version: u8, value: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(96);
     bytes.push(version);
@@ -59,17 +57,17 @@ pub fn encode<T: Serialize>(version: u8, value: &T) -> Vec<u8> {
     bytes
 }
 
-/// Appends the value alone, where the version stands elsewhere.
+/// Appends the value alone, for callers that store the version elsewhere.
 ///
 /// # Panics
-/// As [`encode`].
+/// Never for the types of this workspace, as [`encode`].
 pub fn encode_body<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
     let mut writer = Writer::new(bytes);
     value.serialize(&mut writer).expect("plain data always encodes");
     writer.finish();
 }
 
-/// The value of `bytes`, which must be `version` and hold nothing more.
+/// Decodes a value from `bytes`, which must begin with `version` and end with the value.
 pub fn decode<'de, T: Deserialize<'de>>(version: u8, bytes: &'de [u8]) -> Result<T, DecodeError> {
     let (&found, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if found != version {
@@ -78,7 +76,7 @@ pub fn decode<'de, T: Deserialize<'de>>(version: u8, bytes: &'de [u8]) -> Result
     decode_body(body)
 }
 
-/// The same where the version stands elsewhere and was checked.
+/// Decodes a value, if its version is elsewhere and was checked. The value must fill `body`.
 pub fn decode_body<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Ok(value),
@@ -86,8 +84,8 @@ pub fn decode_body<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Decod
     }
 }
 
-/// The same, where elements of lists may take `most` bytes of memory; and how much they take. Their
-/// room may be twice that.
+/// Decodes a value as [`decode_body`] does, and limits its lists to `most` bytes of elements. Also
+/// returns the bytes that the elements take. Their allocations may be twice as large.
 pub fn decode_body_within<'de, T: Deserialize<'de>>(
     body: &'de [u8],
     most: usize,

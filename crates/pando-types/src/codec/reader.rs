@@ -1,12 +1,12 @@
-//! What [`Writer`](super::writer::Writer) writes, read with an account of the memory that it takes.
+//! Reads what [`Writer`](super::writer::Writer) writes, and accounts for the memory that the value
+//! takes.
 //!
-//! An element of a list may be one byte among others and a hundred in memory. Whoever sends bytes
-//! would have his reader take a hundred times as much. So each element counts with its size, and
-//! what counts more than the reader has allowed is refused before there is room for it. Text and
-//! byte strings do not count: they are as long as they were.
-//!
-//! Room for a list is taken by what is left to read, not by the length that it says it has; so it
-//! may be twice what is in it.
+//! 1. Each element of a list counts with its size in memory. An element may be one byte on the wire
+//!    and a hundred in memory, so a sender could exhaust its reader's memory.
+//! 2. The reader refuses a value that exceeds its limit before it allocates for the next element.
+//! 3. Text and byte strings do not count: in memory they are as long as on the wire.
+//! 4. Space for a list is allocated by what is left to read, not by the length it claims. It may be
+//!    twice what the elements take.
 
 use core::marker::PhantomData;
 
@@ -19,13 +19,13 @@ use postcard::Error;
 
 type Outcome<T> = Result<T, Error>;
 
-/// No element of any length that is worth room in advance has fewer bytes.
+/// Bytes on the wire assumed of an element, when space for a list is reserved in advance.
 const ELEMENT_BYTES: usize = 16;
 
-/// Reads from a slice.
+/// Decoder over a slice.
 pub(super) struct Reader<'de> {
     rest: &'de [u8],
-    /// What elements of lists take, and the most they may.
+    /// Bytes that elements of lists take so far.
     pub(super) taken: usize,
     most: usize,
 }
@@ -35,13 +35,13 @@ impl<'de> Reader<'de> {
         Self { rest: bytes, taken: 0, most }
     }
 
-    /// The value, after which there is nothing.
+    /// Reads a value that must fill the rest of the slice.
     pub(super) fn value<T: Deserialize<'de>>(&mut self) -> Outcome<T> {
         let value = T::deserialize(&mut *self)?;
         if self.rest.is_empty() { Ok(value) } else { Err(Error::custom("more")) }
     }
 
-    /// Whether it was refused for what it takes.
+    /// Whether the value was refused because its elements exceed the limit.
     pub(super) const fn is_too_much(&self) -> bool {
         self.taken > self.most
     }
@@ -67,7 +67,7 @@ impl<'de> Reader<'de> {
         Ok(bytes)
     }
 
-    /// A number of at most so many bits, seven in a byte; further bits are an error.
+    /// A number of at most `bits` bits, seven in a byte. A longer one is an error.
     #[inline]
     fn number(&mut self, bits: u32) -> Outcome<u64> {
         let mut number = 0;
@@ -123,16 +123,16 @@ const fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
-/// What there is `left` of a list or of a struct.
+/// The `left` remaining elements of a list, or fields of a struct.
 struct Parts<'a, 'de, Counted> {
     reader: &'a mut Reader<'de>,
     left: usize,
     counted: PhantomData<Counted>,
 }
 
-/// Elements of a list: each is on the heap.
+/// Elements of a list. They are on the heap, so they count.
 struct Elements;
-/// Fields of a struct: where that is.
+/// Fields of a struct. They count with the struct that holds them.
 struct Fields;
 
 trait Count {
@@ -311,7 +311,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         false
     }
 
-    // What bytes do not say themselves, and no type of this workspace has.
+    // Types that do not describe themselves in bytes, and that this workspace does not use.
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Outcome<V::Value> {
         Err(Error::WontImplement)
@@ -400,7 +400,7 @@ mod tests {
         Reader::new(bytes, usize::MAX).value().ok()
     }
 
-    /// As postcard reads these bytes, or refuses them.
+    /// Asserts that postcard reads, or refuses, these bytes alike.
     fn assert_as_postcard<'de, T: Deserialize<'de> + PartialEq + Debug>(bytes: &'de [u8]) {
         let (value, rest) = postcard::take_from_bytes::<T>(bytes)
             .map_or((None, &[][..]), |(value, rest)| (Some(value), rest));

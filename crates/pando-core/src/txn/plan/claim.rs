@@ -1,5 +1,5 @@
-//! The right to move a directory to another parent: walking up, asking, and walking anew when
-//! overtaken ([`crate::txn::graph`]).
+//! The claim to move a directory to another parent: the walk up, the request, and a new walk if it
+//! was overtaken ([`crate::txn::graph`]).
 
 use alloc::vec::Vec;
 use pando_types::op::Place;
@@ -11,16 +11,17 @@ use crate::ctx::Stop;
 use crate::sessions::COORDINATOR;
 use crate::txn::{Step, StepState};
 
-/// Walks before the graph is wanted alone.
+/// Number of walks before the transaction asks for the graph alone.
 const WALKS: usize = 3;
 
-/// Who goes deeper wants the graph alone: all that is above is part of the claim.
+/// Most directories in a claim. A deeper walk asks for the graph alone.
 const ABOVE_MAX: usize = 1024;
 
-/// Steps beyond which nobody walks: they are numbered with 16 bits, and some are to come.
+/// Number of steps beyond which no walk goes on. Steps have 16-bit numbers, and some are still to
+/// come.
 const STEPS_MAX: usize = 60_000;
 
-/// What looks have told, in the order in which they were asked for.
+/// Parents that looks have told, in the order of the looks.
 struct Looks<'v> {
     steps: &'v [Step],
     next: usize,
@@ -42,20 +43,20 @@ impl Looks<'_> {
     }
 }
 
-/// What a walk has come to.
+/// Result of a walk.
 enum Walk {
-    /// The root, or what moves, having come through these.
+    /// It came to the root, or to the directory that moves, by way of these.
     Whole(Vec<DirRef>),
-    /// A directory that has not been looked at.
+    /// It came to a directory that has not been looked at.
     At(DirRef),
-    /// So deep that it is not told any more.
+    /// It went too deep.
     Deep,
-    /// Nowhere: it has come to a directory again. Looks of different moments may say so, and a
-    /// damaged volume.
+    /// It came to a directory again. Looks of different moments may show that, and so may a damaged
+    /// volume.
     Circle,
 }
 
-/// Walks up from `to`, by looks since the step `since`.
+/// Walks up from `to`, by the looks since step `since`.
 fn walk(view: &View<'_, '_>, since: usize, moved: DirRef, to: DirRef, max: usize) -> Walk {
     let mut looks = Looks { steps: &view.votes.0[since..], next: 0 };
     let (mut at, mut above) = (to, Vec::new());
@@ -63,7 +64,7 @@ fn walk(view: &View<'_, '_>, since: usize, moved: DirRef, to: DirRef, max: usize
         if above.len() == max {
             return Walk::Deep;
         }
-        // Each directory on a way has a look of its own.
+        // Each directory on a path has a look of its own.
         if above.len() > looks.steps.len() {
             return Walk::Circle;
         }
@@ -90,22 +91,22 @@ fn ask(claim: Claim) -> Next {
     Next::Ask(Place::Shard(COORDINATOR), Prepare::Graph(claim))
 }
 
-/// Wants the graph alone.
+/// Asks for the graph alone.
 pub(super) fn claim_all(view: &View<'_, '_>) -> Option<Next> {
     view.votes.claim().is_none().then(|| ask(Claim::Alone))
 }
 
 /// What is known of a new parent.
 pub(super) enum Claimed {
-    /// Nothing yet: this is to be asked.
+    /// Nothing yet: ask for this.
     Ask(Next),
-    /// It is what moves, or beneath it, and stays so until the claim ends.
+    /// It is the directory that moves, or beneath it, until the claim ends.
     Beneath,
-    /// It is neither, and stays so until the claim ends.
+    /// It is neither, until the claim ends.
     Apart,
 }
 
-/// Walks up from a directory, who has the graph alone.
+/// Walks up from a directory, for a transaction that has the graph alone.
 pub(super) fn walk_alone(
     view: &View<'_, '_>,
     moved: DirRef,
@@ -120,7 +121,8 @@ pub(super) fn walk_alone(
     }
 }
 
-/// Gets the right to move a directory to another parent. `since` is when the first walk began.
+/// Gets the claim to move a directory to another parent. `since` is the number at the begin of the
+/// first walk.
 pub(super) fn claim(
     view: &View<'_, '_>,
     moved: DirRef,
@@ -129,7 +131,7 @@ pub(super) fn claim(
 ) -> Result<Claimed, Stop> {
     match view.votes.claim() {
         Some((_, Claim::Alone)) => return walk_alone(view, moved, to),
-        // What was found with nothing held was so when the claim was given.
+        // What the walk found without a lock was still true when the claim was given.
         Some((_, Claim::Move { above, .. })) => {
             let beneath = above.contains(&moved);
             return Ok(if beneath { Claimed::Beneath } else { Claimed::Apart });

@@ -1,6 +1,6 @@
-//! chmod, chown and times of a directory: its entry (access metadata), its content, the headers of
-//! all its partitions. New times begin a new delta generation, so that they win over older changes
-//! of names (DESIGN §4).
+//! `chmod`, `chown` and times of a directory. They change its entry (access metadata), its content,
+//! and the headers of all its partitions. New times begin a new delta generation, so that they win
+//! over older changes of names.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ use crate::format::inherit;
 use crate::ops::attr::apply;
 use crate::perm;
 
-/// See the module.
+/// Plan of a directory's `setattr`.
 #[derive(Debug)]
 pub struct DirSetAttr {
     dir: DirRef,
     set: SetAttr,
-    /// Where the entry is, if it changes: the root has none.
+    /// The directory's entry, if the entry changes. The root has none.
     entry: Option<(DirRef, Name)>,
-    /// Other users may search it afterwards.
+    /// Whether the change lets other users search it, or keeps some from it.
     changes_search: bool,
 }
 
@@ -57,18 +57,18 @@ impl DirSetAttr {
             && before != (base.mode, base.uid, base.gid)
             && self.dir != DirRef::ROOT
         {
-            return Ok(Next::Restart); // it was the same when this began, and is no more
+            return Ok(Next::Restart); // mode or owner has changed since the begin
         }
         let search = |(mode, uid, gid)| Search::new(mode, uid, gid);
         let changes_search = search(before) != search((base.mode, base.uid, base.gid));
         if changes_search && !self.changes_search {
-            return Ok(Next::Restart); // the same
+            return Ok(Next::Restart); // what decides search permission has changed since the begin
         }
         if let Some(partition) = view.votes.next_partition(self.dir) {
             return Ok(view.ask_partition(self.dir, partition, false));
         }
-        // Without a subdirectory nobody comes through it. One that is made from now on is seen by
-        // nobody before the partitions are let go, and is then seen together with the new
+        // Without a subdirectory no path leads through the directory. A subdirectory made from now
+        // on becomes visible only after the partitions are released, together with the new
         // permissions.
         let has_subdirs = view.votes.subdirs(self.dir) > 0;
         #[cfg(feature = "planted")]

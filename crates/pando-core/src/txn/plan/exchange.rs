@@ -1,9 +1,9 @@
-//! `RENAME_EXCHANGE`: two names swap what they lead to, of whatever kinds.
+//! `RENAME_EXCHANGE`: two names swap their entries, of any kinds.
 //!
-//! Lock order as of `rename`: the renaming graph, alone (if the names are in different
-//! directories), both names, the contents of directories, link inodes. The walks up come after the
-//! names are locked, since only then it is known what moves; they lock nothing, and who holds a
-//! content never waits for a name.
+//! Lock order, as for `rename`: the whole renaming graph if the names are in different directories,
+//! both names, the contents of directories, link inodes. The walks up come after the names are
+//! locked, since only then it is known what moves. The walks lock nothing, and a transaction that
+//! holds a content never waits for a name.
 
 use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryRows, EntryValue};
@@ -15,7 +15,7 @@ use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::ops::moved;
 
-/// See the module.
+/// Plan of an exchange.
 #[derive(Debug)]
 pub struct Exchange {
     a: (DirRef, Name),
@@ -82,7 +82,8 @@ fn is_one_file(a: &EntryRows, b: &EntryRows) -> bool {
     matches!((&a.value, &b.value), (EntryValue::Linked(a, _), EntryValue::Linked(b, _)) if a == b)
 }
 
-/// Directories among the two: none moves beneath itself, and their contents are locked, by id.
+/// For directories among the two: checks that none moves beneath itself, and asks for their
+/// contents, by id.
 fn ask_dirs(
     view: &View<'_, '_>,
     (a, dir_a): (&EntryRows, DirRef),

@@ -1,5 +1,5 @@
-//! A shard that was made becomes one of the volume's: it says that it is there, then all that lives
-//! is told to it with the decision.
+//! A new shard joins the volume. It votes that it is there, and gets the table of living sessions
+//! with the decision.
 
 use pando_types::ShardIndex;
 use pando_types::op::Place;
@@ -8,7 +8,7 @@ use pando_types::reply::Body;
 
 use super::{Decision, Next, View};
 
-/// See the module.
+/// Plan of a join.
 #[derive(Debug)]
 pub struct Join {
     shard: ShardIndex,
@@ -23,7 +23,7 @@ impl Join {
         if view.votes.0.is_empty() {
             return Next::Ask(Place::Shard(self.shard), Prepare::Join);
         }
-        // Another such transaction may have been faster.
+        // Another join of this shard may have been faster.
         if self.shard.0 < view.shard.config.map.shards {
             return Next::Restart;
         }

@@ -1,4 +1,4 @@
-//! link: with its second name an inode moves to its link shard, and both entries point there
+//! `link`: with its second name an inode moves to its link shard, and both entries point there
 //! (BabuDB §III.B).
 
 use alloc::vec;
@@ -12,7 +12,7 @@ use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::perm;
 
-/// See the module.
+/// Plan of a `link`.
 #[derive(Debug)]
 pub struct Link {
     file: FileRef,
@@ -37,7 +37,7 @@ impl Link {
         }
         let now = view.ctx.time;
         let ino = self.file.ino;
-        // An inode that is still in its entry, or is said to be.
+        // The inode is in its entry, or the request says so.
         if let FileAt::Name(old_dir, old_name) = &self.file.at {
             let Some((old_at, old, _)) = view.votes.name(*old_dir, old_name) else {
                 return Ok(Next::Restart);
@@ -83,7 +83,7 @@ impl Link {
         Ok(decide(changes, attr))
     }
 
-    /// The names not yet locked, in lock order.
+    /// Asks for the names that are not yet locked, in lock order.
     fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
         let mut names = vec![(self.dir, &self.name, true)];
         if let FileAt::Name(dir, name) = &self.file.at {

@@ -1,7 +1,6 @@
-//! A lock of a program, for a caller whom the shard alone judges. Locks are at the link shard, and
-//! the inode, by which it is decided who may, is elsewhere as a rule: it is looked at first, and
-//! nothing of it is held meanwhile. What is decided then is what an open would have decided a
-//! moment ago.
+//! A lock of a program, for a caller that the shard alone judges. The lock is at the link shard,
+//! while the inode with the permissions is usually elsewhere. So the plan reads the inode first,
+//! and holds no lock on it. The decision is what an open would have decided a moment ago.
 
 use alloc::vec::Vec;
 use pando_types::op::{FileAt, Place, Target};
@@ -13,7 +12,7 @@ use super::{Decision, Next, View, Votes};
 use crate::ctx::Stop;
 use crate::perm;
 
-/// See the module.
+/// Plan of a program's lock.
 #[derive(Debug)]
 pub struct LockOf {
     target: Target,
@@ -30,7 +29,7 @@ impl LockOf {
         let Some(attr) = seen(view.votes) else { return self.ask(view) };
         perm::check_lock(attr, view.by, &self.wanted)?;
         let ino = self.target.ino();
-        // Its slot may have been handed over since.
+        // The inode's hash slot may have been handed over since.
         view.shard.open_link(ino)?;
         let body = view.shard.lock_file(view.ctx, ino, &self.wanted, self.session)?;
         Ok(Next::Decide(Decision { changes: Vec::new(), then: Vec::new(), body }))
@@ -45,14 +44,14 @@ impl LockOf {
                     let (dir, name, ino) = (*dir, name.clone(), file.ino);
                     Ok(Next::Ask(place, Prepare::LookFile { dir, name, ino }))
                 }
-                // That is here, and was looked at before.
+                // That inode is on this shard, and was checked before.
                 FileAt::Link => Err(Refusal::NotUnderName.into()),
             },
         }
     }
 }
 
-/// What was looked at.
+/// Attributes of the inode that was read.
 fn seen(votes: Votes<'_>) -> Option<&Attr> {
     match votes.yes(|prepare| matches!(prepare, Prepare::Look(_) | Prepare::LookFile { .. }))? {
         (_, Seen::Home { base, .. } | Seen::Link(base, _)) => Some(base),

@@ -1,6 +1,6 @@
-//! mkdir: the name is locked at the parent's partition, then an id is reserved at the home it
-//! predicts; an id that is taken (its first bearer was renamed away, or is not quite dropped) gives
-//! way to the next version (InfiniFS §3.3.1, Figure 4; DESIGN §3).
+//! `mkdir`: locks the name at the parent's partition, then reserves an id at the home that the id
+//! gives. An id may be taken, by a directory that was renamed away or is not yet dropped. Then the
+//! plan tries the next version (InfiniFS §3.3.1, Figure 4).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ use crate::format::new_dir;
 use crate::ops::new_dir_attr;
 use crate::perm;
 
-/// Versions tried before giving up: as many siblings of one name would have to have been renamed
-/// away.
+/// Most versions that are tried. To exhaust them, as many siblings of one name must have been
+/// renamed away.
 const VERSIONS: u32 = 4096;
 
-/// See the module.
+/// Plan of a `mkdir`.
 #[derive(Debug)]
 pub struct Mkdir {
     dir: DirRef,

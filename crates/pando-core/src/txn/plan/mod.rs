@@ -1,7 +1,7 @@
 //! Plans: what each kind of transaction locks, in which order, and what it changes in the end.
 //!
-//! A plan is asked again after every vote, with all steps so far. It keeps little of its own: what
-//! was seen is in the steps.
+//! The engine asks a plan again after every vote, with all steps so far. The plan keeps little
+//! state of its own: what was seen is in the steps.
 
 mod claim;
 mod dir_setattr;
@@ -43,65 +43,65 @@ use crate::shard::Shard;
 use crate::split::Move;
 use crate::txn::{Step, StepState};
 
-/// What a plan wants.
+/// What a plan wants next.
 pub enum Next {
-    /// One more step.
+    /// Ask a participant for one more step.
     Ask(Place, Prepare),
-    /// A message before the first step.
+    /// Send a message before the first step.
     Send(ShardIndex, Say),
-    /// Nothing now: who holds what is in the way will let it go on.
+    /// Wait. Another transaction is in the way, and its end makes this one go on.
     Pause,
-    /// All is locked and checked.
+    /// Decide: all is locked and checked.
     Decide(Decision),
-    /// What was assumed has changed: undo and begin again.
+    /// Undo and begin again, since an assumption no longer holds.
     Restart,
 }
 
-/// Changes, each at a step.
+/// Changes, each with the index of its step.
 pub type Changes = Vec<(usize, Change)>;
 
-/// Changes after all steps have finished, each at a shard.
+/// Changes after all steps have finished, each with its shard.
 pub type After = Vec<(ShardIndex, Change)>;
 
 /// The end of a plan.
 pub struct Decision {
-    /// Changes, each at a step.
+    /// Changes, each with the index of its step.
     pub changes: Changes,
-    /// Changes after all steps have finished, each at a shard.
+    /// Changes after all steps have finished, each with its shard.
     pub then: After,
-    /// The answer.
+    /// The answer to the client.
     pub body: Body,
 }
 
-/// Any plan.
+/// A plan of any kind.
 #[derive(Debug)]
 pub enum Plan {
-    /// mkdir.
+    /// `mkdir`.
     Mkdir(Mkdir),
-    /// rmdir.
+    /// `rmdir`.
     Rmdir(Rmdir),
-    /// unlink.
+    /// `unlink`.
     Unlink(Unlink),
-    /// link.
+    /// `link`.
     Link(Link),
-    /// rename.
+    /// `rename`.
     Rename(Rename),
-    /// rename with `RENAME_EXCHANGE`.
+    /// `rename` with `RENAME_EXCHANGE`.
     Exchange(Exchange),
-    /// Attributes of a directory.
+    /// `chmod`, `chown` or times of a directory.
     DirSetAttr(DirSetAttr),
-    /// Splits and merges.
+    /// A split or merge.
     Move(Move),
-    /// Handovers.
+    /// A handover of a hash slot.
     Handover(Handover),
-    /// Shards that are added.
+    /// A shard that is added.
     Join(Join),
-    /// Locks of programs.
+    /// A lock of a program, for a caller that the shard judges.
     LockOf(LockOf),
 }
 
 impl Plan {
-    /// For the counters.
+    /// Kind of transaction, for the counters.
     pub fn kind(&self) -> TxnKind {
         match self {
             Self::Mkdir(_) => TxnKind::Mkdir,
@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// What comes next.
+    /// The next thing to do.
     pub fn next(
         &mut self,
         shard: &mut Shard,
@@ -145,16 +145,17 @@ impl Plan {
         }
     }
 
-    /// Whether a refused step is no end: the plan knows another way.
+    /// Whether the plan goes on in another way after a refused step.
     pub fn goes_on(&self, prepare: &Prepare, errno: Errno) -> bool {
         matches!((self, prepare), (Self::Mkdir(_), Prepare::NewHome(_))) && errno == Errno::EEXIST
     }
 
-    /// Whether a refused step means that an assumption no longer holds.
+    /// Whether a refused step means that an assumption no longer holds, so that the transaction
+    /// begins again.
     pub fn begins_again(&self, prepare: &Prepare, errno: Errno) -> bool {
         match (self, prepare) {
             (Self::DirSetAttr(_), Prepare::Name { .. }) => errno == Errno::ESTALE,
-            // The walk was overtaken: it was above the new parent, and is no more.
+            // The walk was overtaken: the directory was above the new parent, and has been removed.
             (Self::Rename(rename), Prepare::Look(dir)) => {
                 errno == Errno::ESTALE && !rename.goes_to(*dir)
             }
@@ -169,8 +170,8 @@ impl Plan {
         }
     }
 
-    /// What a refused step means to who asked. Who makes a name asks for one that is absent, so the
-    /// sticky bit, which protects one that is there, means that it exists.
+    /// What the client hears of a refused step. A request that makes a name asks for an absent one.
+    /// The sticky bit protects only an existing name, so its error then means `EEXIST`.
     pub fn refusal(&self, prepare: &Prepare, errno: Errno) -> Refusal {
         match (self, prepare, errno) {
             (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => {
@@ -178,13 +179,13 @@ impl Plan {
             }
             (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE)
             | (Self::LockOf(_), Prepare::LookFile { .. }, Errno::ESTALE) => Refusal::NotUnderName,
-            // Who moves a file copies it then; who removes one cannot.
+            // A program that moves a file copies it after `EXDEV`. One that removes a file cannot.
             (Self::Unlink(_), Prepare::Name { .. }, Errno::EXDEV) => Refusal::Errno(Errno::EFBIG),
             _ => Refusal::Errno(errno),
         }
     }
 
-    /// Undone: whatever the plan holds outside its steps goes.
+    /// Undoes what the plan holds outside its steps.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         match self {
             Self::Move(moving) => moving.abandon(shard, ctx, txn),
@@ -204,7 +205,7 @@ pub struct View<'v, 'c> {
 }
 
 impl View<'_, '_> {
-    /// Locks a name, with the requester's permission or the system's.
+    /// Asks for the lock of a name, with the caller's permission (`checked`) or the system's.
     pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
         let order = self.shard.order(name);
         let by = checked.then(|| self.by.clone());
@@ -212,19 +213,19 @@ impl View<'_, '_> {
         Next::Ask(Place::Order(dir, order), prepare)
     }
 
-    /// Locks a directory's content.
+    /// Asks for the lock of a directory's content.
     pub fn ask_home(&self, dir: DirRef) -> Next {
         Next::Ask(Place::Home(dir), Prepare::Home(dir))
     }
 
-    /// Holds a partition.
+    /// Asks to hold a partition.
     pub fn ask_partition(&self, dir: DirRef, partition: PartitionIndex, seal: bool) -> Next {
         let start = Order(range(partition, Radix::MAX).start);
         Next::Ask(Place::Order(dir, start), Prepare::Partition { dir, partition, seal })
     }
 
-    /// Tells all shards that these directories change for whoever comes through them; when all else
-    /// is locked.
+    /// Asks shard 0 to tell all shards that these directories change for requests that come through
+    /// them. Comes last, when all else is locked. `None`: there is nothing to tell, or it is told.
     pub fn ask_version(&self, dirs: Vec<Ino>) -> Option<Next> {
         if dirs.is_empty() || self.votes.version().is_some() {
             return None;
@@ -233,13 +234,13 @@ impl View<'_, '_> {
         Some(Next::Ask(Place::Shard(COORDINATOR), Prepare::Invalidate { dirs, graph }))
     }
 
-    /// Locks a link inode, or the place of a new one.
+    /// Asks for the lock of a link inode or, with `new`, of the place for one.
     pub fn ask_link(&self, ino: Ino, new: bool) -> Next {
         Next::Ask(Place::Link(ino), Prepare::Link { ino, new })
     }
 }
 
-/// The steps so far, by what they are about.
+/// The steps so far, found by what they concern.
 #[derive(Clone, Copy)]
 pub struct Votes<'v>(pub &'v [Step]);
 
@@ -251,7 +252,7 @@ impl<'v> Votes<'v> {
         })
     }
 
-    /// A locked name: its step, its entry, what it inherits.
+    /// A locked name: its step, its entry, what new entries inherit.
     pub fn name(self, dir: DirRef, name: &Name) -> Option<(usize, Option<&'v EntryRows>, Inherit)> {
         let is = |p: &Prepare| matches!(p, Prepare::Name { dir: d, name: n, .. } if (*d, n) == (dir, name));
         match self.yes(is)? {
@@ -268,7 +269,7 @@ impl<'v> Votes<'v> {
         }
     }
 
-    /// The right to move directories, if it is held: its step, and what it is for.
+    /// The claim that the transaction has, with its step.
     pub fn claim(self) -> Option<(u16, &'v Claim)> {
         let (step, _) = self.yes(|p| matches!(p, Prepare::Graph(_)))?;
         match &self.0[step].prepare {
@@ -285,7 +286,7 @@ impl<'v> Votes<'v> {
         }
     }
 
-    /// Subdirectories in the held partitions of a directory.
+    /// Number of subdirectories in the held partitions of a directory.
     pub fn subdirs(self, dir: DirRef) -> u64 {
         let seen = self.partitions(dir).map(|(step, _)| match &self.0[step].seen {
             Some(Seen::Partition(_, subdirs)) => *subdirs,
@@ -294,7 +295,7 @@ impl<'v> Votes<'v> {
         seen.fold(0, u64::saturating_add)
     }
 
-    /// A locked link inode, or place for one: its step, and its attributes if it is there.
+    /// A locked link inode, or place for one: its step, and the attributes if the inode exists.
     pub fn link(self, ino: Ino) -> Option<(usize, Option<&'v Attr>)> {
         let is = |p: &Prepare| matches!(p, Prepare::Link { ino: i, .. } if *i == ino);
         match self.yes(is)? {
@@ -303,7 +304,7 @@ impl<'v> Votes<'v> {
         }
     }
 
-    /// The reserved id of a new directory.
+    /// The reserved id of a new directory, with its step.
     pub fn new_home(self) -> Option<(usize, DirId)> {
         let (step, _) = self.yes(|p| matches!(p, Prepare::NewHome(_)))?;
         match &self.0[step].prepare {
@@ -324,7 +325,7 @@ impl<'v> Votes<'v> {
         })
     }
 
-    /// A partition of a directory that is not yet held; its home has voted.
+    /// A partition of a directory that is not yet held. The directory's home must have voted.
     pub fn next_partition(self, dir: DirRef) -> Option<PartitionIndex> {
         let mut leaves = Leaves::default();
         for step in self.0 {
@@ -339,8 +340,8 @@ impl<'v> Votes<'v> {
         leaves.next()
     }
 
-    /// Changes that remove an empty directory whose home and partitions are held, and what comes
-    /// after.
+    /// Changes that remove an empty directory, and changes that come after. The directory's home
+    /// and partitions must be held.
     pub fn removal(self, dir: DirRef) -> (Changes, After) {
         let mut changes = Vec::new();
         let mut then = Vec::new();

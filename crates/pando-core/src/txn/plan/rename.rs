@@ -1,9 +1,15 @@
-//! rename between partitions, of directories, and of inodes that are elsewhere or open (DESIGN §6,
-//! InfiniFS §4.1).
+//! `rename` between partitions, of directories, and of inodes that are open or at a link shard
+//! (docs/design/rename-graph.md).
 //!
-//! Lock order: the renaming graph (directories that change their parent: [`crate::txn::graph`]),
-//! both names, the contents of the moved and the replaced directory, the partitions of the replaced
-//! directory, link inodes. A directory is announced to all shards last ([`crate::invalidation`]).
+//! Lock order:
+//!
+//! 1. the renaming graph, for directories that change their parent ([`crate::txn::graph`])
+//! 2. both names
+//! 3. the contents of the moved and the replaced directory
+//! 4. the partitions of the replaced directory
+//! 5. link inodes
+//!
+//! A directory's version is announced to all shards last ([`crate::invalidation`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +24,7 @@ use crate::names::kind;
 use crate::ops::moved;
 use crate::perm;
 
-/// See the module.
+/// Plan of a `rename`.
 #[derive(Debug)]
 pub struct Rename {
     from: DirRef,
@@ -26,21 +32,21 @@ pub struct Rename {
     to: DirRef,
     new_name: Name,
     no_replace: bool,
-    /// The directory that moves, if it is one.
+    /// The directory that moves, if one does.
     moved: Option<DirRef>,
     session: SessionId,
-    /// A number that shard 0 had given out when the first walk up began.
+    /// Number that shard 0 had given out when the first walk up began.
     walked_since: Option<u64>,
 }
 
 /// What becomes of a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// In its entry, alone.
+    /// It is in its entry, and moves with it.
     Inline,
-    /// In its entry, but somebody has it open: it moves to its link shard.
+    /// It is in its entry and open elsewhere, so it moves to its link shard.
     Parks(Ino),
-    /// At its link shard already.
+    /// It is at its link shard already.
     Linked(Ino),
 }
 
@@ -64,7 +70,7 @@ impl Rename {
         Self { from, name, to, new_name, no_replace, moved, session, walked_since: None }
     }
 
-    /// Whether this is the new parent.
+    /// Whether `dir` is the new parent.
     pub fn goes_to(&self, dir: DirRef) -> bool {
         self.to == dir
     }
@@ -85,7 +91,7 @@ impl Rename {
             Claimed::Beneath => true,
             Claimed::Apart => false,
         };
-        // Linux tells of the loop before it asks who may write.
+        // Linux reports the loop before it checks write permission.
         if let Some(ask) = self.ask_names(view, !is_beneath) {
             return Ok(ask);
         }
@@ -139,9 +145,9 @@ impl Rename {
         Ok(Next::Decide(Decision { changes, then, body: moved(&source.value, linked) }))
     }
 
-    /// A directory that changes its parent goes neither into itself nor anything beneath
-    /// (`EINVAL`), which is told when its name is locked: it may have been moved out of the way,
-    /// and what is above the new parent with it.
+    /// Checks that a directory which changes its parent goes neither into itself nor beneath itself
+    /// (`EINVAL`). The error is reported only when its name is locked. Before that, the directory
+    /// may move elsewhere, together with what is above the new parent.
     fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Claimed, Stop> {
         let Some(moved) = self.moved else { return Ok(Claimed::Apart) };
         if self.from == self.to {
@@ -159,7 +165,8 @@ impl Rename {
             .map(|(dir, name)| view.ask_name(dir, name, checked))
     }
 
-    /// Linux' rules about what may replace what. `Some`: two names of one file, and nothing to do.
+    /// Applies Linux' rules on what may replace what. `Some`: both names are of one file, and
+    /// nothing is to do.
     fn check(
         &self,
         view: &View<'_, '_>,
@@ -190,8 +197,8 @@ impl Rename {
         }
     }
 
-    /// Contents of the moved and the replaced directory, by id; then the partitions of the replaced
-    /// one.
+    /// Asks for the contents of the moved and the replaced directory, by id, then for the
+    /// partitions of the replaced one.
     fn ask_dirs(&self, view: &View<'_, '_>, replaced: Option<DirRef>) -> Option<Next> {
         let mut homes: Vec<DirRef> = self.moved.into_iter().chain(replaced).collect();
         homes.sort_by_key(|dir| dir.id);
@@ -220,12 +227,12 @@ impl Rename {
         }
         let destroy = target_fate == Fate::Inline;
         let put = Change::PutEntry { dir: to, name: new_name, entry, destroy, at: now };
-        // Removed before it is put: both may be in one partition.
+        // The old name is removed first: both may be in one partition.
         changes.push((at, Change::RemoveEntry { dir: from, name, destroy: false, at: now }));
         changes.push((to_at, put));
     }
 
-    /// The file that loses its name here.
+    /// The change of the file that loses its name by the rename.
     fn replace(
         &self,
         view: &View<'_, '_>,
@@ -248,7 +255,7 @@ impl Rename {
     }
 }
 
-/// A directory that changes its parent has its `..` changed, which needs write permission on it.
+/// Checks write permission on a directory that changes its parent, since its `..` changes.
 pub(super) fn check_moved(
     view: &View<'_, '_>,
     entry: &EntryRows,
@@ -262,8 +269,7 @@ pub(super) fn check_moved(
     }
 }
 
-/// What an entry becomes under its new name, and what that changes at its link shard and at its
-/// home.
+/// What an entry becomes under its new name, and the changes at its link shard and its home.
 pub(super) fn carry(
     view: &View<'_, '_>,
     (entry, fate): (&EntryRows, Fate),
@@ -287,7 +293,7 @@ pub(super) fn carry(
     if let Fate::Linked(ino) = fate
         && let Some((step, _)) = view.votes.link(ino)
     {
-        // The new name first: an inode without names would be destroyed.
+        // The new name comes first: an inode without names would be destroyed.
         let add = Change::AddName { ino, dir: to, name: new_name.clone(), at: now };
         let drop = Change::DropName { ino, dir: from, name: name.clone(), at: now };
         changes.extend([(step, add), (step, drop)]);
@@ -322,7 +328,7 @@ fn fate_of_replaced(entry: &EntryRows) -> Fate {
     fate(entry, |_| true)
 }
 
-/// Link inodes, by ino.
+/// Asks for link inodes, by ino.
 pub(super) fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
     let mut links: Vec<(Ino, bool)> = [a, b].into_iter().filter_map(Fate::link).collect();
     links.sort_unstable();

@@ -1,6 +1,5 @@
-//! rmdir: the entry is locked, then the content, then every partition is sealed: empty, and it
-//! stays so. Until all partitions elsewhere are durably dropped a tombstone keeps the id taken
-//! (DESIGN §3, §6).
+//! `rmdir`: locks the entry, then the content, then seals every partition: each is empty, and stays
+//! so. A tombstone keeps the id taken until all partitions elsewhere are durably dropped.
 
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;
@@ -9,7 +8,7 @@ use pando_types::{DirRef, Errno, Name};
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
 
-/// See the module.
+/// Plan of an `rmdir`.
 #[derive(Debug)]
 pub struct Rmdir {
     dir: DirRef,

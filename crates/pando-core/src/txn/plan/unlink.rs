@@ -1,5 +1,5 @@
-//! unlink of a file that somebody has open (its inode moves to its link shard, nameless), or that
-//! has other names.
+//! `unlink` of a file that has other names, or that a session has open. The inode of an open file
+//! moves to its link shard, without a name.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::perm;
 
-/// See the module.
+/// Plan of an `unlink`.
 #[derive(Debug)]
 pub struct Unlink {
     dir: DirRef,

@@ -1,5 +1,5 @@
-//! What an operation costs: messages between shards, before its answer and after it, and what they
-//! wait for.
+//! Costs of an operation: messages between shards before and after its answer, and what they wait
+//! for.
 
 use pando_core::Need;
 use pando_types::ShardIndex;
@@ -9,26 +9,26 @@ use pando_types::reply::{Body, Refusal};
 
 use super::Cluster;
 
-/// See the module.
+/// Costs of one operation.
 #[derive(Debug)]
 pub struct Cost {
     /// The answer.
     pub answer: Result<Body, Refusal>,
-    /// What the answer itself waited for.
+    /// What the answer waited for.
     pub need: Need,
-    /// Messages without which there is no answer.
+    /// Messages that the answer needs.
     pub before: Vec<(Need, ShardIndex, Peer)>,
-    /// Messages after it.
+    /// Messages sent after the answer.
     pub after: Vec<(Need, ShardIndex, Peer)>,
 }
 
 impl Cost {
-    /// Messages before the answer, and after it.
+    /// Numbers of messages before and after the answer.
     pub fn counts(&self) -> (usize, usize) {
         (self.before.len(), self.after.len())
     }
 
-    /// Messages about versions, and the request for one: what has to do with all shards.
+    /// Number of messages about versions, with the request for one. Those concern all shards.
     pub fn about_versions(&self) -> usize {
         let is_such = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
             matches!(
@@ -43,8 +43,8 @@ impl Cost {
 }
 
 impl Cluster {
-    /// Runs a request of which all else has settled, and counts. Messages are delivered one by one,
-    /// so those before the answer are those that it needs.
+    /// Runs a request while nothing else is on its way, and counts messages. They are delivered one
+    /// by one. So those before the answer are those that it needs.
     pub fn cost(&mut self, shard: ShardIndex, op: Op) -> Cost {
         assert_eq!(self.take_all_messages(), [], "something else is under way");
         self.watch();

@@ -1,4 +1,4 @@
-//! Stores that cannot be read in part, and inputs that come to nothing.
+//! Stores that are unreadable in part, and inputs that fail.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use pando_types::{Errno, ShardIndex};
 
 use super::{Cluster, Store};
 
-/// What of a store cannot be read.
+/// Which parts of a store cannot be read.
 #[derive(Default)]
 pub struct Damage {
     ranges: RefCell<Vec<Range<Vec<u8>>>>,
@@ -17,7 +17,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// A read begins.
+    /// Notes that a read begins. Fails if this read is to fail.
     pub fn read(&self, key: &[u8], _: &[u8]) -> Result<(), Halt> {
         match self.reads_left.get() {
             Some(0) => {
@@ -30,7 +30,7 @@ impl Damage {
         self.touch(key)
     }
 
-    /// A read comes to a key.
+    /// Notes that a read comes to a key. Fails if the key cannot be read.
     pub fn touch(&self, key: &[u8]) -> Result<(), Halt> {
         let is_bad =
             self.ranges.borrow().iter().any(|range| *range.start <= *key && *key < *range.end);
@@ -49,7 +49,7 @@ fn unreadable() -> Halt {
     Halt::Unreadable("a block is damaged".to_owned())
 }
 
-/// What is to go wrong.
+/// Faults to come.
 #[derive(Default)]
 pub struct Faults {
     reads_left: Rc<Cell<Option<u64>>>,
@@ -58,12 +58,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// For a new store.
+    /// Damage of a new store, with this counter of reads.
     pub fn damage(&self) -> Damage {
         Damage { reads_left: self.reads_left.clone(), ..Damage::default() }
     }
 
-    /// Handles an input, as a shell does.
+    /// Handles an input as a shell does.
     pub(super) fn handle(
         &mut self,
         core: &mut Shard,
@@ -98,34 +98,34 @@ impl Faults {
 }
 
 impl Cluster {
-    /// No input may write more than so many bytes.
+    /// From now on no input may write more than this many bytes.
     pub fn write_at_most(&mut self, bytes: usize) {
         self.faults.most = Some(bytes);
     }
 
-    /// The read after so many fails.
+    /// Lets one read fail, after so many others.
     pub fn fail_read(&mut self, after: u64) {
         self.faults.reads_left.set(Some(after));
     }
 
-    /// What the input after so many writes and says is dropped.
+    /// Drops the writes and messages of one input, after so many others.
     pub fn drop_input(&mut self, after: u64) {
         self.faults.inputs_left = Some(after);
     }
 
-    /// Whether what was to go wrong has done so; from now on nothing does.
+    /// Whether the planned fault has happened. From now on none happens.
     pub fn has_gone_wrong(&mut self) -> bool {
         let is_left =
             self.faults.reads_left.take().is_some() || self.faults.inputs_left.take().is_some();
         !is_left
     }
 
-    /// A shard cannot read what is at these keys.
+    /// Makes these keys of a shard unreadable.
     pub fn spoil(&mut self, shard: ShardIndex, keys: Range<Vec<u8>>) {
         self.shards[usize::from(shard.0)].1.1.ranges.borrow_mut().push(keys);
     }
 
-    /// It can read all.
+    /// Makes all keys of a shard readable again.
     pub fn mend(&mut self, shard: ShardIndex) {
         self.shards[usize::from(shard.0)].1.1.ranges.borrow_mut().clear();
     }

@@ -1,5 +1,5 @@
-//! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap`
-//! stores.
+//! A few shards in one thread, over `BTreeMap` stores. Messages are delivered in order, and only
+//! when a test asks for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +25,7 @@ pub use cost::Cost;
 use damage::Damage;
 pub use places::dir_at;
 
-/// Numbers that look random, and are the same each time.
+/// Pseudo-random numbers. One seed always gives one sequence.
 pub struct Random(pub u64);
 
 impl Random {
@@ -36,14 +36,15 @@ impl Random {
     }
 }
 
-/// By this the time of day is ahead of the clock of timers: a timer that went by it would never
-/// come.
+/// By this much the time of day is ahead of the clock of timers. A timer that went by the time of
+/// day would never fire.
 const AHEAD: u64 = 1 << 60;
 
-/// Nanoseconds in which a half is counted further.
+/// Longest delay of a timer that fires at once, nanoseconds. A split that counts its half has such
+/// timers.
 const SOON: u64 = 100_000;
 
-/// Longer than any test that does not wait for its end.
+/// Lease, nanoseconds: longer than any test that does not wait for its end.
 pub const LEASE: u64 = 3_600_000_000_000;
 
 #[derive(Default)]
@@ -98,11 +99,11 @@ pub struct Cluster {
     session: SessionId,
     sequence: u64,
     now: u64,
-    /// By how much the time of day of a shard is ahead of others.
+    /// By how much the time of day of a shard is ahead of that of others.
     fast: BTreeMap<ShardIndex, u64>,
-    /// One a shard, if it matters what is synced.
+    /// One log for each shard, if the test distinguishes what is synced.
     logs: Vec<power::Log>,
-    /// Messages that were sent since it is watched, and what each waited for.
+    /// Messages sent since [`Cluster::watch`], each with what it waited for.
     sent: Option<Vec<(Need, ShardIndex, Peer)>>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
@@ -110,17 +111,17 @@ pub struct Cluster {
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
-    /// Whether shards hear what no sound shard says.
+    /// Whether shards may hear messages that no sound shard sends.
     pub expects_bad: bool,
-    /// By which key requests come.
+    /// Key by which requests come.
     pub key: KeyId,
-    /// What of the inputs to come cannot be read, or written.
+    /// Reads and inputs that are to fail.
     faults: damage::Faults,
-    /// No shard has room for what takes space.
+    /// Whether no shard has room for changes that take space.
     pub is_full: bool,
-    /// No shard has room for anything: what an input writes is dropped.
+    /// Whether no shard has room for any change: what an input writes is dropped.
     pub is_spent: bool,
-    /// Messages of more bytes reach nobody.
+    /// Messages of more bytes are lost.
     pub frame_max: usize,
 }
 
@@ -133,7 +134,7 @@ impl Cluster {
         Self::with(count, |config| (config.split_threshold, config.lease) = (threshold, lease))
     }
 
-    /// Shards with pages of three rows and two partitions each, or whatever `change` makes of that.
+    /// Shards with pages of three rows and two partitions each. `change` alters that.
     pub fn with(count: u16, change: impl Fn(&mut Config)) -> Self {
         let map = ClusterMap::new(count);
         let secrets = Secrets { dir: [7; 32], name: [9; 16] };
@@ -143,8 +144,8 @@ impl Cluster {
                     partitions_per_shard: 2,
                     split_page_rows: 3,
                     handover_rate: u64::MAX,
-                    // What becomes of a transaction of which a shard is away is tried in
-                    // `silent.rs`; else it waits.
+                    // Tests in `silent.rs` cover transactions while a shard is away. In others,
+                    // transactions wait.
                     votes_wait: u64::MAX,
                     lease: LEASE,
                     ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
@@ -189,12 +190,12 @@ impl Cluster {
         cluster
     }
 
-    /// A new session, which requests belong to from now on.
+    /// Begins a session. Later requests belong to it.
     pub fn begin_session(&mut self) {
         self.begin_by(Op::OpenSession);
     }
 
-    /// The same of a client that ends when the shards do.
+    /// Begins a session of a local client, which ends when the shards do.
     pub fn begin_local_session(&mut self) {
         self.begin_by(Op::OpenLocalSession);
     }
@@ -207,12 +208,12 @@ impl Cluster {
         }
     }
 
-    /// Requests belong to this session from now on.
+    /// Makes later requests belong to this session.
     pub fn act_in(&mut self, session: SessionId) {
         self.session = session;
     }
 
-    /// How many rows a shard has whose keys begin so.
+    /// Number of rows of a shard with this prefix of the key.
     pub fn rows_of(&self, shard: ShardIndex, prefix: &[u8]) -> usize {
         let (_, store) = &self.shards[usize::from(shard.0)];
         store.0.keys().filter(|key| key.starts_with(prefix)).count()
@@ -236,7 +237,7 @@ impl Cluster {
         shard
     }
 
-    /// All shards stop and start again; what was on its way is lost.
+    /// Restarts all shards with changed configurations. Messages on their way are lost.
     pub fn restart_with(&mut self, change: impl Fn(&mut Config)) {
         self.configs.iter_mut().for_each(change);
         self.restart();
@@ -247,7 +248,7 @@ impl Cluster {
         self.settle();
     }
 
-    /// The same, before anything else happens.
+    /// Restarts all shards, and delivers nothing afterwards.
     pub fn restart_at_once(&mut self) {
         self.messages.clear();
         for index in 0..self.shards.len() {
@@ -257,7 +258,7 @@ impl Cluster {
         }
     }
 
-    /// One shard stops and starts again. What is on its way to it is lost.
+    /// Restarts one shard. Messages on their way to it are lost.
     pub fn restart_one(&mut self, shard: ShardIndex) {
         let index = usize::from(shard.0);
         self.messages.retain(|(to, _)| *to != shard);
@@ -266,7 +267,7 @@ impl Cluster {
         self.shards[index] = (recovered, store);
     }
 
-    /// Somebody has made one shard more, which nobody else has heard of.
+    /// Makes a further shard, of which no other shard has heard.
     pub fn found(&mut self) -> ShardIndex {
         let index = self.configs.len();
         let shard = ShardIndex(index as u16);
@@ -278,12 +279,13 @@ impl Cluster {
         shard
     }
 
-    /// What a shard knows of slots.
+    /// What a shard knows of the owners of hash slots.
     pub fn map(&self, shard: ShardIndex) -> ClusterMap {
         self.shards[usize::from(shard.0)].0.map().clone()
     }
 
-    /// Shards are added to the running cluster; they own no slots. All restart, to hear of it.
+    /// Adds shards, which own no hash slots, to the running cluster. All shards restart, to learn
+    /// of them.
     pub fn add_shards(&mut self, count: u16) {
         let mut map = self.configs[0].map.clone();
         for _ in 0..count {
@@ -306,14 +308,14 @@ impl Cluster {
         self.begin_session();
     }
 
-    /// Delivers one message; false: there is none.
+    /// Delivers one message. False: there is none.
     pub fn step(&mut self) -> bool {
         let Some((to, peer)) = self.messages.pop_front() else { return false };
         self.input(to, Input::Peer(peer));
         true
     }
 
-    /// Sends a request that reads, and delivers nothing: its answer, if there is one at once.
+    /// Sends a reading request, and delivers nothing: its answer, if there is one at once.
     pub fn glance(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
         let request =
             Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
@@ -322,8 +324,8 @@ impl Cluster {
         self.answers.remove(&2)
     }
 
-    /// Sends a request that changes something, and delivers nothing: its answer, if there is one at
-    /// once. One that waits has the slot for itself.
+    /// Sends a changing request in this request slot, and delivers nothing: its answer, if there is
+    /// one at once. While one waits, its request slot takes no other.
     pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
         self.sequence += 1;
         let id = RequestId { session: self.session, slot, sequence: self.sequence };
@@ -338,7 +340,8 @@ impl Cluster {
         self.answers.remove(&tag)
     }
 
-    /// The same, by a way, of the newest such request.
+    /// Sends a request with a trail, and delivers nothing: its answer, if there is one at once.
+    /// [`Cluster::last_poked`] finds it later.
     pub fn begin(
         &mut self,
         shard: ShardIndex,
@@ -354,7 +357,8 @@ impl Cluster {
         self.last_poked()
     }
 
-    /// The same, in a slot of its own: its tag, which is its trace as well.
+    /// Sends a request in a request slot of its own, and delivers nothing. Returns its tag, which
+    /// is also its trace.
     pub fn start(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> u64 {
         self.sequence += 1;
         let tag = 1_000 + self.sequence;
@@ -364,7 +368,7 @@ impl Cluster {
         tag
     }
 
-    /// Sends a request under an identity, and delivers nothing: its tag.
+    /// Sends a request under this identity, and delivers nothing. Returns its tag.
     pub fn send_as(&mut self, shard: ShardIndex, id: RequestId, op: Op) -> u64 {
         self.sequence += 1;
         let tag = 1_000 + self.sequence;
@@ -374,18 +378,18 @@ impl Cluster {
         tag
     }
 
-    /// Sends a request with a tag of the caller's, and delivers nothing.
+    /// Sends a request with this tag, and delivers nothing.
     pub fn send(&mut self, shard: ShardIndex, tag: u64, request: Request) {
         self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
     }
 
-    /// What is answered without effects; `None`: it is not.
+    /// The answer that needs no effects. `None`: there is none.
     pub fn at_once(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
         let (head, credentials) = (Head::default(), self.by.clone());
         self.at_once_as(shard, Request { head, credentials, op, trail: None })
     }
 
-    /// The same, of a whole request.
+    /// The answer to a whole request that needs no effects.
     pub fn at_once_as(
         &mut self,
         shard: ShardIndex,
@@ -396,35 +400,35 @@ impl Cluster {
         core.answer_at_once(now, key, &request, store).unwrap().map(|reply| reply.result)
     }
 
-    /// Sessions that a shard knows, and whose they are.
+    /// Sessions that a shard knows, with their keys.
     pub fn session_keys(&self, shard: ShardIndex) -> Vec<(SessionId, KeyId)> {
         self.shards[usize::from(shard.0)].0.session_keys().collect()
     }
 
-    /// How many rows of a table there are on all shards.
+    /// Number of rows of a table on all shards.
     pub fn rows_of_table(&self, table: keys::Table) -> usize {
         let prefix = keys::table(table);
         (0..self.shard_count()).map(|shard| self.rows_of(ShardIndex(shard), &prefix)).sum()
     }
 
-    /// The request of that tag.
+    /// Identity of the request with this tag.
     pub fn id_of(&self, tag: u64) -> RequestId {
         let sequence = tag - 1_000;
         RequestId { session: self.session, slot: 100 + (sequence % 500) as u16, sequence }
     }
 
-    /// The answer to such a request.
+    /// Takes the answer to the request with this tag.
     pub fn answer(&mut self, tag: u64) -> Option<Result<Body, Refusal>> {
         self.answers.remove(&tag)
     }
 
-    /// Transactions of which a message is on its way.
+    /// Transactions with a message on its way.
     pub fn txns_on_their_way(&self) -> BTreeSet<TxnId> {
         self.messages.iter().map(|(_, peer)| peer.txn).collect()
     }
 
-    /// Delivers what is on its way of a transaction (and about versions), until there is nothing,
-    /// or something that is an end.
+    /// Delivers messages of a transaction, with `versions` also those about versions. Stops when
+    /// there is none left, or when a message of the transaction is an end.
     pub fn deliver_of(&mut self, txn: TxnId, versions: bool, is_end: impl Fn(&Say) -> bool) {
         loop {
             let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
@@ -445,32 +449,33 @@ impl Cluster {
         shards.filter_map(ask).max().unwrap_or(0)
     }
 
-    /// What came of the request begun last, by now.
+    /// Takes the answer to the request that began last, if it is answered by now.
     pub fn last_poked(&mut self) -> Option<Result<Body, Refusal>> {
         self.answers.remove(&self.poked)
     }
 
-    /// Asks what reads, by a way, and delivers nothing: the whole reply, if there is one at once.
+    /// Sends a reading request with a trail, and delivers nothing: the whole reply, if there is one
+    /// at once.
     pub fn ask(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> Option<Reply> {
         self.replies.remove(&3);
         self.ask_as(3, shard, op, trail);
         self.reply(3)
     }
 
-    /// The same, with a tag below 1,000 by which the reply can be had later.
+    /// Sends a reading request with a trail and a tag below 1,000. [`Cluster::reply`] finds the
+    /// reply later.
     pub fn ask_as(&mut self, tag: u64, shard: ShardIndex, op: Op, trail: Option<Trail>) {
         let credentials = self.by.clone();
         let request = Request { head: Head::default(), credentials, op, trail };
         self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
     }
 
-    /// The whole reply to what was asked with that tag.
+    /// Takes the whole reply to the request with this tag.
     pub fn reply(&mut self, tag: u64) -> Option<Reply> {
         self.replies.remove(&tag)
     }
 
-    /// Delivers the oldest message of a transaction, or of all others if it is none; false: there
-    /// is none.
+    /// Delivers the oldest message for which `of` holds. False: there is none.
     pub fn step_of(&mut self, of: impl Fn(&Peer) -> bool) -> bool {
         let at = self.messages.iter().position(|(_, peer)| of(peer));
         let Some((to, peer)) = at.and_then(|at| self.messages.remove(at)) else { return false };
@@ -478,7 +483,7 @@ impl Cluster {
         true
     }
 
-    /// Whether such a message is on its way.
+    /// Whether a message is on its way for which `of` holds.
     pub fn is_on_its_way(&self, of: impl Fn(&Peer) -> bool) -> bool {
         self.messages.iter().any(|(_, peer)| of(peer))
     }
@@ -500,18 +505,18 @@ impl Cluster {
         store.apply(vec![Write::Put(key, content.encode())]);
     }
 
-    /// Home of a directory.
+    /// The home of a directory.
     pub fn home(&self, dir: DirRef) -> ShardIndex {
         self.configs[0].map.home(dir.id)
     }
 
-    /// From now on nothing reaches these shards.
+    /// From now on no message reaches these shards.
     pub fn silence(&mut self, shards: impl IntoIterator<Item = ShardIndex>) {
         self.silent = shards.into_iter().collect();
         self.messages.retain(|(to, _)| !self.silent.contains(to));
     }
 
-    /// A shard has lost a directory's partitions.
+    /// Deletes a directory's partitions from a shard, and restarts it.
     pub fn lose_partitions(&mut self, shard: ShardIndex, dir: DirRef) {
         let from = keys::dir(dir.id, keys::Kind::Header, 0);
         let to = keys::dir(dir.id, keys::Kind::Header, u64::MAX);
@@ -520,28 +525,28 @@ impl Cluster {
         self.restart_one(shard);
     }
 
-    /// From now on these messages reach nobody.
+    /// From now on messages for which `of` holds are lost.
     pub fn drop_messages(&mut self, of: fn(ShardIndex, &Peer) -> bool) {
         self.dropped = Some(of);
     }
 
-    /// Sessions that are over, and have left something on any shard.
+    /// Number of sessions that are over and have left something on a shard.
     pub fn sessions_over(&self) -> usize {
         self.shards.iter().map(|(shard, _)| shard.sessions_over().count()).sum()
     }
 
-    /// From now on messages are noted, also those that reach nobody.
+    /// From now on messages are noted, also those that are lost.
     pub fn watch(&mut self) {
         self.sent = Some(Vec::new());
     }
 
-    /// What was sent since, and what each message waited for.
+    /// Messages sent since [`Cluster::watch`], each with what it waited for.
     pub fn take_sent(&mut self) -> Vec<(Need, ShardIndex, Peer)> {
         self.sent.take().expect("it was watched")
     }
 
-    /// Takes what is on its way to a shard from shard 0; first what is on its way there is
-    /// delivered.
+    /// Takes all messages on their way to `shard`. Messages on their way to `from` are delivered
+    /// first.
     pub fn take_messages_to(&mut self, shard: ShardIndex, from: ShardIndex) -> Vec<Peer> {
         while let Some(at) = self.messages.iter().position(|(to, _)| *to == from) {
             if let Some((to, peer)) = self.messages.remove(at) {
@@ -554,12 +559,12 @@ impl Cluster {
         taken.into_iter().map(|(_, peer)| *peer).collect()
     }
 
-    /// All that is on its way is held up.
+    /// Takes all messages on their way.
     pub fn take_all_messages(&mut self) -> Vec<(ShardIndex, Box<Peer>)> {
         self.messages.drain(..).collect()
     }
 
-    /// What was held up is on its way again.
+    /// Puts messages back on their way.
     pub fn put_back(&mut self, messages: Vec<(ShardIndex, Box<Peer>)>) {
         self.messages.extend(messages);
     }
@@ -570,22 +575,22 @@ impl Cluster {
         }
     }
 
-    /// Epoch of the logs of shards that start from now on.
+    /// Sets the log epoch of shards that start from now on.
     pub fn set_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
     }
 
-    /// Live copies, over all shards.
+    /// Number of live copies, over all shards.
     pub fn copies(&self) -> u64 {
         self.shards.iter().flat_map(|(shard, _)| shard.copies_alive()).sum()
     }
 
-    /// What is on its way to a shard is lost.
+    /// Loses all messages on their way to a shard.
     pub fn lose_messages_to(&mut self, shard: ShardIndex) {
         self.messages.retain(|(to, _)| *to != shard);
     }
 
-    /// Time passes; timers fire, nothing is delivered.
+    /// Lets time pass and timers fire. Delivers nothing.
     pub fn pass_time(&mut self, nanos: u64) {
         self.now += nanos;
         for shard in 0..self.shards.len() as u16 {
@@ -593,23 +598,23 @@ impl Cluster {
         }
     }
 
-    /// A timer of one shard fires.
+    /// Fires the timers of one shard.
     pub fn pass_time_of(&mut self, shard: ShardIndex) {
         self.input(shard, Input::Tick);
     }
 
-    /// Partitions that a shard owns, with their depth and entries.
+    /// Partitions that a shard owns, with their depths and numbers of entries.
     pub fn owned(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<(u32, u8, u64)> {
         let list = self.inspected(shard, dir).into_iter();
         list.map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries)).collect()
     }
 
-    /// The time of day of a shard is ahead of others by so much from now on.
+    /// Sets by how much the time of day of a shard is ahead of that of others.
     pub fn set_fast(&mut self, shard: ShardIndex, nanos: u64) {
         self.fast.insert(shard, nanos);
     }
 
-    /// The time of day, where nobody is ahead.
+    /// The time of day of a shard that is not ahead.
     pub fn wall(&self) -> u64 {
         self.moment().wall
     }
@@ -622,7 +627,7 @@ impl Cluster {
         }
     }
 
-    /// What each partition says of itself, in the order of their numbers.
+    /// Counts and times of each partition, in the order of their indexes.
     pub fn deltas(&mut self, dir: DirRef) -> Vec<Delta> {
         let mut deltas = Vec::new();
         for shard in 0..self.shard_count() {
@@ -636,7 +641,7 @@ impl Cluster {
         self.shards.len() as u16
     }
 
-    /// The orders of names follow from it.
+    /// Secrets of the volume, which determine the orders of names.
     pub fn secrets(&self) -> &Secrets {
         &self.configs[0].secrets
     }
@@ -690,7 +695,7 @@ impl Cluster {
             }
             assert!(self.expects_bad || core.counters().bad_messages == 0, "refused what is sound");
             next = core.has_ready().then_some(Input::Ready);
-            // What is to come almost at once comes before anything else.
+            // Inputs that are due almost at once come before anything else.
             if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {
                 self.now += SOON;
                 moment = Now { nanos: self.now, wall: moment.wall + SOON, ..moment };
@@ -712,7 +717,7 @@ impl Cluster {
         }
     }
 
-    /// Runs a request on one shard, with a sequence of its own.
+    /// Runs a request on one shard, with a new sequence.
     pub fn run(&mut self, shard: ShardIndex, op: Op) -> Result<Body, Refusal> {
         self.sequence += 1;
         let sequence = if self.session.0 == 0 { 0 } else { self.sequence };
@@ -739,22 +744,22 @@ impl Cluster {
         panic!("no answer");
     }
 
-    /// The session that requests belong to.
+    /// The session to which requests belong.
     pub fn session(&self) -> SessionId {
         self.session
     }
 
-    /// What time it is, nanoseconds.
+    /// The time, nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.now
     }
 
-    /// Time goes by, and no timer fires.
+    /// Lets time pass, and fires no timer.
     pub fn pass(&mut self, nanos: u64) {
         self.now += nanos;
     }
 
-    /// Lets time pass, in steps of a tenth of a second, for timers only.
+    /// Lets time pass in steps of a tenth of a second. Timers fire, and messages are delivered.
     pub fn wait(&mut self, nanos: u64) {
         let until = self.now + nanos;
         while self.now < until {
@@ -768,12 +773,12 @@ impl Cluster {
         }
     }
 
-    /// Last request id used.
+    /// Identity of the last request.
     pub fn last_id(&self) -> RequestId {
         RequestId { session: self.session, slot: 0, sequence: self.sequence }
     }
 
-    /// Tries all shards until one answers for good.
+    /// Runs a request on one shard after the other, until an owner answers.
     pub fn on_owner(&mut self, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in 0..self.shards.len() as u16 {
@@ -789,7 +794,7 @@ impl Cluster {
             if !elsewhere {
                 return answer;
             }
-            // An owner that has nothing says more than who is none.
+            // An owner that has nothing is a better answer than a shard that owns nothing.
             if !matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))) {
                 last = answer;
             }

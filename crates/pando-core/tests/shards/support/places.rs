@@ -1,11 +1,11 @@
-//! Who owns what, and names whose owner is as wanted.
+//! Owners of names, and names with a wanted owner.
 
 use pando_placement::range;
 use pando_types::{DirRef, ShardIndex};
 
 use super::Cluster;
 
-/// A directory by this name, and a number, whose home is as wanted.
+/// Makes a directory with a wanted home, named `stem` and a number.
 pub fn dir_at(
     c: &mut Cluster,
     parent: DirRef,
@@ -24,7 +24,7 @@ pub fn dir_at(
 }
 
 impl Cluster {
-    /// Who owns the partition of a name.
+    /// The shard that owns the partition of a name.
     pub fn owner(&mut self, dir: DirRef, name: &str) -> ShardIndex {
         let order = self.secrets().order(name.as_bytes());
         let owns = |c: &mut Self, shard| {

@@ -1,4 +1,4 @@
-//! Logs of which some is not synced, and machines that lose power.
+//! Logs that are synced in part, and machines that lose power.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use pando_types::{Lsn, ShardIndex};
 
 use super::{Cluster, Store};
 
-/// How far a shard's log is.
+/// Progress of a shard's log.
 #[derive(Default)]
 pub struct Log {
     seen: u64,
@@ -28,7 +28,7 @@ impl Log {
         self.seen += 1;
     }
 
-    /// The messages that may leave, if this one is to.
+    /// Messages that may leave, now that `peer` is to be sent.
     pub(super) fn send(
         &mut self,
         store: &Store,
@@ -54,13 +54,14 @@ impl Log {
 }
 
 impl Cluster {
-    /// From now on nothing is durable but what is synced.
+    /// From now on only what is synced is durable.
     pub fn keep_logs(&mut self) {
         let log = |store: &Store| Log { synced: store.0.clone(), ..Log::default() };
         self.logs = self.shards.iter().map(|(_, store)| log(store)).collect();
     }
 
-    /// One shard's machine loses power, and it starts again. What is on its way to it is lost.
+    /// One shard's machine loses power, and the shard starts again. Messages on their way to it are
+    /// lost.
     pub fn lose_power(&mut self, shard: ShardIndex) {
         let index = usize::from(shard.0);
         self.shards[index].1.0.clone_from(&self.logs[index].synced);
