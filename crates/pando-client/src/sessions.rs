@@ -2,7 +2,7 @@
 //! says that it is over.
 //!
 //! ```text
-//!            NoSession, to the current one            the first who needs one
+//!            NoSession, to the current one            the first that needs it
 //!   Live ─────────────────────────────────► Over ─────────────────────────────► Reopening
 //!    ▲ │                                     ▲             given up                 │
 //!    │ └──close──► Closed                    └──────────────────────────────────────┤
