@@ -2,7 +2,7 @@
 //! shard says that it is over.
 //!
 //! ```text
-//!            NoSession, to the current one            the first that needs it
+//!            NoSession, to the current one            the first that needs one
 //!   Live ─────────────────────────────────► Over ─────────────────────────────► Reopening
 //!    ▲ │                                     ▲             given up                 │
 //!    │ └──close──► Closed                    └──────────────────────────────────────┤
