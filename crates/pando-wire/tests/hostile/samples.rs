@@ -1,4 +1,4 @@
-//! A message of each kind, with each operation, answer and word there is.
+//! A message of each kind, with each operation, answer, and peer message.
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{
