@@ -1,6 +1,6 @@
-//! Calls by ino from a caller that came to the directory by a remembered path, such as a mount,
-//! whose kernel remembers dentries. Shards refuse such a call with `ESTALE`, before it runs, if the
-//! path has changed. Calls about a file alone carry no path.
+//! Calls by ino from a caller that came to the directory by a remembered path. A mount is such a
+//! caller, as its kernel remembers dentries. Shards refuse such a call with `ESTALE`, before it
+//! runs, if the path has changed. Calls about a file alone carry no path.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, NewNode, Op, RenameFlags};
 use pando_types::reply::{Body, Found};

@@ -3,7 +3,7 @@
 //! ```text
 //!   run ── session, slot, identity
 //!    └ chase ── Redirect: learn, AskHome: forget; then ask the next shard
-//!       └ send ── Lost: wait, send the same again
+//!       └ send ── Lost: wait, send the request again
 //! ```
 //!
 //! Redirects and losses keep the request's identity: only the owner knows whether it ran. Every

@@ -48,9 +48,8 @@ pub struct Options {
     /// Most memory for remembered paths of directories, bytes. A directory takes some 300. With 0
     /// none is remembered.
     pub ways_bytes: usize,
-    /// Whether the components of a path whose directories are not remembered are guessed, and asked
-    /// for all at once. Else they are asked for one after the other, which serves measurements
-    /// only.
+    /// Whether the client guesses the unknown components of a path, and asks for all at once. Else
+    /// it asks for one after the other, which serves measurements only.
     pub guesses: bool,
     /// Whether the contents of open files are asked for with the credentials of the users that
     /// opened them. Needed where the client's key may not act as the superuser.
@@ -185,7 +184,7 @@ impl Client {
     }
 
     /// Has `told` hear how many owners have lost their locks, each time that a session's end has
-    /// cost some. Only the first caller's counts.
+    /// cost some. Only the first watcher counts.
     pub fn watch_locks(&self, told: Box<dyn Fn(usize) + Send + Sync>) {
         self.locks.watch(told);
     }

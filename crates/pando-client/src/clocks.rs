@@ -29,7 +29,7 @@ struct Clock {
 
 pub(crate) struct Clocks {
     shards: Box<[Clock]>,
-    /// The shard whose estimate was changed last.
+    /// The shard with the latest change of an estimate.
     heard: AtomicU16,
 }
 

@@ -14,8 +14,6 @@
 //!
 //! The answer settles the rest. The node table is told of a file that moved, and an open that no
 //! caller has is released.
-//! The answer settles the rest: a file it moved is told to the node table, and what it opened for
-//! nobody is released.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;

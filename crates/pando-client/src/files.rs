@@ -1,5 +1,4 @@
-//! Calls by ino: attributes, opens and data of files, and the calls of directories that have
-//! counterparts there.
+//! Calls by ino: attributes, opens and data of files, and attributes and access of directories.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
@@ -277,7 +276,7 @@ impl Client {
         answer.map_err(|failure| stale(failure.into()))
     }
 
-    /// As [`Client::by_ino`], for a file whose first request has failed with `failure`.
+    /// As [`Client::by_ino`], after a first request for the file has failed with `failure`.
     pub(crate) async fn by_ino_after(
         &self,
         failure: Failure,

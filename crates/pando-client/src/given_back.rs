@@ -64,7 +64,7 @@ struct State {
 #[derive(Default)]
 pub(crate) struct GivenBack(Mutex<State>);
 
-/// The owner whose locks an answered request has given back, if it has.
+/// Which owner's locks an answered request has given back, if any.
 fn given_back(op: &Op, result: &Result<Body, Refusal>) -> Option<Key> {
     let (ino, lock) = match (op, result) {
         (Op::Unlock(ino, space, owner, _), Ok(_)) => return Some((*ino, *owner, *space)),
@@ -131,7 +131,7 @@ impl GivenBack {
         undone
     }
 
-    /// Notes an unlock whose repetition failed.
+    /// Notes that an unlock could not be repeated.
     fn put_back(&self, key: Key, session: SessionId) {
         self.0.lock().unlocks.insert(key, Unlock { session, at: None });
     }

@@ -26,11 +26,10 @@
 //! 1. A slot has at most one pending changing request. Its sequence only goes up.
 //! 2. A lost or redirected request keeps its identity. A refusal by the owner ends the request; the
 //!    next try has a new identity.
-//! 3. A slot whose request may still run is not used. No other request changes what that request
-//!    changes.
+//! 3. A slot is not used while its request may still run. No other request changes what that
+//!    request changes.
 //! 4. A node's place is a hint. The ino travels with each request, so a wrong place costs messages,
 //!    never a wrong answer.
-//!    messages, never a wrong answer.
 
 #[macro_use]
 mod planted;

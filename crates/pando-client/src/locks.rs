@@ -1,9 +1,9 @@
 //! Locks of programs: `flock` and `fcntl`. The caller, such as a mount, tells their owners apart.
 //!
 //! ```text
-//!   lock ── turn of its owner ── Op::Lock ──► granted: noted here, and in which session
+//!   lock ── turn of its owner ── Op::Lock ──► granted: noted here, with its session
 //!             ▲                     │
-//!             └── pause ◄── Op::TestLock, until nothing is in the way
+//!             └── pause ◄── Op::TestLock, until no lock conflicts
 //! ```
 //!
 //! 1. An owner's set here covers all locks that shards may hold for it: a lock request without an
@@ -398,7 +398,7 @@ impl Client {
         self.sessions.id() == session
     }
 
-    /// Number of owners whose locks were lost with a session, and that were not forgotten since.
+    /// Number of owners that have lost locks with a session, and were not forgotten since.
     #[must_use]
     pub fn locks_lost(&self) -> usize {
         self.locks.not_of(self.sessions.id())

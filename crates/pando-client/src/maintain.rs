@@ -27,11 +27,11 @@ const NO_LEASE: u64 = 10_000_000_000;
 const NO_ANSWER: u64 = 100_000_000;
 
 impl Client {
-    /// Does the client's own work: renews the lease, opens the next session when one is over,
-    /// resolves requests that were given up, and repeats unlocks that were undone. Drive it once,
-    /// for as long as the client lives, from a runtime or a thread. It ends only when the client is
-    /// closed or the transport stopped. Without it the session ends with its lease, and requests in
-    /// doubt stay in doubt.
+    /// Does the client's own work. It renews the lease, and opens the next session when one is
+    /// over. It resolves requests that were given up, and repeats unlocks that were undone. Drive
+    /// it once, for as long as the client lives, from a runtime or a thread. It ends only when the
+    /// client is closed or the transport stopped. Without it the session ends with its lease, and
+    /// requests in doubt stay in doubt.
     pub async fn maintain(&self) {
         let mut renewing = pin!(self.renew());
         let mut giving_back = pin!(self.keep_given_back());

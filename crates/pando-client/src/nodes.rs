@@ -86,7 +86,7 @@ impl Nodes {
         &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }
 
-    /// The present stamp. Take it before the request whose answer goes to [`Nodes::look_up`].
+    /// The present stamp. Take it before the request; [`Nodes::look_up`] needs it with the answer.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp(self.moves.load(Ordering::Acquire))
     }
@@ -147,7 +147,7 @@ impl Nodes {
         nodes.get_mut(&ino)?.take_excess()
     }
 
-    /// The files whose place is `at`. Looks at the whole table.
+    /// The files at the place `at`. Looks at the whole table.
     pub(crate) fn files_at(&self, at: &FileAt) -> Vec<Ino> {
         let mut inos = Vec::new();
         for shard in &self.shards {

@@ -5,8 +5,8 @@
 //!
 //! - By ino, where the node table or the link shard says the file is. Once for each file, however
 //!   often it is open here.
-//! - With the client's own credentials, and without a check of access. That was checked at the
-//!   first open, and a process that has a file open keeps it, whatever `chmod` did since.
+//! - As the superuser ([`SYSTEM`]), and without a check of access. That was checked at the first
+//!   open, and a process that has a file open keeps it, whatever `chmod` did since.
 //! - Never with truncation.
 //! - Locks of programs are lost ([`crate::locks`]).
 //! - A file that is gone, since no open kept it, answers `ESTALE` to each use, and is closed in

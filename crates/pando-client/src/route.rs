@@ -18,7 +18,7 @@ use parking_lot::RwLock;
 /// Most split directories remembered.
 const CACHED_MAX: usize = 4096;
 
-/// The place whose owner must run an operation.
+/// The place of an operation: the owner of that place must run it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// The partition that holds this order.
@@ -34,7 +34,7 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The directory whose partitions decide the shard.
+    /// The directory with the partitions that decide the shard.
     pub(crate) const fn dir(self) -> Option<DirRef> {
         match self {
             Self::Order(dir, _) | Self::Partition(dir, _) | Self::Home(dir) => Some(dir),
@@ -134,7 +134,7 @@ impl Routes {
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
     }
 
-    /// The shard to ask for a name in the directory with this id, whose ino is not known. If
+    /// The shard to ask for a name in the directory with this id, if its ino is not known. If
     /// several directories had that id, the one heard of last counts.
     pub(crate) fn guess(&self, id: DirId, order: Order) -> ShardIndex {
         let home = self.cluster.load().home(id);

@@ -2,7 +2,7 @@
 //! (docs/design/sessions.md).
 //!
 //! ```text
-//!   free ──acquire (sequence + 1)──► under way ──answered──► free
+//!   free ──acquire (sequence + 1)──► pending ────answered──► free
 //!                                        └──given up──► doubtful ──answered after all──► free
 //! ```
 //!

@@ -101,7 +101,7 @@ impl Client {
                 fitting = Some(fits);
                 return Poll::Pending;
             }
-            // A partition whose request has failed is not asked again.
+            // After a failed request a partition is not asked again.
             let failed = needed().find_map(|(_, other)| match other {
                 Other::Answered(Err(errno)) => Some(*errno),
                 _ => None,

@@ -32,7 +32,7 @@ impl<'a> Calling<'a> {
         Self::Answered(Some(called))
     }
 
-    /// A call whose answer `future` tells.
+    /// A call that is answered when `future` is ready.
     pub fn waiting(future: impl Future<Output = Called> + Send + 'a) -> Self {
         Self::Waiting(Box::pin(future))
     }

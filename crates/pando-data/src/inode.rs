@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// When the newest dirty byte was written.
     pub(crate) dirty_mtime: Timestamp,
-    /// The shard whose clock stamps dirty bytes: it had the file when that became dirty.
+    /// The shard with the clock that stamps dirty bytes: it had the file when that became dirty.
     pub(crate) clock: ShardIndex,
     /// The set-id bits to clear when the dirty bytes are stored.
     pub(crate) dirty_kill: Option<Kill>,

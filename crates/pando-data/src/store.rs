@@ -95,7 +95,7 @@ pub trait ObjectStore: Send + Sync {
     fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError>;
     /// Deletes an object. It is no error if the object is missing.
     fn delete(&self, id: ObjectId) -> Result<(), StoreError>;
-    /// Makes every object durable whose `put` returned before this call.
+    /// Makes every object durable if its `put` returned before this call.
     fn sync(&self) -> io::Result<()>;
     /// Room in the store, if the store knows.
     fn space(&self) -> Option<Space>;

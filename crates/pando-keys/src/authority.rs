@@ -67,12 +67,12 @@ impl Authority {
         Ok(Self { volume, serial, certificate, key, authorities, chain: Vec::new() })
     }
 
-    /// The authority whose key is in a volume's folder `keys/`.
+    /// The authority with its key in a volume's folder `keys/`.
     pub fn load(keys_dir: &Path) -> Result<Self, KeyError> {
         Self::read(&keys_dir.join(AUTHORITIES), &keys_dir.join(AUTHORITY_KEY))
     }
 
-    /// The authority whose key is in the file `key`. Its certificate is one of those in
+    /// The authority with its key in the file `key`. Its certificate is one of those in
     /// `certificates`.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, KeyError> {
         if !key.exists() {

@@ -32,7 +32,7 @@ const fn is_secret(mode: u32, owner: u32) -> bool {
     mode & if owner == 0 { 0o037 } else { 0o077 } == 0
 }
 
-/// The owners whose files are accepted.
+/// The owners that a file may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owners {
     /// Root and this user.
@@ -98,8 +98,8 @@ pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |_, _| Ok(()))
 }
 
-/// As [`write`], for the folder's owner: root may write in another user's volume, whose servers
-/// must read the file.
+/// As [`write`], for the folder's owner: root may write in another user's volume, and that user's
+/// servers must read the file.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, give_to_owner_of)
 }

@@ -19,7 +19,7 @@ use crate::{guard, pem};
 /// What a server checks at each handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trust {
-    /// The authorities whose certificates are valid: one, or two while the volume's owner rotates
+    /// The authorities that issue valid certificates: one, or two while the volume's owner rotates
     /// them. The newest comes first.
     pub authorities: Vec<CertificateDer<'static>>,
     /// Certificates that are revoked: those of keys, and of authorities that were ended.

@@ -1,8 +1,8 @@
 //! The beginning of a connection: which sides speak, and whether they may.
 //!
 //! ```text
-//!  who opens                              who accepts
-//!     | <== TLS: both prove their keys =====> |   over TCP; on a Unix socket the kernel says who comes
+//!  opening side                           accepting side
+//!     | <== TLS: both prove their keys =====> |   over TCP; on a Unix socket the kernel tells the user
 //!     | -- Hello (versions, role) ----------->|   other version, too few features, other volume, too many: Refused
 //!     |<-- Challenge (volume, features) ------|
 //!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards

@@ -6,7 +6,7 @@
 //!  ┌────────┬──────────┬─────────┬──────┬─────────┬──────────┬──────────────┐
 //!  │ length │ checksum │ version │ kind │ flags 0 │  stream  │ body …       │   integers little-endian
 //!  └────────┴──────────┴─────────┴──────┴─────────┴──────────┴──────────────┘
-//!            └ CRC-32C of all that follows it      └ who asked: the reply carries it back
+//!            └ CRC-32C of all that follows it      └ the call: the reply carries it back
 //! ```
 //!
 //! `length` counts the bytes after it. It is checked against [`FRAME_MAX`] before anything is

@@ -10,7 +10,7 @@
 //!   | -- Moves: how far? --->|    … until little is left …              |
 //!   |                        | -- Freeze ------------------------------>|   runs nothing more, for some seconds; syncs
 //!   |                        |    syncs its copy: it is ready           |
-//!   |                        | -- GiveAway ---------------------------->|   notes durably whose it is: never again its own
+//!   |                        | -- GiveAway ---------------------------->|   notes durably that the shard is the target's, for good
 //!   |                        |    opens its copy, with a later epoch    |
 //!   |                        | -- Moved ------------------------------->|   removes what is left
 //! ```

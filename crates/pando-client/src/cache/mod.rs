@@ -1,20 +1,19 @@
 //! The directories that this client remembers by their paths. It keeps access metadata only: no
 //! file, no other attribute, no absent name (InfiniFS §3.4).
 //!
-//! A path whose directories are all remembered costs one request, whatever its depth. No shard
-//! tells a client of a change on its own. Each request carries its trail
-//! ([`Trail`](pando_types::Trail)), and the shard refuses it if a directory on the trail has
-//! changed. The client drops the directories that a reply's news name. The protocol is in
-//! docs/design/path-versions.md.
+//! A path of remembered directories costs one request, whatever its depth. No shard tells a client
+//! of a change on its own. Each request carries its trail ([`Trail`](pando_types::Trail)), and the
+//! shard refuses it if a directory on the trail has changed. The client drops the directories that
+//! a reply's news name. The protocol is in docs/design/path-versions.md.
 //!
 //! Invariants:
 //! 1. The tree holds at `version`: all versions up to it have been applied. An answer from a shard
 //!    that knew less is put in only if no version between names its directories. So a late answer
 //!    spoils nothing.
-//! 2. A directory stays beneath another only while the other's search permissions are those under
-//!    which it was read. A permission change of a directory without subdirectories has no version.
-//!    A subdirectory that is made later comes with the new permissions; these drop the directory
-//!    and all beneath it.
+//! 2. A directory stays beneath another only while the other has the search permissions under which
+//!    it was read. A permission change of a directory without subdirectories has no version. When a
+//!    subdirectory is made later, the answer tells the new permissions. Then the client drops the
+//!    directory, and all beneath it.
 //! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew
 //!    each time.
 

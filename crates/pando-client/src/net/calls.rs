@@ -105,7 +105,7 @@ impl Calls {
             .collect()
     }
 
-    /// Ends all calls whose requests were sent, as their connection broke.
+    /// Ends all calls with requests that were sent, as their connection broke.
     pub(super) fn lose_sent(&mut self, wakers: &mut Vec<Waker>) {
         for place in &mut self.places {
             if matches!(place.state, State::Waiting(None, _)) {

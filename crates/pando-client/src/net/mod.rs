@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  call ─► Link of the shard ─► Outbound ─────────────► server
-//!            calls under way ◄─ reader ◄───────────────
+//!            pending calls ◄─── reader ◄───────────────
 //!            address ◄─ Finder: folder, or any server that answers
 //! ```
 //!

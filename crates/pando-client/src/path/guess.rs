@@ -107,7 +107,7 @@ struct Heard {
 enum Reach {
     /// To the end: further answers change nothing.
     End(Result<Vec<(Name, Guessed)>, Errno>),
-    /// To a component whose answer is yet to come.
+    /// To a component that waits for its answer.
     Awaited,
     /// To a component that other shards must be asked for.
     Elsewhere,

@@ -3,14 +3,14 @@
 //! | walk | remembers | if it is refused as stale, or a directory is gone |
 //! |---|---|---|
 //! | 1 | what is cached | the news have dropped what they name; the last directory is dropped, too |
-//! | 2 | what is cached | all directories on the way are dropped |
+//! | 2 | what is cached | all directories on the path are dropped |
 //! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
 //! | 9 … 12 | nothing, and its requests carry no trail | begins anew; in the end `ENOENT` |
 //!
 //! Each refusal means that another client has meanwhile renamed a directory on the path, or changed
-//! who may search it. The last walks are what Linux does: each component existed at some moment of
-//! the call, though perhaps not all at one. If a directory that such a walk has found is gone when
-//! it is asked, it was removed meanwhile. At that moment the path led nowhere.
+//! its search permissions. The last walks are what Linux does: each component existed at some
+//! moment of the call, though perhaps not all at one. If a directory that such a walk has found is
+//! gone when it is asked, it was removed meanwhile. At that moment the path led nowhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -18,7 +18,7 @@ use crate::client::{Client, SYSTEM};
 use crate::names::Entry;
 use crate::nodes::Spot;
 
-/// Longest path in bytes, as in Linux, whose `PATH_MAX` counts the final NUL.
+/// Longest path in bytes, as in Linux: `PATH_MAX` counts the final NUL.
 const PATH_LEN_MAX: usize = 4095;
 /// Most symlinks followed in one walk, as in Linux.
 const SYMLINKS_MAX: u32 = 40;

@@ -184,7 +184,7 @@ fn figure_5() {
     }
 }
 
-/// Makes a path of this depth, all of whose directories have split.
+/// Makes a path of this depth, and splits all its directories.
 fn deep_and_split(cluster: &Arc<Cluster>, depth: usize) -> String {
     let dir = deep(cluster, depth);
     let namespace = &mut cluster.state().namespace;

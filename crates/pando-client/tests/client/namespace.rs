@@ -230,8 +230,8 @@ impl Namespace {
         names.iter().map(&mut below).collect()
     }
 
-    /// Number of directories on a path, without the last, whose id does not follow from their
-    /// names.
+    /// Number of directories on a path, without the last, with an id that does not follow from
+    /// their names.
     pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
         let mut at = DirId::ROOT;
         let mut wrong = 0;
@@ -257,7 +257,7 @@ impl Namespace {
         (version > since).then_some(News { since, version, changed })
     }
 
-    /// Runs a request whose trail is unchanged.
+    /// Runs a request if its trail is unchanged.
     pub fn run_by(&mut self, shard: ShardIndex, request: &Request) -> Answer {
         let Some(trail) = &request.trail else { return self.run(shard, &request.op) };
         let news = self.news(trail).map(|news| news.changed).unwrap_or_default();

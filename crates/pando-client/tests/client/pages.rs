@@ -19,8 +19,8 @@ const FAR: u32 = 3;
 /// Most pages fetched ahead.
 const AHEAD_MAX: usize = 4;
 
-/// A cluster whose root holds so many files, after so many splits, and a client that has not seen
-/// it.
+/// A cluster with so many files in its root, after so many splits, and a client that has not seen
+/// the root.
 fn filled(count: usize, splits: u32) -> (Arc<Cluster>, Arc<Client>) {
     let cluster = Cluster::new();
     fill(&cluster.client(), count);

@@ -38,7 +38,7 @@ fn grow_or_shrink(namespace: &mut Namespace, random: &mut Random, shrinks: bool)
     }
 }
 
-/// A directory of 200 files, whose partitions split and merge whenever `when` says so.
+/// A directory of 200 files. Its partitions split and merge whenever `when` says so.
 fn restless(seed: u64, when: fn(&Op) -> bool) -> (Arc<Cluster>, Client) {
     let cluster = Cluster::new();
     let client = cluster.client();

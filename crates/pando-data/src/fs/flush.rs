@@ -1,8 +1,8 @@
 //! From dirty extents to objects and metadata.
 //!
 //! The bytes of small files go inline, in the request itself. An inline file that grows too large
-//! is rewritten: its inline bytes become part of an object, on condition of the data version they
-//! were read at. All other files get pieces laid over their contents.
+//! is rewritten: its inline bytes become part of an object. That takes effect only at the data
+//! version they were read at. All other files get pieces laid over their contents.
 
 use std::sync::atomic::Ordering;
 
@@ -334,7 +334,7 @@ impl Packer<'_> {
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
         about_to_wait();
-        // Also if it fails: a remote store may have the object all the same.
+        // Also if it fails: a remote store may have the object nevertheless.
         self.objects.push(open.id);
         self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         for piece in &mut self.pieces[open.first_piece..] {

@@ -11,7 +11,7 @@ use pando_types::{DirRef, Errno, Ino, Name};
 use super::{DataFs, lock};
 use crate::inode::{Inode, State};
 
-/// Most files whose losses are kept by name. Of further files only bytes are counted.
+/// Most files with losses that are kept by name. Of further files only bytes are counted.
 const NAMED_MAX: usize = 1024;
 
 /// Bytes of a file that were lost.
@@ -44,7 +44,7 @@ pub(super) struct Losses {
 #[derive(Default)]
 struct Known {
     files: BTreeMap<Ino, Lost>,
-    /// Files of whose loss no program was told.
+    /// Files with a loss that no program was told of.
     untold: HashSet<Ino>,
 }
 

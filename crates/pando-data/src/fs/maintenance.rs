@@ -65,8 +65,8 @@ impl DataFs {
         self.flush_where(|state| state.dirty_since.elapsed() >= age);
     }
 
-    /// Flushes files that have been dirty for `age`, but for those whose last flush failed a short
-    /// time ago. Each attempt may store objects that stay.
+    /// Flushes files that have been dirty for `age`, unless their last flush failed a short time
+    /// ago. Each attempt may store objects that stay.
     pub fn flush_due(&self, age: Duration) {
         self.flush_where(|state| {
             let is_due = state.retry.is_none_or(|(at, _)| Instant::now() >= at);

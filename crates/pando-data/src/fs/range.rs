@@ -94,7 +94,8 @@ impl DataFs {
         if is_told { Ok(()) } else { self.touch(ino, &mut state) }
     }
 
-    /// Changes the times of a file whose data does not change, as Linux does (`file_modified`).
+    /// Changes the times of a file although its data does not change, as Linux does
+    /// (`file_modified`).
     fn touch(&self, ino: Ino, state: &mut State) -> Result<(), Errno> {
         if !state.dirty.is_empty() {
             state.dirty_mtime = self.metadata.time_at(state.clock);

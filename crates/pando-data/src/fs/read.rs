@@ -10,7 +10,7 @@ use super::{DataFs, lock};
 use crate::inode::{Inode, State, Window};
 use crate::objects::ReadError;
 
-/// Bytes of a file whose layout is asked for at once.
+/// Bytes of a file that one request for a layout covers.
 const WINDOW: u64 = 16 << 20;
 /// How often a read begins anew with a fresh layout, because an object was deleted meanwhile.
 const ATTEMPTS: u32 = 5;

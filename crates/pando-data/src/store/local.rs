@@ -55,8 +55,8 @@ struct Pending {
     objects: Vec<(ObjectId, Option<OwnedFd>)>,
 }
 
-/// Folders whose own names are durable. No folder counts before its first sync by this process: an
-/// earlier process may have been killed before its own sync.
+/// Folders with durable names. No folder counts before its first sync by this process: an earlier
+/// process may have been killed before its own sync.
 ///
 /// [`LocalStore::make_folders`] makes a removed folder again, and holds this lock meanwhile. So no
 /// object is ever in a new folder that still counts as durable.
@@ -95,8 +95,8 @@ impl LocalStore {
         Ok(Self { root, path, syncs_names, syncs_whole, pending, sync, durable, syncs })
     }
 
-    /// Opens a folder whose objects an earlier process may not have synced before it was killed.
-    /// The first sync covers these, too.
+    /// Opens a folder in which an earlier process may have left objects that it did not sync. The
+    /// first sync covers these, too.
     pub fn open_unsure(path: &Path) -> io::Result<Self> {
         let mut store = Self::open(path)?;
         let is_empty = store.list(None)?.next().is_none();
@@ -236,7 +236,7 @@ const EXT: u32 = 0xEF53;
 const XFS: u32 = 0x5846_5342;
 const BTRFS: u32 = 0x9123_683E;
 
-/// File systems whose `syncfs` makes everything durable: ext2–4, XFS, Btrfs, tmpfs (as far as it
+/// File systems on which `syncfs` makes everything durable: ext2–4, XFS, Btrfs, tmpfs (as far as it
 /// can), F2FS, ZFS, overlays, NFS. For most FUSE file systems the kernel does not pass `syncfs` on,
 /// and reports success.
 const SYNC_WHOLE: [u32; 8] =

@@ -26,7 +26,7 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// Objects of `store` whose names begin with `prefix`.
+    /// Objects of `store` with names that begin with `prefix`.
     pub fn new(store: Arc<dyn object_store::ObjectStore>, prefix: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();

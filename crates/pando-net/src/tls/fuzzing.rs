@@ -8,7 +8,7 @@ const PADDING: usize = 256;
 
 /// Feeds an opener with records and other bytes, as `input` says. Each part of it has a kind, a
 /// length (two bytes), and bytes. If the highest bit of the kind is set, the bytes are fed as they
-/// are. Else they become a record with the right key, whose true type is the kind.
+/// are. Else they become a record with the right key and with the kind as its true type.
 ///
 /// # Panics
 ///

@@ -26,7 +26,7 @@ use super::TlsError;
 use super::shown::Shown;
 use super::verify::Verifier;
 
-/// A key with its certificate, and the authorities whose keys it accepts. Clones share their state.
+/// A key with its certificate, and the authorities that it trusts. Clones share their state.
 #[derive(Clone)]
 pub struct Keys(Arc<Inner>);
 
@@ -142,8 +142,8 @@ impl Keys {
         self.known().is_ok_and(|known| belief.is_of(&known, self.news()))
     }
 
-    /// What it believes without other servers' messages. Without a change it returns the same
-    /// memory.
+    /// What it believes without other servers' messages. Without a change it returns the `Arc` that
+    /// it returned before.
     fn known(&self) -> Result<Arc<Trust>, KeyError> {
         Ok(match &self.0.source {
             Source::Given(trust) => trust.clone(),

@@ -1,5 +1,5 @@
-//! Frames whose checksum is right and whose body is not: a liar can seal any bytes. Nothing may
-//! panic, and no memory may be taken for a length that a body merely claims.
+//! Frames with a right checksum and a wrong body: a liar can seal any bytes. Nothing may panic, and
+//! no memory may be taken for a length that a body merely claims.
 
 mod counting;
 mod samples;
