@@ -122,7 +122,7 @@ impl Counters {
         self.sessions_over.load(Ordering::Relaxed)
     }
 
-    /// Sessions begun.
+    /// Sessions that this client has begun.
     #[must_use]
     pub fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)

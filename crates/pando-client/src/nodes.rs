@@ -7,8 +7,8 @@
 //! Invariants:
 //! 1. The root is always in the table.
 //! 2. A node is dropped with its last lookup and its last open.
-//! 3. The place that this client's own move gave a file is not overwritten by the answer to an
-//!    earlier request: such an answer may be older ([`Stamp`]).
+//! 3. A move of this client sets a file's place. The answer to an earlier request does not
+//!    overwrite it, as that answer may be older ([`Stamp`]).
 //! 4. The answer to a move may itself be late, and the file long back where it was. So that place
 //!    is tried last.
 

@@ -64,7 +64,7 @@ pub struct Listing {
     limit_max: u32,
     /// Pages that may be fetched ahead.
     width: usize,
-    /// A page was taken.
+    /// Whether a page was taken.
     is_begun: bool,
 }
 

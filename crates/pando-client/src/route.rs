@@ -29,7 +29,7 @@ pub(crate) enum Route {
     Home(DirRef),
     /// The inode's link shard.
     Link(Ino),
-    /// This shard.
+    /// The shard with this index.
     Shard(ShardIndex),
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
 pub(crate) struct Routes {
     cluster: ArcSwap<ClusterMap>,
     split: RwLock<HashMap<DirId, Known, FixedState>>,
-    /// Its length, to be read without the lock.
+    /// Number of directories in `split`, to be read without the lock.
     known: AtomicUsize,
 }
 
@@ -167,7 +167,7 @@ impl Routes {
         }
     }
 
-    /// All shards.
+    /// All shards of the cluster map.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
         (0..self.cluster.load().shards).map(ShardIndex)
     }

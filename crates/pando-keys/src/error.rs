@@ -12,7 +12,7 @@ pub enum KeyError {
     /// A file cannot be read or written.
     #[error("{}: {error}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
@@ -20,31 +20,31 @@ pub enum KeyError {
     /// Other users may read or write a file that only its owner may.
     #[error("{path} is open to others (mode {mode:o}): `chmod 600 {path}` first, and think who may have its key", path = .path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Its permission bits.
         mode: u32,
     },
     /// Other users may write a file or folder that decides which connections are accepted.
     #[error("{path} may be written by others (mode {mode:o}): `chmod go-w {path}` first", path = .path.display())]
     Writable {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Its permissions.
+        /// Its permission bits.
         mode: u32,
     },
     /// Another user owns the file.
     #[error("{} belongs to user {uid}, who could change it: only files of your own, of root or of the folder's owner are taken", .path.display())]
     Owner {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its owner.
+        /// User id of its owner.
         uid: u32,
     },
     /// The content of a file is wrong.
     #[error("{}: {what}", .path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
@@ -118,9 +118,9 @@ pub enum KeyError {
     /// The keys are of another volume.
     #[error("{} has keys of volume {found}, and this is {wanted}", .path.display())]
     OtherVolume {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its volume.
+        /// The volume of its keys.
         found: String,
         /// The volume that is needed.
         wanted: String,

@@ -20,8 +20,8 @@ pub const NAME_MAX: usize = 64;
 pub enum KeyRole {
     /// Serves shards, and speaks to other servers.
     Server,
-    /// Sends questions and commands that only the volume's owner may, and mounts with the users
-    /// that its kernel tells.
+    /// Sends questions and commands that only the volume's owner may. Mounts on behalf of the users
+    /// that its machine's kernel names.
     Admin,
     /// Mounts, within the limits of its key.
     Client,

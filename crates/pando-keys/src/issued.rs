@@ -16,7 +16,7 @@ use crate::serial::Serial;
 /// A certificate, as the list `issued` has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issued {
-    /// What it says.
+    /// What the certificate says.
     pub identity: Identity,
     /// The end of its validity, to the second.
     pub not_after: OffsetDateTime,
@@ -26,7 +26,7 @@ pub struct Issued {
     pub addresses: Vec<String>,
 }
 
-/// A line of JSON.
+/// A line of the list, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {

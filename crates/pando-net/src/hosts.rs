@@ -114,8 +114,8 @@ fn parse(shard: ShardIndex, text: &str) -> Option<Hosting> {
     Some(Hosting { shard, epoch: epoch?, host, addresses })
 }
 
-/// Takes into `known`, which is sorted by shard, what `heard` has of a higher epoch. Returns what
-/// was new.
+/// Takes into `known`, which is sorted by shard, what `heard` has of further shards and of higher
+/// epochs. Returns what was new.
 pub fn newest(known: &mut Vec<Hosting>, heard: &[Hosting]) -> Vec<Hosting> {
     let mut new = Vec::new();
     for hosting in heard {

@@ -92,7 +92,7 @@ impl Inbound {
         self.tls.as_mut()?.sealer.as_mut()
     }
 
-    /// The stream.
+    /// The connection's stream.
     #[must_use]
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream

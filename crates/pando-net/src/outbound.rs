@@ -98,7 +98,7 @@ impl Outbound {
         }
     }
 
-    /// The stream.
+    /// The connection's stream.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream

@@ -184,7 +184,7 @@ pub enum Ask {
     Scan {
         /// The shard, which the process must host.
         shard: ShardIndex,
-        /// First key.
+        /// The first key to return.
         from: Vec<u8>,
         /// Bytes, at most [`crate::SCAN_MAX`]. At least one record comes if there is one.
         bytes: u32,
@@ -213,45 +213,45 @@ pub enum Ask {
 /// The answer to an [`Ask`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Told {
-    /// To [`Ask::Volume`].
+    /// Answer to [`Ask::Volume`].
     Volume(Box<VolumeFacts>),
-    /// To [`Ask::Hosts`].
+    /// Answer to [`Ask::Hosts`].
     Hosts(Vec<Hosting>),
-    /// To [`Ask::Status`].
+    /// Answer to [`Ask::Status`].
     Json(String),
-    /// To [`Ask::Scan`].
+    /// Answer to [`Ask::Scan`].
     Rows {
         /// Keys with their values.
         rows: Vec<(Vec<u8>, Vec<u8>)>,
         /// Whether nothing follows.
         is_last: bool,
     },
-    /// To [`Ask::Stop`].
+    /// Answer to [`Ask::Stop`].
     Stopping,
     /// The request failed; the reason in words.
     Failed(String),
-    /// To [`Ask::Superblock`].
+    /// Answer to [`Ask::Superblock`].
     Superblock {
         /// The content of the file.
         file: Vec<u8>,
         /// Where objects are: a path on the server's host.
         objects: String,
     },
-    /// To [`Ask::Census`].
+    /// Answer to [`Ask::Census`].
     Census(Census),
-    /// To [`Ask::Moves`].
+    /// Answer to [`Ask::Moves`].
     Moves(Vec<Moving>),
-    /// To [`Ask::Adopt`]: the move has begun, now or before.
+    /// Answer to [`Ask::Adopt`]: the move has begun, now or before.
     Adopting,
-    /// To [`Ask::Move`].
+    /// Answer to [`Ask::Move`].
     Move(MoveTold),
-    /// To [`Ask::Found`]: the shard is there.
+    /// Answer to [`Ask::Found`]: the shard is there.
     Founded,
-    /// To [`Ask::Watch`].
+    /// Answer to [`Ask::Watch`].
     Watching(Watching),
-    /// To [`Ask::Settle`].
+    /// Answer to [`Ask::Settle`].
     Settled(Settled),
-    /// To [`Ask::Scan`]: the next records cannot be read.
+    /// Answer to [`Ask::Scan`]: the next records cannot be read.
     Gap {
         /// The keys that cannot be read. Records may be readable again at the end of this range.
         keys: Range<Vec<u8>>,

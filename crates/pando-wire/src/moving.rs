@@ -52,7 +52,7 @@ pub enum MoveAsk {
 /// Answers of the source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MoveTold {
-    /// To [`MoveAsk::Follow`] and [`MoveAsk::Freeze`].
+    /// Answer to [`MoveAsk::Follow`] and [`MoveAsk::Freeze`].
     Changes {
         /// Insert groups, in order.
         groups: Vec<Group>,
@@ -67,15 +67,15 @@ pub enum MoveTold {
         /// Bytes that the store takes, roughly.
         bytes: u64,
     },
-    /// To [`MoveAsk::GiveAway`]: the shard is given away for good.
+    /// Answer to [`MoveAsk::GiveAway`]: the shard is given away for good.
     Given,
-    /// To [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
+    /// Answer to [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
     Done,
     /// This attempt is not or no longer valid, and must begin anew. The shard belongs to the
     /// source, and stays there.
     Over(String),
-    /// To [`MoveAsk::GiveAway`]: it is not known now whether the shard is given away; the reason in
-    /// words. The target keeps its copy, and asks again.
+    /// Answer to [`MoveAsk::GiveAway`]: it is not known now whether the shard is given away; the
+    /// reason in words. The target keeps its copy, and asks again.
     Unsure(String),
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Read<'a> {
     pub(crate) dir: Ino,
     /// Its search permissions.
     pub(crate) search: Search,
-    /// The name.
+    /// The name of the component.
     pub(crate) name: &'a Name,
     /// The subdirectory that the name leads to.
     pub(crate) access: Access,

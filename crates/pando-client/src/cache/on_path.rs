@@ -60,7 +60,7 @@ pub(crate) struct At<'a> {
 }
 
 impl From<DirRef> for At<'_> {
-    /// The directory itself, wherever it is.
+    /// The directory without a path: the request carries no trail.
     fn from(dir: DirRef) -> Self {
         Self { dir, on: None }
     }

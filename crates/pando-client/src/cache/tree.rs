@@ -194,8 +194,8 @@ impl Tree {
         self.places.get(&dir).map(|place| &self.nodes[*place as usize])
     }
 
-    /// Removes a leaf. A parent that becomes a leaf goes to the front of the list, as used just
-    /// now.
+    /// Removes a leaf. A parent that becomes a leaf goes to the front of the list: it was used when
+    /// this leaf was, or later.
     fn take_out(&mut self, place: u32) {
         self.unlink(place);
         let node = &mut self.nodes[place as usize];

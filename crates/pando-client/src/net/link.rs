@@ -44,7 +44,7 @@ struct State {
     judged: Judged,
     task: Option<AbortHandle>,
     is_stopped: bool,
-    /// Sweeps since a message came in.
+    /// Sweeps since a reply came in, or since the connection began.
     silent: u32,
 }
 

@@ -169,10 +169,10 @@ impl DataFs {
         Err(Errno::EAGAIN)
     }
 
-    /// Keeps a plan that the shard's log may have. So its objects are not deleted, and the next try
-    /// sends it again: a shard that fails for long does not get new objects each time. A plan runs
-    /// only at the data version that it was made for. Else its objects may have been overwritten,
-    /// and be gone.
+    /// Keeps a plan that the shard's log may have. Its objects are not deleted, and the next try
+    /// sends the plan again. So a shard that fails for long does not get new objects each time. A
+    /// plan runs only at the data version that it was made for. Else its objects may have been
+    /// overwritten, and be gone.
     fn keep(&self, state: &mut State, mut plan: Plan) {
         if plan.objects.is_empty() {
             return;

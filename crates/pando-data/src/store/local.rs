@@ -243,7 +243,7 @@ const SYNC_WHOLE: [u32; 8] =
     [EXT, XFS, BTRFS, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0x6969];
 
 /// Whether the sync of a new file makes its name durable. These file systems write changes of names
-/// in order, or log the name with the file. ext2 does not, but has the magic number of ext3 and
+/// in order, or log the name with the file. ext2 does neither, but has the magic number of ext3 and
 /// ext4. The list of mounts tells them apart.
 fn syncs_names(root: &OwnedFd, kind: u32) -> bool {
     match kind {

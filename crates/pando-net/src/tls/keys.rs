@@ -193,8 +193,8 @@ impl Keys {
         self.belief()?.judge(shown, is_server)
     }
 
-    /// Revoked certificates, even while no key can be accepted: those of the folder, now or when it
-    /// could last be read, and those that were heard of.
+    /// Revoked certificates, even while no key can be accepted. They are those of the folder, now
+    /// or when it could last be read, and those that were heard of.
     #[must_use]
     pub fn revoked_in_any_case(&self) -> BTreeSet<Serial> {
         let mut revoked = self.heard();

@@ -230,7 +230,7 @@ impl std::fmt::Debug for Sealer {
 /// What the opened records held besides messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fed {
-    /// Nothing.
+    /// Only messages.
     More,
     /// The other side sends nothing more.
     Ended,
@@ -324,7 +324,7 @@ impl Opener {
         let nonce = self.cipher.nonce();
         let inner = self.cipher.key.open_in_place(nonce, Aad::from(&*head), sealed);
         let inner = inner.map_err(|_| RecordError::Forged)?;
-        // Zeros count, too.
+        // Padding with zeros counts, too.
         if inner.len() > CONTENT_MAX + 1 {
             return Err(RecordError::TooLong(inner.len() - 1));
         }
