@@ -29,8 +29,8 @@ impl Client {
     }
 
     /// Has `watcher` hear all news of changed directories, in order. It hears each before any
-    /// request carries that news' version. Returns the version with which it begins. Only the first
-    /// watcher counts.
+    /// request carries the version of that news. Returns the version with which it begins. Only the
+    /// first watcher counts.
     pub fn watch(&self, watcher: impl Fn(&News) + Send + Sync + 'static) -> u64 {
         self.ways.watch(Box::new(watcher))
     }

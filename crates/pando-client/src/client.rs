@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Takes `count` lookups of `ino` back. With the last one, and if it is not open, the client
+    /// Forgets `count` lookups of `ino`. With the last one, and if it is not open, the client
     /// forgets the inode.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.nodes.forget(ino, count);

@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Takes one open back. The request is repeated until it is answered, whatever
+    /// Releases one open. The request is repeated until it is answered, whatever
     /// [`Options::patience`](crate::Options::patience) says. A lost release would keep an orphan
     /// for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {

@@ -40,7 +40,7 @@ struct Node {
     moved: Stamp,
     /// The name that this move has overwritten.
     before: Option<Box<FileAt>>,
-    /// Lookups that `forget` takes back.
+    /// Lookups not yet forgotten.
     lookups: u64,
     /// Opens not yet released.
     opens: u32,
@@ -57,7 +57,7 @@ impl Node {
         self.held.1 += 1;
     }
 
-    /// Takes one open off if the shards count more than there are. Returns its session.
+    /// Uncounts one open if the shards count more than there are. Returns its session.
     fn take_excess(&mut self) -> Option<SessionId> {
         (self.held.1 > self.opens).then(|| {
             self.held.1 -= 1;
@@ -141,7 +141,7 @@ impl Nodes {
         nodes.get_mut(&ino).map(|node| node.hold(session)).is_some()
     }
 
-    /// Takes one open off if the shards count more than there are. Returns its session.
+    /// Uncounts one open if the shards count more than there are. Returns its session.
     pub(crate) fn take_excess(&self, ino: Ino) -> Option<SessionId> {
         let mut nodes = self.shard(ino).lock();
         nodes.get_mut(&ino)?.take_excess()
@@ -212,13 +212,13 @@ impl Nodes {
         }
     }
 
-    /// Takes `count` lookups back.
+    /// Forgets `count` lookups of `ino`.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
     }
 
-    /// Takes one open of a file back. Returns also the session of an open that is now [in
-    /// excess](Nodes::take_excess). The pin keeps the node until the shards have been told.
+    /// Notes that one open of a file is released. Returns also the session of an open that is now
+    /// [in excess](Nodes::take_excess). The pin keeps the node until the shards have been told.
     pub(crate) fn close(
         &self,
         ino: Ino,

@@ -68,8 +68,8 @@ impl Openers {
         }
     }
 
-    /// Takes one open back. It is not known which opener it was, so all are kept until the last
-    /// close.
+    /// Notes that one open was released. It is not known which opener it was, so all are kept until
+    /// the last close.
     pub(crate) fn closed(&self, ino: Ino) {
         if !self.is_used {
             return;

@@ -17,7 +17,7 @@ struct Together {
 }
 
 impl Client {
-    /// Takes one open of each file back, as [`Client::release`] does. A file that is not where it
+    /// Releases one open of each file, as [`Client::release`] does. A file that is not where it
     /// was thought to be is released by itself. Returns the last error, after all have been tried.
     pub async fn release_all(&self, inos: &[Ino]) -> Result<(), Errno> {
         let (mut pins, mut all, mut told) = (Vec::new(), Vec::new(), Ok(()));

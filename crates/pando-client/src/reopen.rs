@@ -150,7 +150,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes one open in `session` back. If the session is over, there is nothing to do.
+    /// Releases one open in `session`. If the session is over, there is nothing to do.
     pub(crate) async fn release_in(
         &self,
         session: &Arc<Session>,

@@ -190,7 +190,7 @@ impl DataFs {
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
 
-    /// Takes one open back, and flushes before the last. If that flush fails, the data is lost.
+    /// Releases one open, and flushes before the last. If that flush fails, the data is lost.
     /// Mostly [`DataFs::flush`] has failed in that `close`, too, and its caller was told. If not,
     /// the next caller that closes or syncs the file is told.
     pub fn release(&self, ino: Ino) {

@@ -93,8 +93,8 @@ impl Link {
             let mut state = self.state.lock();
             state.silent = state.silent.saturating_add(1);
             let is_sent_lost = state.calls.sweep(patience, &mut wakers);
-            // The connection is closed: all further requests on it would only wait, and be sent
-            // again and again.
+            // On a silent connection further requests would only wait, and be sent again and again.
+            // So it is closed.
             if is_sent_lost
                 && state.silent > patience
                 && let Some(out) = &state.out

@@ -26,8 +26,8 @@ impl DataFs {
         Ok(attr)
     }
 
-    /// Attributes after a flush. For a file that got set-id bits which unflushed writes are to
-    /// clear. The writes are stored now, so that the attributes are the shard's own.
+    /// Attributes after a flush, for a file with set-id bits that unflushed writes must clear. The
+    /// writes are stored now, so that the attributes are the shard's own.
     fn getattr_stored(&self, inode: &Inode) -> Result<Attr, Errno> {
         let mut state = self.write_state(inode);
         self.flush_aside(inode, &mut state);
@@ -56,9 +56,9 @@ impl DataFs {
     }
 
     /// Changes attributes. If times are set, earlier writes are flushed first, as the new times
-    /// come after them. Likewise for a mode with set-id bits, which a later flush would clear. A
-    /// truncation runs first, and then drops unflushed bytes beyond it. So it makes room even where
-    /// a flush finds none.
+    /// come after them. Before a mode with set-id bits they are flushed, too, as a later flush
+    /// would clear these. A truncation runs first, and then drops unflushed bytes beyond it. So it
+    /// makes room even where a flush finds none.
     pub fn setattr(
         &self,
         credentials: &Credentials,

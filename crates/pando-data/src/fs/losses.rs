@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 1024;
 /// Bytes of a file that were lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// The file.
+    /// Ino of the file.
     pub ino: Ino,
     /// Its names from the root on, as they were when maintenance looked them up. Until then its own
     /// name, if that is known.
