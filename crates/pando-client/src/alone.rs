@@ -1,4 +1,4 @@
-//! Being the only session of a volume: see docs/design/alone.md.
+//! Being the only session of a volume (docs/design/alone.md).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,23 +11,26 @@ use pando_types::{Errno, Ino};
 use crate::client::{Client, SYSTEM};
 
 impl Client {
-    /// Whether the session may ever be alone: if it ends with the shards' own process.
+    /// Whether the session may ever be alone: only if it ends together with the shards' own
+    /// process.
     #[must_use]
     pub fn may_be_alone(&self) -> bool {
         self.transport.is_local()
     }
 
-    /// Asks to be alone. If so, no other session begins before [`Client::end_alone`].
+    /// Asks shard 0 to make this session the only one. If the answer is true, no other session
+    /// begins before [`Client::end_alone`].
     pub async fn ask_alone(&self) -> Result<bool, Errno> {
         let session = self.session();
         match self.run_plain(SYSTEM, Op::Alone(session, Alone::Ask)).await? {
-            // What was granted to a session that is over is worth nothing.
+            // A grant to a session that is over is worth nothing.
             Body::Alone(is_alone) => Ok(is_alone && session == self.session()),
             _ => Err(Errno::EIO),
         }
     }
 
-    /// Ready when another session wants to begin, or this one is over, or that cannot be known.
+    /// Ready when another client wants to begin a session, when this session is over, or when the
+    /// request fails.
     pub async fn recalled(&self) {
         let session = self.session();
         let mut gone = pin!(self.sessions.gone(session));
@@ -40,24 +43,24 @@ impl Client {
         .await;
     }
 
-    /// Is not alone any more: whoever wants to begin a session may.
+    /// Gives up being alone: other clients may begin sessions again.
     pub async fn end_alone(&self) -> Result<(), Errno> {
         self.run_plain(SYSTEM, Op::Alone(self.session(), Alone::End)).await.map(drop)
     }
 
-    /// Whether an inode that was looked up is a directory.
+    /// Whether `ino` is a directory that was looked up.
     #[must_use]
     pub fn is_dir(&self, ino: Ino) -> bool {
         self.nodes.dir(ino).is_ok()
     }
 
-    /// Whether an inode is the root, or was looked up and not forgotten as often.
+    /// Whether `ino` is the root, or an inode with lookups that are not all forgotten.
     #[must_use]
     pub fn knows(&self, ino: Ino) -> bool {
         self.nodes.find(ino).is_ok()
     }
 
-    /// Inodes that were looked up and not yet forgotten, the root among them.
+    /// Inodes that were looked up and not yet forgotten, and the root.
     #[must_use]
     pub fn known(&self) -> Vec<Ino> {
         let mut inos = self.nodes.inos();

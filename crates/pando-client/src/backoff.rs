@@ -1,22 +1,23 @@
-//! Pauses between two questions.
+//! Pauses between two tries of a request.
 
 use crate::client::Client;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// A pause that grows.
+/// A pause that doubles each time, up to a maximum. Units are nanoseconds.
 pub(crate) struct Backoff {
     next: u64,
     max: u64,
 }
 
 impl Backoff {
-    /// While a shard does not answer.
+    /// For a shard that does not answer: 10 ms to 1 s.
     pub(crate) const fn lost() -> Self {
         Self { next: 10 * MILLISECOND, max: 1000 * MILLISECOND }
     }
 
-    /// While shards pass a request to and fro, or an inode is nowhere.
+    /// For a request that shards redirect in circles, or an inode that no shard has: 1 ms to 250
+    /// ms.
     pub(crate) const fn astray() -> Self {
         Self { next: MILLISECOND, max: 250 * MILLISECOND }
     }
@@ -25,13 +26,13 @@ impl Backoff {
         self.pause_at_most(client, u64::MAX).await;
     }
 
-    /// A pause that is not longer than patience.
+    /// Pauses, but not beyond `deadline`.
     pub(crate) async fn pause_until(&mut self, client: &Client, deadline: Option<u64>) {
         let left = |at: u64| at.saturating_sub(client.transport.now_nanos());
         self.pause_at_most(client, deadline.map_or(u64::MAX, left)).await;
     }
 
-    /// A pause that is cut to `most` nanoseconds.
+    /// Pauses for `most` nanoseconds at most.
     pub(crate) async fn pause_at_most(&mut self, client: &Client, most: u64) {
         let nanos = self.next;
         self.next = (nanos * 2).min(self.max);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Wakes one parked thread. The flag keeps a wake-up apart from one meant for another `block_on` of
-/// the same thread.
+/// Wakes one parked thread. The flag tells its wake-ups apart from those for another `block_on` of
+/// that thread.
 struct Parked {
     thread: Thread,
     woken: AtomicBool,
@@ -33,21 +33,21 @@ thread_local! {
     static BEFORE_PARK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Has `hook` called on this thread whenever [`block_on`] is about to park it: for a thread that
-/// others wait for, so that it can hand its work on first.
+/// Sets a hook that [`block_on`] calls on this thread before it parks the thread. With it a thread
+/// that other threads depend on can hand its work on first.
 pub fn before_park(hook: fn()) {
     BEFORE_PARK.set(Some(hook));
 }
 
-/// Calls the hook of this thread ([`before_park`]), which is about to wait for something else: a
-/// disk, another thread.
+/// Calls this thread's hook ([`before_park`]). For a thread that is about to wait for something
+/// other than a future: a disk, another thread.
 pub fn about_to_wait() {
     if let Some(hook) = BEFORE_PARK.get() {
         hook();
     }
 }
 
-/// Runs `future` to its end; the thread is parked while there is nothing to do.
+/// Runs `future` to its end. The thread is parked while the future is pending.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let (parked, waker) = SPARE.take().unwrap_or_else(|| {
@@ -101,7 +101,7 @@ mod tests {
             static CALLS: Cell<u32> = const { Cell::new(0) };
             static WAKER: Cell<Option<Waker>> = const { Cell::new(None) };
         }
-        // Nobody else wakes what waits below.
+        // Only this hook wakes the future below.
         before_park(|| {
             CALLS.set(CALLS.get() + 1);
             WAKER.take().expect("it waits").wake();
@@ -110,7 +110,7 @@ mod tests {
         block_on(poll_fn(move |context| {
             polls += 1;
             match polls {
-                // Woken before it could wait.
+                // A wake-up before the thread could park.
                 1 => context.waker().wake_by_ref(),
                 2 => WAKER.set(Some(context.waker().clone())),
                 _ => return Poll::Ready(()),

@@ -1,6 +1,6 @@
-//! Calls by ino of whoever came to the directory by a way that he remembers: a mount, whose kernel
-//! does. They are refused, unrun, with `ESTALE` if the way is not what it was. What concerns a file
-//! alone comes by no way: its name was asked for.
+//! Calls by ino from a caller that came to the directory by a remembered path. A mount is such a
+//! caller, as its kernel remembers dentries. Shards refuse such a call with `ESTALE`, before it
+//! runs, if the path has changed. Calls about a file alone carry no path.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, NewNode, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
@@ -13,7 +13,7 @@ use crate::names::{Entry, brief};
 use crate::nodes::Spot;
 use crate::openers::{READ, WRITE};
 
-/// See the module. Each call is what that of the same name of [`Client`] is.
+/// The calls of [`Client`] of the same names, for a caller that came by a path.
 #[derive(Clone, Copy)]
 pub struct ByWay<'a> {
     pub(crate) client: &'a Client,
@@ -21,15 +21,16 @@ pub struct ByWay<'a> {
 }
 
 impl Client {
-    /// Calls that come by a way. Without one, what a directory is called by now makes no
+    /// Calls that carry the trail of `on`. Without one, a rename of the directory makes no
     /// difference.
     #[must_use]
     pub const fn by_way<'a>(&'a self, on: Option<&'a OnPath>) -> ByWay<'a> {
         ByWay { client: self, on }
     }
 
-    /// Has somebody who remembers ways hear of all news, in order, each before any call is made
-    /// with its version; with which version he begins. Only the first one who asks for it hears.
+    /// Has `watcher` hear all news of changed directories, in order. It hears each before any
+    /// request carries the version of that news. Returns the version with which it begins. Only the
+    /// first watcher counts.
     pub fn watch(&self, watcher: impl Fn(&News) + Send + Sync + 'static) -> u64 {
         self.ways.watch(Box::new(watcher))
     }
@@ -44,7 +45,7 @@ impl<'a> ByWay<'a> {
         At { dir, on: self.on }
     }
 
-    /// What `name` leads to. One more lookup of it.
+    /// Attributes of what `name` leads to. Counts as one more lookup of it.
     pub async fn lookup(self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
@@ -53,7 +54,8 @@ impl<'a> ByWay<'a> {
         Ok(attr)
     }
 
-    /// The same, of a directory only what its entry says.
+    /// Looks `name` up as [`ByWay::lookup`] does, but tells of a directory only what its entry
+    /// holds.
     pub async fn lookup_brief(
         self,
         c: &Credentials,
@@ -78,14 +80,13 @@ impl<'a> ByWay<'a> {
         Box::pin(self.lookup(c, parent, name)).await
     }
 
-    /// Attributes.
+    /// Attributes of an inode. Those of a directory add up all its partitions.
     pub async fn getattr(self, ino: Ino) -> Result<Attr, Errno> {
         match self.client.nodes.find(ino)? {
-            // Boxed: it would make the future of a file's, of which there are most, three times as
-            // large.
+            // Boxed: else the future would be three times as large for files, which are most calls.
             Spot::Dir(dir) => Box::pin(self.client.stat_dir(self.at(dir))).await,
             Spot::File(at) => {
-                // Boxed for the same reason.
+                // Boxed, to keep the future small.
                 let op = Box::new(Op::GetAttr(FileRef { ino, at }));
                 let ran = self.client.run_told(Via::Current, SYSTEM, (&*op).into()).await;
                 let failure = match ran {
@@ -99,7 +100,7 @@ impl<'a> ByWay<'a> {
         }
     }
 
-    /// Changes attributes; what they are then.
+    /// Changes attributes, and returns the new ones.
     pub async fn setattr(self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         let client = self.client;
         match client.nodes.find(ino)? {
@@ -114,7 +115,7 @@ impl<'a> ByWay<'a> {
             Spot::File(at) => {
                 let op = |file| Op::SetAttr(file, set.clone());
                 let file = FileRef { ino, at };
-                // As what is written: not any more once the lock under which it is cut off is lost.
+                // A truncation under a lock, as a write, must not run once that lock is lost.
                 let locked = set.size.and_then(|_| client.locks.session_of(ino));
                 let body = match locked {
                     None => client.by_ino(c, &file, op).await?,
@@ -133,7 +134,7 @@ impl<'a> ByWay<'a> {
         }
     }
 
-    /// `EACCES` unless all of `mask` is allowed.
+    /// `EACCES` unless the caller has all of `mask`.
     pub async fn access(self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
         match self.client.nodes.find(ino)? {
             Spot::Dir(dir) => self.client.dir_access(c, self.at(dir), mask).await,
@@ -145,13 +146,13 @@ impl<'a> ByWay<'a> {
         }
     }
 
-    /// Checks that the directory may be read.
+    /// `EACCES` unless the caller may read the directory.
     pub async fn opendir(self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
         let at = self.dir(ino)?;
         self.client.dir_access(c, at, READ).await
     }
 
-    /// Makes anything but a directory; whether it is new.
+    /// Makes anything but a directory. Returns also whether it is new.
     pub async fn create(
         self,
         c: &Credentials,
@@ -175,7 +176,7 @@ impl<'a> ByWay<'a> {
         Ok((attr, is_new))
     }
 
-    /// Makes a directory.
+    /// Makes a directory. Counts as one lookup of it.
     pub async fn mkdir(
         self,
         c: &Credentials,
@@ -200,7 +201,7 @@ impl<'a> ByWay<'a> {
         self.client.rmdir_at(c, self.dir(parent)?, name).await
     }
 
-    /// A further name for a file.
+    /// Gives a file a further name. Counts as one more lookup of the file.
     pub async fn link(
         self,
         c: &Credentials,
@@ -215,7 +216,7 @@ impl<'a> ByWay<'a> {
         Ok(attr)
     }
 
-    /// Moves a name. The way is that to both directories.
+    /// Moves a name. The trail covers the paths to both directories.
     pub async fn rename(
         self,
         c: &Credentials,

@@ -3,34 +3,34 @@
 //! ```text
 //!   run ── session, slot, identity
 //!    └ chase ── Redirect: learn, AskHome: forget; then ask the next shard
-//!       └ send ── Lost: wait, send the same again
+//!       └ send ── Lost: wait, send the request again
 //! ```
 //!
-//! Redirects and losses keep the identity: whether it ran is for the owner to know. Everything else
-//! is an answer.
+//! Redirects and losses keep the request's identity: only the owner knows whether it ran. Every
+//! other reply is the answer.
 //!
-//! What a caller hears of a changing request when there is no plain answer:
+//! What a caller hears of a changing request that gets no plain answer:
 //!
 //! | what happened | what is known | what follows |
 //! |---|---|---|
-//! | patience ran out, no copy was ever sent (no free slot, no session, an earlier doubt) | never runs | `ETIMEDOUT` |
-//! | patience ran out, some copy was lost | may have run, or may yet | `ETIMEDOUT`; in doubt until answered: [`crate::doubts`] |
-//! | the caller is gone while a copy is under way | the same | in doubt until answered |
-//! | refused with `NoSession`, no copy was ever lost | never ran: whoever redirected it did not run it, and an unknown session is refused unrun | repeated in the next session, with a new identity |
-//! | refused with `NoSession` after a copy was lost | unknown: it may have run before the session ended, and its outcome went with the session. It does not run any more | `EIO` |
-//! | the same, of an open without truncation | whatever it did went with the session | repeated in the next session |
-//! | the same, of a release | the open went with the session | done |
-//! | the same, of a lock | whatever it did went with the session | as said in [`crate::locks`] |
-//! | refused with `EBUSY`: a directory's rename or change of permissions, and a shard that could not be told of it in time | never ran | repeated with a new identity; when patience runs out, `ETIMEDOUT` |
-//! | refused since its objects were made in a session that is over by now | never ran | the caller stores the bytes anew |
+//! | patience ran out, and no copy was ever sent (no free slot, no session, an earlier doubt) | never runs | `ETIMEDOUT` |
+//! | patience ran out, and some copy was lost | may have run, or may yet | `ETIMEDOUT`; in doubt until answered: [`crate::doubts`] |
+//! | the caller drops the request while a copy is pending | may have run, or may yet | in doubt until answered |
+//! | refused with `NoSession`, and no copy was ever lost | never ran: a shard that redirects does not run, and a shard refuses an unknown session before it runs | repeated in the next session, with a new identity |
+//! | refused with `NoSession` after a copy was lost | unknown: a copy may have run before the session ended, and its outcome went with the session. It does not run any more | `EIO` |
+//! | refused so after a loss: an open without truncation | all that it did went with the session | repeated in the next session |
+//! | refused so after a loss: a release | the open went with the session | done |
+//! | refused so after a loss: a lock or an unlock | all that it did went with the session | handled by [`crate::locks`] |
+//! | refused with `EBUSY`: a directory's rename or change of permissions, of which some shard could not be told in time | never ran | repeated with a new identity; `ETIMEDOUT` when patience runs out |
+//! | refused since its objects were made in a session that is over | never ran | the caller stores the bytes anew |
 //! | in doubt, then refused with `NoSession` | does not run any more | the doubt is over |
-//! | answered after another request has heard that the session is over | what the answer says | as said; an open is opened anew ([`crate::reopen`]) |
+//! | answered after another request has heard that the session is over | the answer holds | the caller gets the answer; an open is opened anew ([`crate::reopen`]) |
 //! | the transport is stopped, or the client closed | unknown | `EIO` |
 //!
-//! Reading requests belong to no session: they are asked again until patience runs out.
+//! Reading requests belong to no session. They are asked again until patience runs out.
 //!
-//! Futures of what hardly ever has to be waited for are boxed, so that those of all calls stay
-//! small: one that begins is memory taken, of which an allocator has a kilobyte at hand.
+//! Futures of rare steps are boxed, so that the future of each call stays small. A future that
+//! begins takes memory, of which an allocator has a kilobyte at hand.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -51,33 +51,35 @@ use crate::sessions::Session;
 use crate::slots::{Closed, Slot};
 use crate::transport::TransportError;
 
-/// Fruitless answers of "not here" in a row of attempts, after which a shard is taken for mistaken.
+/// Redirects without progress that one request may get. After that many it fails with `EIO`.
 const ASTRAY_MAX: u32 = 64;
-/// Of those, how many are followed at once; before the others there is a pause, since the target of
-/// a split may not be ready yet.
+/// How many of these are followed at once. Before each further one comes a pause, since the target
+/// of a split may not be ready yet.
 const ASTRAY_AT_ONCE: u32 = 4;
-/// Answers of "not here" from which something can be learned, after which they count as fruitless,
-/// too: a tree of partitions is 24 deep, and as much of it may be known that is gone.
+/// Redirects with progress (the client learned something) that one request may get. Further ones
+/// count as without progress. A tree of partitions is 24 deep, and the client may know as many
+/// partitions that are gone.
 const LEARNED_MAX: u32 = 48;
 
-/// What an operation's caller must tell apart.
+/// How an operation failed, as far as its caller must tell cases apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// Final.
+    /// The final answer.
     Errno(Errno),
-    /// It may have run, or may yet.
+    /// The request may have run, or may yet.
     Unsure(Errno),
-    /// The inode is not where it was looked for.
+    /// The inode is not at the place that was asked.
     NotThere,
-    /// The data is not what it was.
+    /// The data version is not the one that the request named, or an object belongs to another
+    /// session.
     DataChanged,
-    /// The session that it was asked in is over ([`Via::In`] only).
+    /// The session of the request is over ([`Via::In`] only).
     Over,
-    /// The way by which it came has changed.
+    /// A directory on the request's trail has changed.
     Stale,
 }
 
-/// An operation, and by which way it comes.
+/// An operation, and the path by which it comes.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) op: &'a Op,
@@ -100,14 +102,14 @@ impl From<Failure> for Errno {
     }
 }
 
-/// There is no answer.
+/// Why a request has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unanswered {
-    /// Within the caller's patience. It may have run, or may yet.
+    /// The caller's patience ran out. The request may have run, or may yet.
     TimedOut,
-    /// Shards pass it to and fro, and a copy was lost.
+    /// Shards redirect the request in circles, and a copy was lost.
     Astray,
-    /// The transport is shut down, or the client closed.
+    /// The transport is stopped, or the client closed.
     Stopped,
 }
 
@@ -120,31 +122,30 @@ impl From<Unanswered> for Errno {
     }
 }
 
-/// An operation on its way to who runs it.
+/// An operation on its way to the shard that runs it.
 pub(crate) struct Errand<'a> {
     by: &'a Credentials,
     asked: Asked<'a>,
-    /// Where it must be run.
+    /// Where it must run.
     pub(crate) route: Route,
-    /// Of its request, but for clock and version, which are those of the moment in which it is
-    /// sent.
+    /// The head of its request. Clock, version and `heard` are filled in when it is sent.
     head: Head,
-    /// When its caller's patience ends.
+    /// When the caller's patience ends, by `Transport::now_nanos`.
     pub(crate) deadline: Option<u64>,
 }
 
-/// In which session a changing request is made.
+/// The session in which a changing request runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Via<'a> {
-    /// The one that the client has; if it is over, the next.
+    /// The client's current session; if that is over, the next.
     Current,
-    /// This one, for as long as it takes.
+    /// This session only. Patience ends the request only where the caller sets a deadline.
     In(&'a Arc<Session>),
 }
 
-/// What came of chasing a request.
+/// How chasing a request ended.
 pub(crate) enum Answer {
-    /// This, for good.
+    /// With a final answer.
     Final(Result<Body, Failure>),
     /// The session is over.
     NoSession,
@@ -154,17 +155,17 @@ pub(crate) enum Answer {
 struct Over;
 
 impl Client {
-    /// Runs `op` exactly once, or any number of times if it only reads.
+    /// Runs `op`: exactly once if it changes something, any number of times if it only reads.
     pub(crate) async fn run(&self, by: &Credentials, op: Op) -> Result<Body, Failure> {
         self.run_told(Via::Current, by, (&op).into()).await.map(|(body, _)| body)
     }
 
-    /// As [`Client::run`], where every failure is an errno.
+    /// As [`Client::run`], with every failure as an errno.
     pub(crate) async fn run_plain(&self, by: &Credentials, op: Op) -> Result<Body, Errno> {
         self.run(by, op).await.map_err(Errno::from)
     }
 
-    /// As [`Client::run_plain`], by a way.
+    /// As [`Client::run_plain`], for a request with a trail.
     pub(crate) async fn run_by(
         &self,
         by: &Credentials,
@@ -175,7 +176,7 @@ impl Client {
         ran.map(|(body, _)| body).map_err(Errno::from)
     }
 
-    /// As [`Client::run`]; also in which session it ran.
+    /// As [`Client::run`]; returns also the session in which the operation ran.
     pub(crate) async fn run_told(
         &self,
         via: Via<'_>,
@@ -195,7 +196,7 @@ impl Client {
         }
     }
 
-    /// Runs a changing operation in `session`, or not at all; with a caller whose patience ends.
+    /// Runs a changing operation in `session`, or not at all, until `deadline`.
     pub(crate) async fn run_within(
         &self,
         session: &Arc<Session>,
@@ -238,7 +239,7 @@ impl Client {
                     Err(Over) => continue,
                 }
             }
-            // Some shard could not be told of it.
+            // Some shard could not be told of the change in time.
             if self.is_past(errand.deadline) {
                 return Err(Failure::Errno(Errno::ETIMEDOUT));
             }
@@ -289,8 +290,8 @@ impl Client {
         }
     }
 
-    /// Follows redirects to whoever answers. `is_unsure` is true whenever a copy may run that
-    /// nobody has answered: while one is under way, and after one was lost.
+    /// Follows redirects until a shard answers. `is_unsure` is true while a copy may run without an
+    /// answer: while one is pending, and after one was lost.
     pub(crate) async fn chase(
         &self,
         errand: &Errand<'_>,
@@ -311,10 +312,10 @@ impl Client {
                 Refusal::Errno(errno) => return failed(Failure::Errno(errno)),
                 Refusal::NotUnderName => return failed(Failure::NotThere),
                 Refusal::DataChanged => return failed(Failure::DataChanged),
-                // Nobody but us answers for our slots, so an answer cannot be gone.
+                // Only this client answers for its slots, so an outcome that is gone means a fault.
                 Refusal::Answered => return failed(Failure::Unsure(Errno::EIO)),
                 Refusal::NoSession => return Ok(Answer::NoSession),
-                // What was stored in a session that is over is to be stored again.
+                // The caller stores the objects of a session that is over once more.
                 Refusal::Improper(Improper::ForeignObject) => return failed(Failure::DataChanged),
                 Refusal::Improper(improper) => {
                     return failed(Failure::Errno(errno_of(improper)));
@@ -331,8 +332,8 @@ impl Client {
                 Refusal::Slot(news) => {
                     self.counters.redirected();
                     let is_news = self.routes.learn_slot(news);
-                    // What is known here is newer: then it was a partition that was looked for
-                    // there.
+                    // If what is known here is newer, the request asked that shard for a partition.
+                    // Then the directory's map was wrong.
                     if !is_news && let Some(dir) = route.dir() {
                         self.routes.forget(dir);
                     }
@@ -363,7 +364,7 @@ impl Client {
         }
     }
 
-    /// Sends until there is a reply.
+    /// Sends the request until a reply comes.
     pub(crate) async fn send(
         &self,
         errand: &Errand<'_>,
@@ -372,8 +373,8 @@ impl Client {
         let was_unsure = *is_unsure;
         let mut was_lost = false;
         let mut backoff = Backoff::lost();
-        // Who may have run it is asked again, whatever others have learned meanwhile: the answer is
-        // recorded there, even if the directory is gone.
+        // The shard is chosen once, whatever other requests learn meanwhile. If it has run a lost
+        // copy, it has the outcome, even if the directory is gone.
         let shard = self.routes.shard(errand.route);
         loop {
             if self.sessions.is_closed() {
@@ -432,8 +433,8 @@ impl Client {
         }
     }
 
-    /// When the patience of a call that begins now ends. By the clock, as the calls themselves take
-    /// time: that of a stopped process takes seconds to get lost.
+    /// When the patience of a call that begins now ends. Counted by the clock, as each try takes
+    /// time: a stopped process takes seconds to count as lost.
     pub(crate) fn deadline(&self, via: Via<'_>) -> Option<u64> {
         let patience = self.options.patience.filter(|_| matches!(via, Via::Current))?;
         Some(self.transport.now_nanos().saturating_add(patience))
@@ -443,7 +444,7 @@ impl Client {
         deadline.is_some_and(|at| self.transport.now_nanos() >= at)
     }
 
-    /// What comes of `future`, unless the deadline comes first.
+    /// The output of `future`, unless the deadline comes first.
     pub(crate) async fn within<F: Future>(
         &self,
         deadline: Option<u64>,
@@ -471,7 +472,7 @@ impl Client {
         .await
     }
 
-    /// An operation to be run as `id`, for as long as it takes.
+    /// An operation to run as `id`, without a deadline.
     pub(crate) fn errand<'a>(
         &self,
         by: &'a Credentials,
@@ -482,24 +483,25 @@ impl Client {
         Errand { by, asked, route, head: self.head(id), deadline: None }
     }
 
-    /// The head of a new request: a trace of its own; clock and version are set when it is sent.
+    /// The head of a new request, with a trace number of its own. Clock and version are filled in
+    /// when it is sent.
     pub(crate) fn head(&self, id: RequestId) -> Head {
         let number = self.traces.fetch_add(1, Ordering::Relaxed);
         Head { id, trace: id.session.0.rotate_left(40) ^ number, ..Head::default() }
     }
 
-    /// Identity of a request that only reads.
+    /// The identity of a request that only reads.
     pub(crate) fn reading(&self) -> RequestId {
         RequestId { session: self.sessions.id(), slot: 0, sequence: 0 }
     }
 
-    /// Identity of a changing request.
+    /// The identity of a changing request.
     pub(crate) const fn changing(session: &Session, slot: Slot) -> RequestId {
         RequestId { session: session.id, slot: slot.index, sequence: slot.sequence }
     }
 }
 
-/// What the caller is told of a request that shards take for no proper one.
+/// What the caller hears of a request that a shard finds improper.
 const fn errno_of(improper: Improper) -> Errno {
     match improper {
         Improper::NotOwner => Errno::EPERM,
@@ -510,7 +512,7 @@ const fn errno_of(improper: Improper) -> Errno {
     }
 }
 
-/// A changing request with its slot. Dropped while it may run, it is in doubt.
+/// A changing request with its slot. If it is dropped while a copy may run, it is in doubt.
 struct UnderWay<'a> {
     client: &'a Client,
     session: &'a Arc<Session>,
@@ -538,7 +540,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Whether all that a request does goes with its session.
+/// Whether all effects of an operation end with its session.
 fn concerns_only_its_session(op: &Op) -> bool {
     matches!(
         op,
@@ -552,7 +554,7 @@ fn concerns_only_its_session(op: &Op) -> bool {
     )
 }
 
-/// What the reply to an operation holds, where a reply of another form is an error of the shard's.
+/// Takes the value of a reply's body. A body of another form is an error of the shard's: `EIO`.
 macro_rules! take {
     ($body:expr, $pattern:pat => $value:expr) => {
         match $body {
@@ -563,7 +565,7 @@ macro_rules! take {
 }
 pub(crate) use take;
 
-/// What a missing inode is called when it was asked for by number.
+/// The errno of a missing inode that was asked for by number.
 pub(crate) const fn stale(errno: Errno) -> Errno {
     match errno {
         Errno::ENOENT => Errno::ESTALE,
@@ -571,7 +573,8 @@ pub(crate) const fn stale(errno: Errno) -> Errno {
     }
 }
 
-/// Raises `cell` to `value`; writes only where that changes something, as many threads share it.
+/// Raises `cell` to `value`. It writes only if that changes something, as many threads share the
+/// cell.
 fn raise(cell: &AtomicU64, value: u64) {
     if cell.load(Ordering::Relaxed) < value {
         cell.fetch_max(value, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The client itself: its parts, its beginning and its end.
+//! The client: its parts, its beginning and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,38 +22,37 @@ use crate::route::Routes;
 use crate::sessions::Sessions;
 use crate::transport::Transport;
 
-/// The system's own credentials, for calls on whose behalf nobody is checked.
+/// Credentials for the client's own requests, which no user's permissions restrict.
 pub(crate) const SYSTEM: &Credentials = &Credentials::ROOT;
 
-/// What must be known of a volume before it can be used.
+/// What a client must know of a volume before it can use it.
 #[derive(Clone, Debug)]
 pub struct Volume {
-    /// Which volume.
+    /// The volume's id.
     pub id: [u8; 16],
-    /// Its hash secrets.
+    /// The secrets of its hashes.
     pub secrets: Secrets,
-    /// Its shards, and who owns which slot.
+    /// Its shards, and the owners of hash slots.
     pub map: ClusterMap,
 }
 
-/// What a client may be told about itself.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Changing requests under way at once, 1 to [`MAX_SLOTS`]; others wait.
+    /// Most pending changing requests, 1 to [`MAX_SLOTS`]. Further ones wait.
     pub slots: u16,
-    /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`:
-    /// never. Whether it ran, or will, is then unknown, until [`Client::maintain`] finds out; so
-    /// long it has its slot.
+    /// After this time without an answer a request fails with `ETIMEDOUT`, nanoseconds. `None`:
+    /// never. Whether it ran, or will, is unknown until [`Client::maintain`] finds out. Until then
+    /// it has its slot.
     pub patience: Option<u64>,
-    /// What remembered ways to directories may take, bytes; some 300 a directory. 0: none is
-    /// remembered.
+    /// Most memory for remembered paths of directories, bytes. A directory takes some 300. With 0
+    /// none is remembered.
     pub ways_bytes: usize,
-    /// Whether components of a path whose directories are not remembered are guessed and asked for
-    /// all at once; else one after the other. For measurements: there is no other reason to do
-    /// without.
+    /// Whether the client guesses the unknown components of a path, and asks for all at once. Else
+    /// it asks for one after the other, which serves measurements only.
     pub guesses: bool,
-    /// Whether contents of open files are asked for on behalf of those who opened them, as the
-    /// superuser may not have them: the key makes somebody else of it.
+    /// Whether the contents of open files are asked for with the credentials of the users that
+    /// opened them. Needed where the client's key may not act as the superuser.
     pub as_openers: bool,
 }
 
@@ -64,8 +63,8 @@ impl Default for Options {
     }
 }
 
-/// One user of a volume, in a session at a time. Used by many threads at once; calls are by ino,
-/// and an ino must have been looked up.
+/// One client of a volume, with one session at a time. Many threads may use it at once. Calls are
+/// by ino, and an ino must have been looked up.
 pub struct Client {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) options: Options,
@@ -83,21 +82,20 @@ pub struct Client {
     pub(crate) counters: Counters,
     pub(crate) clocks: Clocks,
     pub(crate) traces: AtomicU64,
-    /// Newest hybrid logical clock heard of.
+    /// The newest hybrid logical clock heard of.
     pub(crate) clock: AtomicU64,
-    /// Newest invalidation version heard of.
+    /// The newest version of directory changes heard of.
     pub(crate) version: AtomicU64,
-    /// What this client's locks rest on: see [`Head::heard`](pando_types::op::Head::heard).
+    /// The clock on which this client's locks rest: [`Head::heard`](pando_types::op::Head::heard).
     pub(crate) heard: AtomicU64,
     objects: AtomicU64,
-    /// See [`Client::unneeded`].
+    /// Objects of requests that turned out not to have run: [`Client::unneeded`] takes them.
     pub(crate) unneeded: Mutex<Vec<ObjectId>>,
 }
 
 impl Client {
-    /// To be called by a thread that has made use of what came of its last call, and has nothing
-    /// else to do at the moment: a shard in this process then does on that thread what nobody had
-    /// to wait for.
+    /// Lets a shard in this process do deferred work on the calling thread. Call it when the thread
+    /// has used the result of its last call, and has nothing else to do.
     pub fn afterwards(&self) {
         self.transport.afterwards();
     }
@@ -107,7 +105,7 @@ impl Client {
         Self::connect_with(transport, volume, Options::default()).await
     }
 
-    /// Opens a session. `EINVAL` if the options cannot be.
+    /// Opens a session. `EINVAL` if an option is out of range.
     pub async fn connect_with(
         transport: Arc<dyn Transport>,
         volume: Volume,
@@ -146,13 +144,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Ends the session: what it holds open is closed. Nothing can be asked from then on.
+    /// Ends the session, and closes all that it has open. No call is possible afterwards.
     pub async fn close(&self) -> Result<(), Errno> {
         let deadline = self.deadline(Via::Current);
         let session = self.within(deadline, self.sessions.to_end()).await;
         if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
             match self.run(SYSTEM, Op::EndSession(session.id)).await {
-                // An earlier copy of the request has ended it, or its lease.
+                // An earlier copy of this request ended the session, or its lease did.
                 Ok(_) | Err(Failure::Over) => {}
                 Err(failure) => return Err(failure.into()),
             }
@@ -161,13 +159,13 @@ impl Client {
         Ok(())
     }
 
-    /// The root directory.
+    /// The ino of the root directory.
     #[must_use]
     pub const fn root(&self) -> Ino {
         Ino::ROOT
     }
 
-    /// Which volume this is.
+    /// The volume's id.
     #[must_use]
     pub const fn volume(&self) -> [u8; 16] {
         self.volume
@@ -179,20 +177,20 @@ impl Client {
         self.sessions.id()
     }
 
-    /// Changing requests that were given up and of which nobody knows yet whether they ran.
+    /// Number of changing requests that were given up, and may or may not have run.
     #[must_use]
     pub fn doubts(&self) -> usize {
         self.doubts.count()
     }
 
-    /// Has `told` hear how many owners have lost their locks, each time that some have with a
-    /// session. The first who asks is told.
+    /// Has `told` hear how many owners have lost their locks, each time that a session's end has
+    /// cost some. Only the first watcher counts.
     pub fn watch_locks(&self, told: Box<dyn Fn(usize) + Send + Sync>) {
         self.locks.watch(told);
     }
 
-    /// Files that are open here but count as open nowhere: their session ended, and they were gone,
-    /// or elsewhere, when they were to be opened in the next. `None` while there is no session.
+    /// Files that are open here, but that no shard counts as open. Their session ended, and the
+    /// next could not open them: they were gone or elsewhere. `None` while there is no session.
     #[must_use]
     pub fn opens_lost(&self) -> Option<Vec<Ino>> {
         let state = self.sessions.state();
@@ -200,45 +198,47 @@ impl Client {
         state.is_live(session).then(|| self.nodes.not_held(session))
     }
 
-    /// Whether what is open is asked for on behalf of those who opened it: [`Options::as_openers`].
+    /// Whether requests about open files carry their openers' credentials
+    /// ([`Options::as_openers`]).
     #[must_use]
     pub const fn asks_as_openers(&self) -> bool {
         self.options.as_openers
     }
 
-    /// What was sent so far.
+    /// Counts of what was sent so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What is remembered of the ways to directories, and what that was good for.
+    /// What is remembered of paths, and how often that helped.
     #[must_use]
     pub fn ways(&self) -> WayStats {
         self.ways.stats()
     }
 
-    /// Inodes in the node table: looked up and not yet forgotten, or open.
+    /// Number of inodes in the node table: looked up and not yet forgotten, or open.
     #[must_use]
     pub fn known_inodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// A name for a new object, never used before: the counter goes on from one session to the
+    /// A name for a new object, never used before. The counter goes on from one session to the
     /// next.
     pub fn new_object(&self) -> ObjectId {
         let number = self.objects.fetch_add(1, Ordering::Relaxed);
         ObjectId(u128::from(self.session().0) << 64 | u128::from(number))
     }
 
-    /// A shard said that `session` is over.
+    /// Notes that a shard does not know `session` any more.
     pub(crate) fn session_over(&self, session: SessionId) {
         if self.sessions.over(session) {
             self.counters.session_over();
         }
     }
 
-    /// Takes `count` lookups of `ino` back; with the last one, and nothing open, it is forgotten.
+    /// Forgets `count` lookups of `ino`. With the last one, and if it is not open, the client
+    /// forgets the inode.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.nodes.forget(ino, count);
     }

@@ -1,11 +1,11 @@
-//! What time it is on each shard, as its answers tell. What this client stamps itself is stamped
-//! so: one file's times come of one clock, whichever machine wrote to it.
+//! The time on each shard, as its answers tell it. The client stamps its own changes with it. So
+//! all times of a file come from one clock, whichever machine writes.
 //!
-//! An answer says what time it was at some moment between the request and now. So it bounds by how
-//! much the shard's clock is ahead of that of this machine, from both sides: what is taken for it
-//! moves only if it is outside. An answer that was held up, by a sync or on its way, moves nothing.
-//! What was told of a shard's time does not go back, but where its clock was set back by more than
-//! a second.
+//! A reply holds the shard's time at some moment between the request and now. That bounds from both
+//! sides how far the shard's clock is ahead of this machine's. The estimate moves only if it is
+//! outside the bounds, so a reply that a sync or the network held up does not move it. The time
+//! that this client tells of a shard never goes back, unless the shard's clock was set back by more
+//! than a second.
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,19 +16,20 @@ use crate::client::Client;
 use crate::nodes::Spot;
 use crate::route::Route;
 
-/// Nothing was heard of a clock.
+/// No estimate yet.
 const UNKNOWN: i64 = i64::MIN;
 
 struct Clock {
-    /// By how much it is ahead of this machine's.
+    /// Nanoseconds by which the shard's clock is ahead of this machine's; [`UNKNOWN`] if none is
+    /// known.
     ahead: AtomicI64,
-    /// The latest time that was told of it.
+    /// The latest time that was told of it, nanoseconds.
     last: AtomicU64,
 }
 
 pub(crate) struct Clocks {
     shards: Box<[Clock]>,
-    /// A shard that has said what time it is.
+    /// The shard with the latest change of an estimate.
     heard: AtomicU16,
 }
 
@@ -38,8 +39,8 @@ impl Clocks {
         Self { shards: (0..SHARDS_MAX).map(clock).collect(), heard: AtomicU16::new(0) }
     }
 
-    /// A shard said that it is `time` (0: it said nothing of it), after the moment in which it was
-    /// asked and before this one, by this machine's clock.
+    /// Takes in a shard's time from a reply (0: the reply has none). The shard read its clock
+    /// between `asked` and `now`, which are by this machine's clock. All are nanoseconds.
     pub(crate) fn hear(&self, shard: ShardIndex, time: u64, (asked, now): (u64, u64)) {
         // A time of day in nanoseconds fits for three hundred years.
         let (Some(clock), Ok(time @ 1..)) =
@@ -59,7 +60,8 @@ impl Clocks {
         }
     }
 
-    /// What time it is on a shard, or on another if it has not said; `None`: none has.
+    /// The time on a shard, or on the shard heard last if that one has not said. `None` if no shard
+    /// has.
     fn at(&self, shard: ShardIndex, now: u64) -> Option<u64> {
         let heard = self.heard.load(Ordering::Relaxed);
         [shard.0, heard].into_iter().find_map(|shard| {
@@ -71,7 +73,7 @@ impl Clocks {
 }
 
 impl Clock {
-    /// It does not go back, but where it was set back.
+    /// Returns `time`, or the latest time told before if that is not much later.
     fn told(&self, time: u64) -> u64 {
         let last = self.last.fetch_max(time, Ordering::Relaxed);
         if last.saturating_sub(time) > CLOCK_SLACK_NANOS {
@@ -93,8 +95,8 @@ impl Client {
         self.routes.shard(route)
     }
 
-    /// What time it is on a shard: what a change that it is told of later is stamped with. This
-    /// machine's time, while it has answered nothing yet.
+    /// The time on a shard, to stamp a change that the shard is told of later. It is this machine's
+    /// time until some shard has answered.
     pub fn time_at(&self, shard: ShardIndex) -> Timestamp {
         let here = || {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(clocks.at(SHARD, 50), None);
         clocks.hear(SHARD, 1_000, (40, 50));
         assert_eq!(clocks.at(SHARD, 60), Some(1_010));
-        // It was later than that, and cannot have been.
+        // The shard's time was later than estimated, then earlier than possible.
         clocks.hear(SHARD, 1_015, (60, 62));
         assert_eq!(clocks.at(SHARD, 62), Some(1_015));
         clocks.hear(SHARD, 1_017, (70, 72));
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!(clocks.at(SHARD, 60), Some(10 * HOUR + 10));
         clocks.hear(SHARD, 9 * HOUR, (70, 70));
         assert_eq!(clocks.at(SHARD, 80), Some(9 * HOUR + 10));
-        // A little back: it stands still.
+        // Set back by little: the time stands still.
         clocks.hear(SHARD, 9 * HOUR, (90, 90));
         assert_eq!(clocks.at(SHARD, 95), Some(9 * HOUR + 10));
         assert_eq!(clocks.at(SHARD, 105), Some(9 * HOUR + 15));

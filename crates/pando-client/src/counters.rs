@@ -1,4 +1,4 @@
-//! How many messages operations cost.
+//! Counters of the messages that operations cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use pando_types::op::Op;
 
 macro_rules! kinds {
     ($($name:ident),* $(,)?) => {
-        /// Names of all operations, in the order in which they are counted.
+        /// Names of all operations, in the order of the counters.
         const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         #[derive(Clone, Copy)]
@@ -79,38 +79,38 @@ impl Counters {
         self.sessions_over.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests sent, all operations and tries together.
+    /// Requests sent, of all operations, tries included.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests sent, tries included, for each operation with any; named as in [`Op`].
+    /// Requests sent, tries included, for each operation that was sent at all. Named as in [`Op`].
     #[must_use]
     pub fn requests_by_op(&self) -> Vec<(&'static str, u64)> {
         let counts = self.requests.iter().map(|count| count.load(Ordering::Relaxed));
         NAMES.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Answers that led to another shard.
+    /// Replies that redirected a request to another shard.
     #[must_use]
     pub fn redirects(&self) -> u64 {
         self.redirects.load(Ordering::Relaxed)
     }
 
-    /// Requests sent again because no answer came.
+    /// Requests sent again because no reply came.
     #[must_use]
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Changing requests given up while it was unknown whether they ran.
+    /// Changing requests that were given up while it was unknown whether they ran.
     #[must_use]
     pub fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Of those, how many are known not to have run by now (the first), and how many to have run.
+    /// Given-up requests that were resolved: those that did not run, and those that did.
     #[must_use]
     pub fn resolved(&self) -> [u64; 2] {
         self.resolved.each_ref().map(|count| count.load(Ordering::Relaxed))
@@ -122,7 +122,7 @@ impl Counters {
         self.sessions_over.load(Ordering::Relaxed)
     }
 
-    /// Sessions begun.
+    /// Sessions that this client has begun.
     #[must_use]
     pub fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)

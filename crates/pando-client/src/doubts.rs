@@ -1,19 +1,19 @@
-//! Changing requests that were given up while it was unknown whether they ran: their callers ran
-//! out of patience, or are gone.
+//! Changing requests in doubt: they were given up while it was unknown whether they ran. Their
+//! callers ran out of patience, or dropped them.
 //!
-//! Such a request is still sent, with its own identity, by whoever drives
-//! [`Client::maintain`](crate::Client::maintain), until its owner answers. Until then:
+//! [`Client::maintain`](crate::Client::maintain) keeps sending such a request, with its own
+//! identity, until its owner answers. Until then:
 //!
-//! 1. Its slot is not used. A copy may be on its way, and a shard remembers one sequence of a slot:
-//!    one that has not seen the slot's next request would run a late copy of this one after it, and
-//!    one that has would refuse this one unheard.
-//! 2. What it changes is changed by no further request of this client: that waits, within its own
-//!    caller's patience. A write that was given up must not come over one that was made after it
-//!    and is known to have succeeded.
-//! 3. A file that it may be moving is looked for patiently (see [`crate::renames`]).
+//! 1. Its slot is not used. A copy may be on its way, and a shard remembers one sequence for each
+//!    slot. A shard that has not seen the slot's next request would run a late copy after it. One
+//!    that has seen it would refuse this request unread.
+//! 2. No further request of this client changes what it changes. Such a request waits, within its
+//!    own caller's patience. Else a write that was given up could land on top of a later one that
+//!    has succeeded.
+//! 3. A file that it may be moving is looked for patiently ([`crate::renames`]).
 //!
-//! The answer settles the rest: a file it moved is told to the node table, and what it opened for
-//! nobody is released.
+//! The answer settles the rest. The node table is told of a file that moved, and an open that no
+//! caller has is released.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -34,11 +34,11 @@ pub(crate) struct Doubt {
     pub(crate) slot: Slot,
     pub(crate) by: Credentials,
     pub(crate) op: Op,
-    /// By which way it came: late or not, it does not run by another.
+    /// The trail it was sent with: a late copy must not run by another path.
     pub(crate) trail: Option<Trail>,
 }
 
-/// What a request changes.
+/// A thing that a request changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Subject {
     Name(DirRef, Name),
@@ -49,7 +49,7 @@ enum Subject {
 /// All doubts of a client.
 #[derive(Default)]
 pub(crate) struct Doubts {
-    /// How many there are, to be read without the lock.
+    /// Number of doubts, to be read without the lock.
     count: AtomicUsize,
     state: Mutex<State>,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Doubts {
 #[derive(Default)]
 struct State {
     numbers: u64,
-    /// What each changes, and whether it moves it.
+    /// What each request changes, and whether it is a rename.
     subjects: BTreeMap<u64, (Vec<Subject>, bool)>,
-    /// Those that nobody sends yet.
+    /// Requests that no task sends at present.
     idle: Vec<(u64, Doubt)>,
-    /// Who sends them.
+    /// Wakes the task that sends them.
     sender: Option<Waker>,
-    /// Who waits for one to be settled.
+    /// Wakes the requests that wait for a doubt to end.
     waiting: Vec<Waker>,
 }
 
@@ -79,7 +79,7 @@ impl Doubts {
         wake(state.sender.take());
     }
 
-    /// Takes those that nobody sends; `context` is woken when there are more.
+    /// Takes those that no task sends; `context` is woken when there are more.
     pub(crate) fn take(&self, context: &Context<'_>) -> Vec<Taken<'_>> {
         let mut state = self.state.lock();
         state.sender = Some(context.waker().clone());
@@ -87,12 +87,12 @@ impl Doubts {
         taken.map(|(number, doubt)| Taken { doubts: self, number, doubt: Some(doubt) }).collect()
     }
 
-    /// How many requests are in doubt.
+    /// Number of requests in doubt.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Ready when no request in doubt changes what `op` does.
+    /// Ready when no request in doubt changes anything that `op` changes.
     pub(crate) async fn clear_of(&self, op: &Op) {
         if self.count() == 0 || is_planted!(DoubtIgnored) {
             return;
@@ -116,7 +116,7 @@ impl Doubts {
         .await;
     }
 
-    /// Whether a file missed at `at` may be on its way from there.
+    /// Whether a request in doubt may have moved the file that is not at `at`.
     pub(crate) fn may_move(&self, at: &FileAt) -> bool {
         let FileAt::Name(dir, name) = at else { return false };
         if self.count() == 0 {
@@ -137,7 +137,8 @@ impl Doubts {
     }
 }
 
-/// A doubt that somebody sends; if that one is dropped, it is there for the next.
+/// A doubt that a task is sending. If it is dropped, the next call of [`Doubts::take`] gets the
+/// doubt again.
 pub(crate) struct Taken<'a> {
     doubts: &'a Doubts,
     number: u64,
@@ -149,7 +150,7 @@ impl Taken<'_> {
         self.doubt.as_ref().unwrap_or_else(|| unreachable!("it is there until it is settled"))
     }
 
-    /// It has its answer, and all that follows from it is done.
+    /// Ends the doubt: it has its answer, and all that follows from it is done.
     pub(crate) fn settled(mut self) {
         if let Some(doubt) = self.doubt.take() {
             doubt.session.slots.free(doubt.slot);
@@ -161,7 +162,7 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(doubt) = self.doubt.take() {
-            // Nobody is woken for it: whoever could not send it now, cannot at once.
+            // The sender is not woken: it could not send this request a moment ago.
             self.doubts.state.lock().idle.push((self.number, doubt));
         }
     }
@@ -173,7 +174,7 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// What `op` changes that another request may change, too, so that their order matters. Opens and
+/// What `op` changes that another request may change too, so that their order matters. Opens and
 /// releases only count.
 fn subjects(op: &Op) -> Vec<Subject> {
     let name = |dir: &DirRef, name: &Name| Subject::Name(*dir, name.clone());

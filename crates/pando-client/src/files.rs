@@ -1,4 +1,4 @@
-//! Calls by ino: attributes, opens and data of files, and what directories have of these.
+//! Calls by ino: attributes, opens and data of files, and attributes and access of directories.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
@@ -11,37 +11,37 @@ use crate::client::{Client, SYSTEM};
 use crate::nodes::{Spot, Stamp};
 use crate::openers::{READ, WRITE};
 
-/// How many places a file is looked for at, while this client itself moves files about.
+/// Most places at which a file is looked for, while this client itself moves files.
 const PLACES_MAX: u32 = 64;
-/// Of those, how many before renames have to wait for it: someone who renames a file over and over
-/// could otherwise be ahead of us each time.
+/// Number of places after which renames wait for the search. Else a program that renames a file
+/// over and over could stay ahead of it.
 const CHASES_MAX: u32 = 8;
 
 /// Why data was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
-    /// The data version is not the one the pieces were made from, or the layout is another: read
-    /// again, then write again.
+    /// The data version is not the one from which the pieces were made, or the layout is another.
+    /// The caller reads again, then writes again.
     DataChanged,
-    /// Nothing was changed, and nothing will be; of `EIO` that is not known.
+    /// Nothing was changed, and nothing will be. Of `EIO` that is not known.
     Errno(Errno),
-    /// It may have been written, or may yet: the objects may be in use. Those of which it turns out
-    /// that they are not come with [`Client::unneeded`].
+    /// The write may have run, or may yet, so its objects may be in use. If it turns out not to
+    /// have run, [`Client::unneeded`] yields them.
     Unsure(Errno),
 }
 
 impl Client {
-    /// Attributes; of a directory, those of all its partitions added up.
+    /// Attributes of an inode. Those of a directory add up all its partitions.
     pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         self.by_way(None).getattr(ino).await
     }
 
-    /// Changes attributes; what they are then.
+    /// Changes attributes, and returns the new ones.
     pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         self.by_way(None).setattr(c, ino, set).await
     }
 
-    /// `EACCES` unless all of `mask` is allowed.
+    /// `EACCES` unless the caller has all of `mask`.
     pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
         self.by_way(None).access(c, ino, mask).await
     }
@@ -56,12 +56,12 @@ impl Client {
         Ok(())
     }
 
-    /// Checks that the directory may be read.
+    /// `EACCES` unless the caller may read the directory.
     pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
         self.by_way(None).opendir(c, ino).await
     }
 
-    /// Target of a symlink.
+    /// The target of a symlink.
     pub async fn readlink(&self, c: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         let file = self.file(ino, Errno::EINVAL)?;
         self.readlink_at(c, file).await
@@ -76,8 +76,9 @@ impl Client {
         take!(body, Body::Bytes(target) => target)
     }
 
-    /// Opens a file: it lives until [`Client::release`], with a name or without. With `truncate`,
-    /// `kill` says what that takes off; of a caller whom the shard judges, the shard itself knows.
+    /// Opens a file. It lives until [`Client::release`], even without a name. With `truncate`,
+    /// `kill` names the set-id bits that the truncation clears; if the shard judges the caller, the
+    /// shard decides.
     pub async fn open(
         &self,
         c: &Credentials,
@@ -104,11 +105,11 @@ impl Client {
         let (opened, spot) = match self.run_told(Via::Current, c, there).await {
             Err(failure) if is_elsewhere(failure, &file.at) => {
                 let there = self.on_file_elsewhere(Via::Current, c, &file, op, None);
-                // The table knows where it was found.
+                // The node table knows where the file was found.
                 (Box::pin(there).await, self.nodes.find(file.ino).ok())
             }
-            // The table may say that it is at its link shard, by another call that missed it when
-            // it was elsewhere. From a name the link shard is tried, too; not the reverse.
+            // Keep the place that answered. The table may hold the link shard, from another call
+            // that missed the file. A search goes from a name to the link shard, but not back.
             opened => (opened, None),
         };
         let spot = spot.unwrap_or(Spot::File(file.at));
@@ -119,7 +120,7 @@ impl Client {
         Ok(attr)
     }
 
-    /// `ino` was opened in `session`, and looked up so often.
+    /// Notes that `ino` was opened in `session`, and looked up `lookups` times.
     pub(crate) async fn opened(
         &self,
         ino: Ino,
@@ -139,21 +140,21 @@ impl Client {
         }
     }
 
-    /// One open less. Tried until it is answered, whatever
-    /// [`Options::patience`](crate::Options::patience) says: a release that gets lost would keep an
-    /// orphan for as long as the session lives.
+    /// Releases one open. The request is repeated until it is answered, whatever
+    /// [`Options::patience`](crate::Options::patience) says. A lost release would keep an orphan
+    /// for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
         let (file, excess, _pinned) = self.nodes.close(ino)?;
         self.openers.closed(ino);
         self.let_go_in(&file, excess).await
     }
 
-    /// Where the bytes `offset .. offset + len` are.
+    /// The slices that hold the bytes `offset .. offset + len`.
     pub async fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
         let end = offset.saturating_add(len);
         let mut layout = self.read_some(&file, offset, len).await?;
-        // Few files have more slices than one answer.
+        // Few files have more slices than one answer holds.
         while layout.until < end.min(layout.attr.size) {
             let (from, file) = (layout.until, self.file(ino, Errno::EISDIR)?);
             let more = Box::pin(self.read_some(&file, from, end - from)).await?;
@@ -179,7 +180,7 @@ impl Client {
         take!(body?, Body::Layout(layout) => layout)
     }
 
-    /// As [`Client::on_file`], on behalf of the first of these who may.
+    /// As [`Client::on_file`], with the first of these credentials that the shard accepts.
     pub(crate) async fn by_any(
         &self,
         openers: &[Credentials],
@@ -197,7 +198,7 @@ impl Client {
         Err(refused)
     }
 
-    /// Changes attributes of a file through a descriptor that was opened for writing.
+    /// Changes attributes of a file through a descriptor that is open for writing.
     pub async fn setattr_open(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         let Some(openers) = self.openers.of(ino, WRITE) else {
             return self.setattr(SYSTEM, ino, set).await;
@@ -212,7 +213,7 @@ impl Client {
         Err(refused)
     }
 
-    /// Lays `pieces` over the data; see [`Op::WriteData`].
+    /// Lays `pieces` over the data, as [`Op::WriteData`] says.
     pub async fn write_data(
         &self,
         ino: Ino,
@@ -227,7 +228,7 @@ impl Client {
         let written = match (self.locks.session_of(ino), &openers) {
             (None, None) => self.on_file(Via::Current, SYSTEM, &file, op).await,
             (None, Some(openers)) => Box::pin(self.by_any(openers, Via::Current, &file, op)).await,
-            // What was written under a lock is not written any more once the lock is lost.
+            // A write under a lock must not run once that lock is lost.
             (Some(session), openers) => {
                 let openers = openers.as_deref().unwrap_or(std::slice::from_ref(SYSTEM));
                 let writing = self.by_any(openers, Via::In(&session), &file, op);
@@ -245,7 +246,7 @@ impl Client {
         }
     }
 
-    /// Waits until no request in doubt changes the file: until then nothing is written to it.
+    /// Waits until no request in doubt changes the file. The caller writes nothing to it before.
     pub async fn settled(&self, ino: Ino) -> Result<(), Errno> {
         if self.doubts.count() == 0 {
             return Ok(());
@@ -256,7 +257,7 @@ impl Client {
         self.within(self.deadline(Via::Current), clear).await.ok_or(Errno::ETIMEDOUT)
     }
 
-    /// The file `ino`; `if_dir` for a directory.
+    /// The file `ino`; `if_dir` if it is a directory.
     pub(crate) fn file(&self, ino: Ino, if_dir: Errno) -> Result<FileRef, Errno> {
         match self.nodes.find(ino)? {
             Spot::File(at) => Ok(FileRef { ino, at }),
@@ -264,7 +265,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::on_file`], where a missing inode is `ESTALE`.
+    /// As [`Client::on_file`], with `ESTALE` for a missing inode.
     pub(crate) async fn by_ino(
         &self,
         by: &Credentials,
@@ -275,7 +276,7 @@ impl Client {
         answer.map_err(|failure| stale(failure.into()))
     }
 
-    /// The same of one that has been asked where it was thought to be, in vain.
+    /// As [`Client::by_ino`], after a first request for the file has failed with `failure`.
     pub(crate) async fn by_ino_after(
         &self,
         failure: Failure,
@@ -289,8 +290,9 @@ impl Client {
         answer.map(|(body, _)| body).map_err(|failure| stale(failure.into()))
     }
 
-    /// Runs an operation on a file wherever it is: under its name, else at its link shard, else
-    /// where this client has moved it meanwhile, or had seen it before it heard of its own move.
+    /// Runs an operation on a file wherever that is. It asks under the file's name, then at its
+    /// link shard. Then it asks where this client has moved the file meanwhile, or had seen it
+    /// before its own move was answered.
     pub(crate) async fn on_file(
         &self,
         via: Via<'_>,
@@ -301,7 +303,7 @@ impl Client {
         self.on_file_told(via, by, file, op, None).await.map(|(body, _)| body)
     }
 
-    /// The same, by a way; also in which session it ran.
+    /// As [`Client::on_file`], with a trail; returns also the session in which it ran.
     pub(crate) async fn on_file_told(
         &self,
         via: Via<'_>,
@@ -318,7 +320,7 @@ impl Client {
         Box::pin(self.on_file_elsewhere(via, by, file, op, on)).await
     }
 
-    /// The same of a file that was not where it was looked for.
+    /// As [`Client::on_file_told`], for a file that was not at `file.at`.
     async fn on_file_elsewhere(
         &self,
         via: Via<'_>,
@@ -328,7 +330,7 @@ impl Client {
         on: Option<&OnPath>,
     ) -> Result<(Body, SessionId), Failure> {
         let deadline = self.deadline(via);
-        // Before a session has begun, renames wait for it: nobody waits for them for long.
+        // Before a session has begun, renames wait for this search. So it must be short.
         let places_max = match via {
             Via::In(session) if !self.sessions.state().is_live(session.id) => CHASES_MAX,
             _ => PLACES_MAX,
@@ -347,7 +349,7 @@ impl Client {
             if places > CHASES_MAX {
                 hold.get_or_insert_with(|| self.renames.hold());
             }
-            // Before the table is read: a rename that is over has told it.
+            // Before the table is read: a rename that has ended has updated it.
             let is_moving = self.renames.concern(&name) || self.doubts.may_move(&name);
             match self.nodes.find(ino) {
                 Ok(Spot::File(next)) if next != at => at = next,
@@ -377,9 +379,9 @@ impl Client {
     }
 }
 
-/// Whether a file may be elsewhere after it was looked for at a place in vain.
+/// Whether a file that was not found at `at` may be elsewhere.
 fn is_elsewhere(failure: Failure, at: &FileAt) -> bool {
-    // What a link is told of an inode that has no names left.
+    // The answer of a link shard for an inode without names.
     failure == Failure::NotThere
         || (failure == Failure::Errno(Errno::ENOENT) && *at == FileAt::Link)
 }

@@ -1,16 +1,17 @@
-//! Locks that were given back, until no loss of power can bring them back.
+//! Unlocks that a loss of power could still undo.
 //!
-//! In mode `os` a shard answers an unlock before it is durable. If it loses its power then, the
-//! lock is there again: of a session that lives, and of an owner that does not know. Nobody else
-//! would have it until this client's session ends.
+//! In mode `os` a shard answers an unlock before it is durable. If the shard loses power then, the
+//! lock is back. It belongs to a living session, and to an owner that does not know of it. So no
+//! other owner could get it until this client's session ends.
 //!
-//! 1. An unlock that was answered and was not durable is kept in mind: by which owner, of which
-//!    file, and at which position of whose log.
-//! 2. Some time later its shard is asked for a sync, and says with its epoch whether the log still
-//!    has that position.
-//! 3. If it has not, all that the owner does not have is given back once more, in the owner's turn.
+//! 1. An unlock that was answered but not durable is noted: its file, owner and session, and its
+//!    position in the log of which shard.
+//! 2. Some time later the client asks that shard for a sync. The reply's epoch and durable position
+//!    tell whether the log still has the unlock.
+//! 3. If it has not, the client gives back once more all that the owner does not hold, in the
+//!    owner's turn.
 //!
-//! Nothing is kept in mode `disk`: there an answer is durable.
+//! In mode `disk` an answer is durable, so nothing is noted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -29,20 +30,20 @@ use crate::client::{Client, SYSTEM};
 use crate::locks::Turn;
 use crate::route::Route;
 
-/// From an unlock to the question whether it is durable, nanoseconds: by then shards have mostly
-/// synced.
+/// Time from an unlock to the request for a sync, nanoseconds. By then shards have mostly synced.
 const ASK_AFTER: u64 = 2_000_000_000;
-/// A shard that does not answer within this time is asked again in the next round, nanoseconds.
+/// How long a shard may take to answer that request, nanoseconds. After that it is asked again in
+/// the next round.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// All that an owner has of a file in one space.
+/// All locks of an owner on a file, in one space.
 type Key = (Ino, LockOwner, LockSpace);
 
-/// An unlock that may come to nothing.
+/// An unlock that may be undone.
 struct Unlock {
     session: SessionId,
-    /// In which log it is to become durable. `None`: it was undone, or may have been, or an earlier
-    /// one of this owner was.
+    /// The log position that must become durable. `None` if this unlock was undone or may have
+    /// been, or if an earlier one of this owner was.
     at: Option<Position>,
 }
 
@@ -59,11 +60,11 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Unlocks that were answered and may be undone, by owner.
+/// Answered unlocks that may be undone, by file, owner and space.
 #[derive(Default)]
 pub(crate) struct GivenBack(Mutex<State>);
 
-/// What of an owner's locks an answered request has given back.
+/// Which owner's locks an answered request has given back, if any.
 fn given_back(op: &Op, result: &Result<Body, Refusal>) -> Option<Key> {
     let (ino, lock) = match (op, result) {
         (Op::Unlock(ino, space, owner, _), Ok(_)) => return Some((*ino, *owner, *space)),
@@ -72,12 +73,12 @@ fn given_back(op: &Op, result: &Result<Body, Refusal>) -> Option<Key> {
         (Op::LockOf(Target::Dir(dir), lock), Ok(Body::Lock(Some(_)))) => (dir.ino, lock),
         _ => return None,
     };
-    // A flock of the other kind was given back before this one was refused.
+    // A refused `flock` has already given back the owner's lock of the other kind.
     (lock.space == LockSpace::Flock).then_some((ino, lock.owner, lock.space))
 }
 
 impl GivenBack {
-    /// A request was answered.
+    /// Notes the unlock of an answered request.
     pub(crate) fn answered(&self, id: RequestId, op: &Op, reply: &Reply) {
         if let Some(key) = given_back(op, &reply.result) {
             self.note(key, id.session, reply);
@@ -102,12 +103,12 @@ impl GivenBack {
         }
     }
 
-    /// The shards that are to be asked.
+    /// The shards to ask for a sync.
     fn shards(&self) -> BTreeSet<ShardIndex> {
         self.0.lock().unlocks.values().filter_map(|unlock| Some(unlock.at?.shard)).collect()
     }
 
-    /// A shard says up to where its log is durable.
+    /// Takes in how far a shard's log is durable.
     fn confirm(&self, reply: &Reply) {
         self.0.lock().unlocks.retain(|_, unlock| {
             let Some(at) = unlock.at.filter(|at| at.shard == reply.shard) else { return true };
@@ -118,7 +119,7 @@ impl GivenBack {
         });
     }
 
-    /// Those that are to be given back once more.
+    /// Takes the unlocks that must be repeated.
     fn take_undone(&self) -> Vec<(Key, SessionId)> {
         let mut undone = Vec::new();
         self.0.lock().unlocks.retain(|key, unlock| {
@@ -130,7 +131,7 @@ impl GivenBack {
         undone
     }
 
-    /// It could not be given back once more.
+    /// Notes that an unlock could not be repeated.
     fn put_back(&self, key: Key, session: SessionId) {
         self.0.lock().unlocks.insert(key, Unlock { session, at: None });
     }
@@ -146,7 +147,7 @@ impl GivenBack {
 }
 
 impl Client {
-    /// Sees to it that what was given back stays so, for as long as the client lives.
+    /// Repeats unlocks that were undone, for as long as the client lives.
     pub(crate) async fn keep_given_back(&self) {
         loop {
             poll_fn(|context| self.given_back.poll_any(context)).await;
@@ -170,7 +171,7 @@ impl Client {
         }
     }
 
-    /// Gives back all that the owner does not have, if its session lives.
+    /// Gives back all that the owner does not hold, if its session lives.
     async fn give_back_again(&self, key: Key, session: SessionId) -> Result<(), Failure> {
         let (ino, owner, space) = key;
         let live = self.sessions.live().filter(|live| live.id == session);
@@ -233,7 +234,7 @@ mod tests {
         given.confirm(&reply(2, 11, 11));
         assert_eq!(given.take_undone(), [(KEY, SESSION)]);
         assert!(given.shards().is_empty());
-        // Also if the owner has given something back since, which is durable.
+        // Also if the owner has given something back since that is durable.
         unlock(&given, &reply(2, 12, 11));
         unlock(&given, &reply(3, 20, 20));
         assert_eq!(given.take_undone(), [(KEY, SESSION)]);

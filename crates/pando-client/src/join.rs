@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Most futures that run side by side; each wake-up polls all of them that are not ready.
+/// Most futures that run at once. Each wake-up polls all of them that are pending.
 const WIDTH: usize = 128;
 
 /// All outputs, in the order of the futures.

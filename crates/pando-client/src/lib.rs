@@ -1,5 +1,5 @@
-//! The client of a Pando file system: takes calls by inode number, finds the shard that must run
-//! each, and sees to it that it runs exactly once.
+//! The client of a Pando file system. It takes calls by inode number, finds the shard that must run
+//! each, and makes sure that it runs exactly once.
 //!
 //! ```text
 //!   FUSE, paths, benchmarks
@@ -14,22 +14,22 @@
 //!   Transport                            sockets, a channel, a simulator
 //! ```
 //!
-//! A client lives longer than its sessions: `maintain` renews the lease, and when a session is over
+//! A client lives longer than its sessions. `maintain` renews the lease. When a session is over
 //! nevertheless, the client goes on in the next (`sessions`, `reopen`). Requests that were given up
-//! are seen to their end (`doubts`).
+//! are resolved (`doubts`).
 //!
-//! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a
-//! simulator can own time. There is no cache of attributes either: what a reply says is passed on
-//! and forgotten, except where things are, and by which directories one comes there (`cache`).
+//! This crate has no runtime, thread, clock or socket of its own. The transport does all waiting,
+//! so a simulator can own time. Attributes are not cached: a caller gets what the reply says. The
+//! client remembers only where inodes and partitions are, and the paths of directories (`cache`).
 //!
 //! Invariants:
-//! 1. A slot has at most one changing request under way, and its sequence only goes up.
-//! 2. A lost or redirected request keeps its identity; a refusal by the owner ends it, and whatever
-//!    is tried next has a new one.
-//! 3. A slot whose request may still run is not used, nor is what that request changes changed by
-//!    another.
-//! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs
-//!    messages, never a wrong answer.
+//! 1. A slot has at most one pending changing request. Its sequence only goes up.
+//! 2. A lost or redirected request keeps its identity. A refusal by the owner ends the request; the
+//!    next try has a new identity.
+//! 3. A slot is not used while its request may still run. No other request changes what that
+//!    request changes.
+//! 4. A node's place is a hint. The ino travels with each request, so a wrong place costs messages,
+//!    never a wrong answer.
 
 #[macro_use]
 mod planted;

@@ -5,8 +5,8 @@
 //!              begin   order + 3 of the entry returned last; go on at order + 1
 //! ```
 //!
-//! An order stays what it is while partitions split, so a position means the same in every map
-//! (DESIGN §3).
+//! Splits of partitions do not change an entry's order. So a position has one meaning in every
+//! partition map (docs/design/listing.md).
 
 use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
@@ -19,32 +19,32 @@ use crate::join::join_all;
 use crate::names::Entry;
 use crate::nodes::{Spot, Stamp};
 
-/// Positions below belong to the beginning, "." and "..".
+/// Lower positions belong to the beginning, "." and "..".
 const POSITION_BASE: u64 = 3;
 
-/// Room for every position in a signed 64-bit offset.
+/// Every position fits into a signed 64-bit offset.
 const _: () = assert!(Order::END + POSITION_BASE < 1 << 63);
 
-/// One entry of a listing.
+/// An entry of a listing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirEntry {
-    /// Where a listing goes on after this entry.
+    /// The position at which a listing goes on after this entry.
     pub position: u64,
-    /// Its name.
+    /// The entry's name.
     pub name: Name,
-    /// What it leads to.
+    /// The inode that the entry leads to.
     pub ino: Ino,
-    /// What that is.
+    /// The kind of that inode.
     pub kind: FileKind,
-    /// Attributes, if they were asked for and it was still there.
+    /// Attributes, if the caller asked for them and the inode was still there.
     pub attr: Option<Attr>,
 }
 
-/// One shard's answer: what it has of the orders from where it was asked, in their order, up to
-/// `next`.
+/// A shard's answer: the entries it has of the orders from the one asked for up to `next`, in
+/// order.
 pub(crate) struct Page {
     pub(crate) entries: Vec<Listed>,
-    /// Where to go on; [`Order::END`] if there is nothing left.
+    /// The order at which to go on; [`Order::END`] if nothing is left.
     pub(crate) next: Order,
 }
 
@@ -55,9 +55,9 @@ pub(crate) const fn order_after(position: u64) -> Order {
 
 impl Client {
     /// The next entries after `position`, at most `limit`; none at the end. A page ends where a
-    /// partition does. `plus` asks for attributes too: each entry that has them counts as looked up
-    /// once more. Who lists all of a directory takes a [`Listing`](crate::Listing), which fetches
-    /// ahead.
+    /// partition ends. With `plus` it also asks for attributes, and each entry that has them counts
+    /// as one more lookup. To list all of a directory use [`Listing`](crate::Listing), which
+    /// fetches ahead.
     pub async fn readdir(
         &self,
         c: &Credentials,
@@ -76,8 +76,8 @@ impl Client {
         Ok(join_all(entries).await)
     }
 
-    /// Entries after `position`: of the first partition that has any; and whether that was the
-    /// last.
+    /// Entries after `position`, of the first partition that has any. Returns also whether that is
+    /// the last partition.
     pub(crate) async fn page(
         &self,
         c: &Credentials,
@@ -96,8 +96,8 @@ impl Client {
         Ok((Vec::new(), true))
     }
 
-    /// What one shard has of the orders from `from`, which is below [`Order::END`]. At most `limit`
-    /// entries.
+    /// The entries that one shard has of the orders from `from`, which is below [`Order::END`]. At
+    /// most `limit` entries.
     pub(crate) async fn fetch(
         &self,
         c: &Credentials,
@@ -112,8 +112,8 @@ impl Client {
         if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }
     }
 
-    /// The entry with its attributes; without, if they are not to be had: whoever then asks for
-    /// them hears why.
+    /// The entry with its attributes, or without if they cannot be had. A later request for them
+    /// tells the reason.
     async fn looked_up(&self, dir: DirRef, listed: Listed, asked: Stamp) -> DirEntry {
         let mut entry = plain(&listed);
         let found = match listed.found {

@@ -1,23 +1,23 @@
-//! Locks of programs: `flock` and `fcntl`, for whoever tells their owners apart (a mount, a test).
+//! Locks of programs: `flock` and `fcntl`. The caller, such as a mount, tells their owners apart.
 //!
 //! ```text
-//!   lock ── turn of its owner ── Op::Lock ──► granted: noted here, and in which session
+//!   lock ── turn of its owner ── Op::Lock ──► granted: noted here, with its session
 //!             ▲                     │
-//!             └── pause ◄── Op::TestLock, until nothing is in the way
+//!             └── pause ◄── Op::TestLock, until no lock conflicts
 //! ```
 //!
-//! 1. What an owner may have of a file is known here, and a little more at most: what was asked for
-//!    and not answered counts. Who has nothing costs nothing, and gives nothing back.
-//! 2. One request at a time of an owner about one file: what is known here is in the order in which
-//!    the shard ran them.
-//! 3. Locks are of the session in which they were granted. When it is over they are lost, and all
-//!    that their owner asks for from then on is `EIO`, until it is forgotten; so a program that
-//!    goes on with a file that somebody else has locked since is told. What is written to a file of
-//!    which locks are held is written in that session, or not at all ([`Client::write_data`]).
-//! 4. What was given back is given back again if its shard's loss of power has undone that
-//!    ([`crate::given_back`]).
-//! 5. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is
-//!    nobody's lock.
+//! 1. An owner's set here covers all locks that shards may hold for it: a lock request without an
+//!    answer counts as granted. An owner without locks costs nothing, and gives nothing back.
+//! 2. An owner has at most one pending request about a file. So this table changes in the order in
+//!    which the shard runs the requests.
+//! 3. A lock belongs to the session that it was granted in. When that session is over, the lock is
+//!    lost. From then on all requests of its owner fail with `EIO` until the owner is forgotten. So
+//!    a program that goes on with a file hears that another program may have locked it since.
+//!    Writes to a file under a lock run in the lock's session, or not at all
+//!    ([`Client::write_data`]).
+//! 4. If a shard's loss of power undoes an unlock, the client repeats it ([`crate::given_back`]).
+//! 5. A waiting client polls, with pauses. The shard keeps no queue. So a lost reply never leaves a
+//!    lock that no client knows of.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -38,39 +38,40 @@ use crate::nodes::Spot;
 use crate::openers::{READ, WRITE};
 use crate::sessions::Session;
 
-/// The first pause of who waits, and the longest, nanoseconds; each is up to a half longer.
+/// First and longest pause of a waiting caller, nanoseconds. Each pause is up to half as long
+/// again.
 const PAUSE: u64 = 1_000_000;
 const PAUSE_MAX: u64 = 20_000_000;
 
 type Key = (Ino, LockOwner);
 
-/// All owners that have locks, or ask for some.
+/// All owners that hold locks, or have requests for some.
 #[derive(Default)]
 pub(crate) struct Locks {
-    /// How many, to be read without the lock.
+    /// Number of owners, to be read without the lock.
     count: AtomicUsize,
     owners: Mutex<BTreeMap<Key, Owner>>,
-    /// Shards judge who asks: the key says as whom its holder acts.
+    /// Whether shards judge the caller, because the client's key does not act as the superuser.
     are_judged: AtomicBool,
-    /// Who is told of locks that are lost.
+    /// Hears how many owners have lost locks.
     told: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
-/// What an owner has of a file.
+/// The locks of an owner on a file.
 pub(crate) struct Owner {
-    /// Where `set` was granted.
+    /// The session in which `set` was granted.
     session: Option<Arc<Session>>,
     pub(crate) set: LockSet,
     is_busy: bool,
-    /// Who waits for its turn.
+    /// Wakes the calls that wait for the owner's turn.
     waiting: Vec<Waker>,
-    /// Calls that have it, or wait for it.
+    /// Number of calls that have the turn or wait for it.
     calls: usize,
     is_forgotten: bool,
 }
 
 impl Locks {
-    /// The session in which locks of a file were granted that may still be held; over or not.
+    /// The session of the locks that may still be held on a file, whether it is over or not.
     pub(crate) fn session_of(&self, ino: Ino) -> Option<Arc<Session>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -78,7 +79,7 @@ impl Locks {
         let owners = self.owners.lock();
         let all = (ino, LockOwner(0))..=(ino, LockOwner(u64::MAX));
         let of_file = owners.range(all).filter(|(_, owner)| !owner.set.0.is_empty());
-        // The oldest: some of them may have been granted since others were lost.
+        // The oldest session: other owners may have got locks since these were lost.
         of_file
             .filter_map(|(_, owner)| owner.session.clone())
             .min_by_key(|session| session.id.number())
@@ -88,7 +89,7 @@ impl Locks {
         let _ = self.told.set(told);
     }
 
-    /// A session has begun; what was held in those before is lost.
+    /// Notes that a session has begun. Locks of earlier sessions are lost.
     pub(crate) fn session_begun(&self, session: SessionId) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -101,7 +102,7 @@ impl Locks {
         }
     }
 
-    /// How many owners hold locks of another session than this.
+    /// Number of owners that hold locks of another session than this.
     fn not_of(&self, session: SessionId) -> usize {
         let owners = self.owners.lock();
         let is_lost = |owner: &&Owner| {
@@ -116,14 +117,14 @@ impl Locks {
     }
 }
 
-/// The turn of an owner: whoever has it asks, and notes what came of it.
+/// An owner's turn. Only the call that has it sends a request for the owner, and notes the answer.
 pub(crate) struct Turn<'a> {
     locks: &'a Locks,
     key: Key,
 }
 
 impl<'a> Turn<'a> {
-    /// Waits for it.
+    /// Waits for the owner's turn.
     pub(crate) async fn of(locks: &'a Locks, key: Key) -> Self {
         {
             let mut owners = locks.owners.lock();
@@ -165,7 +166,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Whoever is dropped while it waits does not count.
+/// Takes a call out of the count if it is dropped while it waits.
 struct Waiting<'a> {
     locks: &'a Locks,
     key: Key,
@@ -181,7 +182,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Locks {
-    /// With the entry of who has called [`Turn::of`].
+    /// Runs `f` on the owner's entry, which exists while a [`Turn`] or a wait for one does.
     fn with<T>(&self, key: Key, f: impl FnOnce(&mut Owner) -> T) -> T {
         let mut owners = self.owners.lock();
         f(owners.get_mut(&key).unwrap_or_else(|| unreachable!("it is there while it is called")))
@@ -203,9 +204,10 @@ impl Locks {
 }
 
 impl Client {
-    /// Asks for a lock of a file; who is in the way, if somebody is. `EIO`: the owner had locks of
-    /// this file, and has lost them with a session. `ENOLCK`: there are too many. `EBADF`: the
-    /// owner was forgotten. `EACCES`: whoever has it open may not, by now.
+    /// Asks for a lock of a file. Returns the holder of a conflicting lock, if there is one. `EIO`:
+    /// the owner has lost its locks of this file with a session. `ENOLCK`: there are too many
+    /// locks. `EBADF`: the owner was forgotten. `EACCES`: no opener of the file may lock it any
+    /// more.
     pub async fn try_lock(&self, ino: Ino, lock: Lock) -> Result<Option<LockHolder>, Errno> {
         let turn = Turn::of(&self.locks, (ino, lock.owner)).await;
         loop {
@@ -217,7 +219,7 @@ impl Client {
                 if owner.set.0.is_empty() {
                     owner.session = Some(session.clone());
                 }
-                // Until it is answered it counts as granted.
+                // Until the answer comes, the lock counts as granted.
                 let is_lost = owner.session.as_ref().is_none_or(|of| of.id != session.id);
                 let before = owner.set.clone();
                 if !is_lost {
@@ -246,7 +248,7 @@ impl Client {
                 }
                 Err(Failure::Over) if had_none => turn.with(|owner| owner.set = before),
                 Err(Failure::Over) => return Err(Errno::EIO),
-                // Of others nobody knows whether it was granted.
+                // After any other failure the lock may have been granted.
                 Err(Failure::Errno(errno)) if !matches!(errno, Errno::EIO | Errno::ETIMEDOUT) => {
                     turn.with(|owner| owner.set = before);
                     return Err(errno);
@@ -257,7 +259,8 @@ impl Client {
         }
     }
 
-    /// The same, and waits while somebody is in the way, for as long as `is_wanted`: then `EINTR`.
+    /// Takes a lock, and waits while another owner has a conflicting one. Once `is_wanted` says no,
+    /// it fails with `EINTR`. Other errors are those of [`Client::try_lock`].
     pub async fn lock(
         &self,
         ino: Ino,
@@ -273,7 +276,7 @@ impl Client {
                 pause = (pause * 2).min(PAUSE_MAX);
                 wanted()?;
                 let holder = self.test_lock(ino, lock).await?;
-                // It may have taken as long as a shard was away.
+                // The question may have taken long, if the shard was away.
                 wanted()?;
                 if holder.is_none() {
                     break;
@@ -283,13 +286,15 @@ impl Client {
         Ok(())
     }
 
-    /// What is in the way of a lock, if anything. That of the owner itself is not.
+    /// The holder of a lock that conflicts with `lock`, if any. The owner's own locks do not
+    /// conflict.
     pub async fn test_lock(&self, ino: Ino, lock: Lock) -> Result<Option<LockHolder>, Errno> {
         let body = self.run_plain(SYSTEM, Op::TestLock(ino, lock)).await?;
         take!(body, Body::Lock(holder) => holder)
     }
 
-    /// The owner has nothing of this range any more. `EIO`: it has lost its locks with a session.
+    /// Gives back all that the owner holds of `range`. `EIO`: the owner has lost its locks with a
+    /// session.
     pub async fn unlock(
         &self,
         ino: Ino,
@@ -326,16 +331,15 @@ impl Client {
         }
     }
 
-    /// The owner is gone (its process has closed the file, or the open file is closed), and so is
-    /// all that it had. What cannot be told to the shards ends with the session.
+    /// Gives back all locks of an owner that is gone: its process has closed the file, or the open
+    /// file is closed. Locks that the shards cannot be told of end with the session.
     pub async fn forget_locks(&self, ino: Ino, space: LockSpace, owner: LockOwner) {
         let turn = Turn::of(&self.locks, (ino, owner)).await;
         turn.with(|owner| owner.is_forgotten = true);
-        // What it is told, nobody waits to hear; what was lost is lost.
+        // No caller waits for the result, and locks that were lost need no unlock.
         let mut pause = PAUSE;
         while let Err(failure) = self.unlock_in_turn(&turn, space, LockRange::ALL).await {
-            // Whatever else stands in the way (a disk that is full, a shard that has stopped) may
-            // pass.
+            // Any other obstacle may pass, such as a full disk or a stopped shard.
             if failure == Failure::Over || self.sessions.is_closed() {
                 return;
             }
@@ -344,8 +348,8 @@ impl Client {
         }
     }
 
-    /// Where shards believe this client's kernel, without a word on whose behalf and where the file
-    /// is.
+    /// Asks the shard for a lock. A shard that believes this client's kernel needs no credentials,
+    /// and no place of the file.
     async fn ask_for(&self, session: &Arc<Session>, ino: Ino, lock: Lock) -> Result<Body, Failure> {
         if !self.locks.are_judged.load(Ordering::Relaxed) {
             let answer = self.run_under(session, &Op::Lock(ino, lock)).await;
@@ -375,7 +379,7 @@ impl Client {
                 let asked = Box::pin(self.within(deadline, asking)).await;
                 asked.unwrap_or(Err(Failure::Errno(Errno::ETIMEDOUT)))
             }
-            // Nothing opens a directory at the shards, so who has it open is not known.
+            // Shards count no opens of directories, so the openers of one are not known.
             Spot::Dir(dir) => {
                 let op = Op::LockOf(Target::Dir(dir), lock);
                 self.run_within(session, SYSTEM, &op, deadline).await
@@ -383,24 +387,24 @@ impl Client {
         }
     }
 
-    /// In this session, or not at all.
+    /// Runs `op` in this session, or not at all.
     async fn run_under(&self, session: &Arc<Session>, op: &Op) -> Result<Body, Failure> {
         self.run_within(session, SYSTEM, op, self.deadline(Via::Current)).await
     }
 
-    /// Whether the session is the one that this client has now.
+    /// Whether `session` is this client's newest one.
     #[must_use]
     pub fn is_own(&self, session: SessionId) -> bool {
         self.sessions.id() == session
     }
 
-    /// Owners whose locks were lost with a session, and that were not forgotten since.
+    /// Number of owners that have lost locks with a session, and were not forgotten since.
     #[must_use]
     pub fn locks_lost(&self) -> usize {
         self.locks.not_of(self.sessions.id())
     }
 
-    /// Something below `most` that differs from one to the next.
+    /// A number below `most` that differs from call to call.
     fn jitter(&self, most: u64) -> u64 {
         let number = self.traces.fetch_add(1, Ordering::Relaxed) ^ self.sessions.id().0 << 32;
         number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_right(32) % most.max(1)

@@ -1,5 +1,5 @@
-//! What a client does on its own, for as long as it lives: renews its lease, opens the next session
-//! when one is over, brings what is in doubt to its end.
+//! What a client does on its own, for as long as it lives. It renews its lease, opens the next
+//! session when one is over, and resolves requests in doubt.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,20 +19,19 @@ use crate::route::{Route, plan};
 use crate::sessions::{Maintained, Need, Session};
 use crate::transport::BoxFuture;
 
-/// A lease is renewed so often within its length.
+/// How many times a lease is renewed within its length.
 const RENEWALS: u64 = 3;
-/// Ask again after this long when the coordinator says nothing of a lease, nanoseconds.
+/// Pause before the next renewal if shard 0 does not tell the lease's length, nanoseconds.
 const NO_LEASE: u64 = 10_000_000_000;
-/// Ask again after this long when no session can be opened, or nobody says anything of it,
-/// nanoseconds.
+/// Pause if no session can be opened, or no answer comes, nanoseconds.
 const NO_ANSWER: u64 = 100_000_000;
 
 impl Client {
-    /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a
-    /// thread: renews the lease, opens the next session when one is over, resolves requests that
-    /// were given up, repeats unlocks that were undone. Ends only when the client is closed or the
-    /// transport stopped. Without it the session ends when its lease does, and what was given up
-    /// stays so.
+    /// Does the client's own work. It renews the lease, and opens the next session when one is
+    /// over. It resolves requests that were given up, and repeats unlocks that were undone. Drive
+    /// it once, for as long as the client lives, from a runtime or a thread. It ends only when the
+    /// client is closed or the transport stopped. Without it the session ends with its lease, and
+    /// requests in doubt stay in doubt.
     pub async fn maintain(&self) {
         let mut renewing = pin!(self.renew());
         let mut giving_back = pin!(self.keep_given_back());
@@ -55,13 +54,13 @@ impl Client {
         .await;
     }
 
-    /// Ends when the client is closed or the transport stopped.
+    /// Renews the lease until the client is closed or the transport stopped.
     async fn renew(&self) {
         let route = Route::Shard(ShardIndex(0));
         let mut maintained = Some(self.sessions.maintained());
         while let Some(session) = self.session_to_renew(&mut maintained).await {
             let op = Op::Renew(session.id);
-            // An idle client hears of changes in this way.
+            // The reply's news tell an idle client of changed directories.
             let on = OnPath::new(Trail { version: self.ways.version(), dirs: Vec::new() });
             let asked = Asked { op: &op, on: Some(&on) };
             let errand = self.errand(SYSTEM, asked, route, self.reading());
@@ -81,9 +80,10 @@ impl Client {
         }
     }
 
-    /// The current session, opened if there is none; `None`: the client is closed or the transport
-    /// stopped. Shard 0 may refuse, as its disk is full or has failed. Then it is asked again after
-    /// a pause, in which whoever needs a session asks as well, and hears why there is none.
+    /// The current session, opened if there is none. `None` if the client is closed or the
+    /// transport stopped. If shard 0 refuses, because its disk is full or has failed, the client
+    /// asks again after a pause. During the pause other callers may open a session themselves, and
+    /// so hear the reason.
     async fn session_to_renew<'a>(
         &'a self,
         maintained: &mut Option<Maintained<'a>>,
@@ -121,30 +121,30 @@ impl Client {
                 self.settle(&op, &body).await;
                 taken.settled();
                 if let Some(file) = opened(&op, body) {
-                    // Nobody waits to hear of it.
+                    // No caller waits for the result.
                     let _ = self.release_in(&session, &file).await;
                 }
             }
             Ok(Answer::Final(Err(failure))) => {
                 self.counters.doubt_resolved(false);
-                // A shard that failed answers so whatever its log has.
+                // A shard that failed gives this answer whatever its log has.
                 if !matches!(failure, Failure::Unsure(_) | Failure::Errno(Errno::EIO)) {
                     self.not_written(&doubt.op);
                 }
                 taken.settled();
             }
-            // It will never run, if it has not.
+            // If the request has not run, it never will.
             Ok(Answer::NoSession) => {
                 self.counters.doubt_resolved(false);
                 self.session_over(doubt.session.id);
                 taken.settled();
             }
-            // The transport is stopped: nothing will be known.
+            // The transport is stopped: the answer will never be known.
             Err(_) => {}
         }
     }
 
-    /// Tells the node table what a request that was given up has moved.
+    /// Tells the node table which file a request in doubt has moved.
     async fn settle(&self, op: &Op, body: &Body) {
         match op {
             Op::Rename { from, name, to, new_name, flags } => {
@@ -156,7 +156,7 @@ impl Client {
     }
 }
 
-/// The file that `op` has opened.
+/// The file that `op` has opened, if it has opened one.
 fn opened(op: &Op, body: Body) -> Option<FileRef> {
     match (op, body) {
         (Op::Create { dir, name, open: true, .. }, Body::Created(attr, ..)) => {

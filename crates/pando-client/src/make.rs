@@ -12,9 +12,9 @@ use crate::names::{Entry, LOOKS_MAX};
 use crate::nodes::Spot;
 
 impl Client {
-    /// Makes anything but a directory; whether it is new. Without `exclusive` an existing file is
-    /// taken as it is. With `open` it is also opened, without a look at its permissions. One more
-    /// lookup.
+    /// Makes anything but a directory. Returns also whether it is new. Without `exclusive` an
+    /// existing file is taken as it is. With `open` the file is also opened, without a check of its
+    /// permissions. Counts as one more lookup.
     pub async fn create(
         &self,
         c: &Credentials,
@@ -27,7 +27,7 @@ impl Client {
         self.by_way(None).create(c, parent, name, node, exclusive, open).await
     }
 
-    /// Makes a directory. One more lookup.
+    /// Makes a directory. Counts as one lookup of it.
     pub async fn mkdir(
         &self,
         c: &Credentials,
@@ -38,8 +38,8 @@ impl Client {
         self.by_way(None).mkdir(c, parent, name, mode).await
     }
 
-    /// Removes a name of a file. If the file is open, or has another name, it is found at its link
-    /// shard from then on.
+    /// Removes a name of a file. A file that is open, or has another name, is at its link shard
+    /// afterwards.
     pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.by_way(None).unlink(c, parent, name).await
     }
@@ -49,7 +49,8 @@ impl Client {
         self.by_way(None).rmdir(c, parent, name).await
     }
 
-    /// See [`Client::create`], which `op` is, by a way. Tells in which session it was opened.
+    /// As [`Client::create`], for an [`Op::Create`] with a trail. Returns also the session in which
+    /// the file was opened.
     pub(crate) async fn create_by(
         &self,
         c: &Credentials,

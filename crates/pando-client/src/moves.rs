@@ -1,4 +1,4 @@
-//! Links and renames: after them a file is elsewhere, and the node table must know.
+//! Links and renames. They move files, and tell the node table.
 
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
@@ -10,7 +10,7 @@ use crate::call::{Asked, Failure, Via, take};
 use crate::client::{Client, SYSTEM};
 
 impl Client {
-    /// A further name for a file. One more lookup of it.
+    /// Gives a file a further name. Counts as one more lookup of the file.
     pub async fn link(
         &self,
         c: &Credentials,
@@ -34,7 +34,7 @@ impl Client {
         self.by_way(None).rename(c, (parent, name), (new_parent, new_name), flags).await
     }
 
-    /// See [`Client::link`]. The inode is at its link shard afterwards.
+    /// As [`Client::link`]. The inode is at its link shard afterwards.
     pub(crate) async fn link_at(
         &self,
         c: &Credentials,
@@ -51,7 +51,7 @@ impl Client {
         Ok(attr)
     }
 
-    /// See [`Client::rename`]. The way is that to both directories.
+    /// As [`Client::rename`]. The trail covers the paths to both directories.
     pub(crate) async fn rename_at(
         &self,
         c: &Credentials,
@@ -92,13 +92,13 @@ impl Client {
             self.nodes.moved(*ino, place(*is_linked, to, new_name));
         }
         if flags.exchange {
-            // The answer speaks of one of the two only.
+            // The answer names only one of the two files.
             match self.found(SYSTEM, &from.into(), name).await {
                 Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
                 Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}
-                // Patience has run out, say. What the table had under the new name is under the old
-                // one now.
+                // The lookup failed, such as by a timeout. The file that the table had under the
+                // new name is under the old one now.
                 Err(_) => {
                     let moved = match body {
                         Body::Moved(ino, ..) => Some(*ino),

@@ -10,26 +10,26 @@ use crate::call::{stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
 
-/// How often a name is looked at anew when what it led to is gone a moment later.
+/// How often a name is looked up anew when its inode is gone a moment later.
 pub(crate) const LOOKS_MAX: u32 = 8;
-/// Most directories on a way from the root.
+/// Most directories on a path from the root.
 const WAY_MAX: usize = 4096;
 
-/// An inode as a name led to it.
+/// An inode, as a name led to it.
 pub(crate) struct Entry {
     pub(crate) attr: Attr,
     pub(crate) spot: Spot,
 }
 
 impl Client {
-    /// What `name` leads to. One more lookup of it.
+    /// Attributes of what `name` leads to. Counts as one more lookup of it.
     pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         self.by_way(None).lookup(c, parent, name).await
     }
 
-    /// The same, but of a directory only what its entry says: kind, mode, owner and group; the rest
-    /// is not told. For who walks through, and asks for attributes where he needs them: one message
-    /// instead of two or more.
+    /// Looks `name` up as [`Client::lookup`] does. Of a directory it tells only what the entry
+    /// holds: kind, mode, owner and group. That is for callers that only pass through: it costs one
+    /// message instead of two or more.
     pub async fn lookup_brief(
         &self,
         c: &Credentials,
@@ -39,8 +39,8 @@ impl Client {
         self.by_way(None).lookup_brief(c, parent, name).await
     }
 
-    /// The directory that holds the directory `ino`; the root holds itself. It may be spoken of
-    /// from then on.
+    /// The directory that holds the directory `ino`; the root holds itself. Calls may name the
+    /// returned ino from then on.
     pub async fn parent(&self, ino: Ino) -> Result<Ino, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
@@ -56,8 +56,8 @@ impl Client {
         take!(body, Body::Parent(parent, _) => parent)
     }
 
-    /// Where a file is that was looked up, as far as this client knows: its directory, and its name
-    /// there. Nobody is asked.
+    /// The directory and the name of a file that was looked up, as far as this client knows. No
+    /// message is sent.
     pub fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
         match self.nodes.find(ino) {
             Ok(Spot::File(FileAt::Name(dir, name))) => Some((dir, name)),
@@ -69,7 +69,7 @@ impl Client {
     pub async fn way_to(&self, mut dir: DirRef) -> Result<Vec<Name>, Errno> {
         let mut names = Vec::new();
         while dir.ino != Ino::ROOT {
-            // While directories move, a way may have no end.
+            // While directories move, this loop might not end.
             if names.len() >= WAY_MAX {
                 return Err(Errno::ELOOP);
             }
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Remembers a directory on the way, as it was when the shard answered.
+    /// Remembers a directory, as it was when the shard answered.
     fn learn(&self, at: &At<'_>, search: Search, name: &Name, found: &Found) {
         if let (Some(on), Found::Dir(access)) = (at.on, found) {
             let (dir, version) = (at.dir.ino, on.version());
@@ -110,8 +110,8 @@ impl Client {
         }
     }
 
-    /// What `name` leads to, with attributes. Looks again if it was removed between one question
-    /// and the next.
+    /// What `name` leads to, with attributes. Looks again if the inode is gone between the two
+    /// requests.
     pub(crate) async fn entry(
         &self,
         c: &Credentials,
@@ -136,7 +136,7 @@ impl Client {
         Err(Errno::ENOENT)
     }
 
-    /// The inode an entry points to but does not hold. `ESTALE` if it is gone.
+    /// The inode that an entry points to but does not hold. `ESTALE` if it is gone.
     pub(crate) async fn behind(&self, found: Found) -> Result<Entry, Errno> {
         match found {
             Found::Dir(access) => {
@@ -154,7 +154,7 @@ impl Client {
     }
 }
 
-/// What an entry says of its directory.
+/// The attributes of a directory that its entry tells.
 pub(crate) fn brief(access: &Access) -> Attr {
     let unknown = Timestamp::default();
     Attr {

@@ -1,16 +1,16 @@
-//! The node table: where each inode is that a caller may speak of, by ino.
+//! The node table: the place of each inode that a caller may name by ino.
 //!
-//! A directory's place is its [`DirRef`], fixed at birth. A file's is a name or its link shard, and
-//! may change under us; the table follows the changes this client makes itself, the rest is found
-//! out by asking.
+//! A directory's place is its [`DirRef`], fixed at birth. A file's place is a name or its link
+//! shard, and may change at any time. The table follows the moves that this client makes itself.
+//! The client finds out about others when it asks.
 //!
 //! Invariants:
-//! 1. The root is always there.
-//! 2. A node goes with its last lookup and its last open.
-//! 3. A place that came with a move of our own is not overwritten by an answer to something asked
-//!    before that move: such an answer may be older ([`Stamp`]).
-//! 4. The answer to a move may itself be late, and the file long back where it was: that place is
-//!    tried last.
+//! 1. The root is always in the table.
+//! 2. A node is dropped with its last lookup and its last open.
+//! 3. A move of this client sets a file's place. The answer to an earlier request does not
+//!    overwrite it, as that answer may be older ([`Stamp`]).
+//! 4. The answer to a move may itself be late, and the file long back where it was. So that place
+//!    is tried last.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,30 +22,30 @@ use parking_lot::Mutex;
 
 const SHARDS: usize = 64;
 
-/// Where an inode is.
+/// The place of an inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Spot {
     Dir(DirRef),
     File(FileAt),
 }
 
-/// How many moves this client had made when it asked.
+/// Number of moves that this client had made when it sent a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Stamp(u64);
 
 #[derive(Debug)]
 struct Node {
     spot: Spot,
-    /// The move that brought it there, if one of ours did.
+    /// This client's move that brought the file here, if one did.
     moved: Stamp,
-    /// The name that was overwritten with that.
+    /// The name that this move has overwritten.
     before: Option<Box<FileAt>>,
-    /// What `forget` takes back.
+    /// Lookups not yet forgotten.
     lookups: u64,
     /// Opens not yet released.
     opens: u32,
-    /// Opens that count at the shards, and in which session. Fewer than `opens` where a session was
-    /// over: one is enough.
+    /// The session in which the shards count opens, and how many. After a session has ended, one
+    /// suffices for all opens here.
     held: (SessionId, u32),
 }
 
@@ -57,7 +57,7 @@ impl Node {
         self.held.1 += 1;
     }
 
-    /// See [`Nodes::take_excess`].
+    /// Uncounts one open if the shards count more than there are. Returns its session.
     fn take_excess(&mut self) -> Option<SessionId> {
         (self.held.1 > self.opens).then(|| {
             self.held.1 -= 1;
@@ -66,14 +66,14 @@ impl Node {
     }
 }
 
-/// All nodes. Neighbouring inos are in different shards.
+/// All nodes. Neighbouring inos are in different shards of the table.
 pub(crate) struct Nodes {
     shards: [Shard; SHARDS],
-    /// Moves finished.
+    /// Number of this client's finished moves.
     moves: AtomicU64,
 }
 
-/// On cache lines of its own.
+/// A part of the table, on cache lines of its own.
 #[repr(align(128))]
 struct Shard(Mutex<HashMap<Ino, Node, FixedState>>);
 
@@ -86,12 +86,12 @@ impl Nodes {
         &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }
 
-    /// To be taken before asking for what is then passed to [`Nodes::look_up`].
+    /// The present stamp. Take it before the request; [`Nodes::look_up`] needs it with the answer.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp(self.moves.load(Ordering::Acquire))
     }
 
-    /// Where `ino` is; `ESTALE` if nobody looked it up.
+    /// The place of `ino`; `ESTALE` if it is not in the table.
     pub(crate) fn find(&self, ino: Ino) -> Result<Spot, Errno> {
         if let Some(node) = self.shard(ino).lock().get(&ino) {
             return Ok(node.spot.clone());
@@ -99,7 +99,7 @@ impl Nodes {
         if ino == Ino::ROOT { Ok(Spot::Dir(DirRef::ROOT)) } else { Err(Errno::ESTALE) }
     }
 
-    /// The directory `ino`; `ENOTDIR` if it is something else.
+    /// The directory `ino`; `ENOTDIR` if it is something else, `ESTALE` if it is not in the table.
     pub(crate) fn dir(&self, ino: Ino) -> Result<DirRef, Errno> {
         if ino == Ino::ROOT {
             return Ok(DirRef::ROOT);
@@ -111,13 +111,13 @@ impl Nodes {
         }
     }
 
-    /// `ino` was found at `spot` by something asked at `asked`. One more lookup.
+    /// Counts one more lookup of `ino`. It was found at `spot` by a request sent at `asked`.
     pub(crate) fn look_up(&self, ino: Ino, spot: Spot, asked: Stamp) {
         self.put(ino, spot, asked, |node| node.lookups += 1);
     }
 
-    /// As [`Nodes::look_up`], for something that was opened, and looked up so often. One more open,
-    /// which counts in session `held`, if in any.
+    /// As [`Nodes::look_up`], with `lookups` more lookups and one more open. The shards count that
+    /// open in session `held`, if there is one.
     pub(crate) fn open(
         &self,
         ino: Ino,
@@ -135,19 +135,19 @@ impl Nodes {
         });
     }
 
-    /// One open more counts in `session`. False if nobody knows `ino` any more.
+    /// Notes that the shards count one more open in `session`. False if `ino` is not in the table.
     pub(crate) fn held(&self, ino: Ino, session: SessionId) -> bool {
         let mut nodes = self.shard(ino).lock();
         nodes.get_mut(&ino).map(|node| node.hold(session)).is_some()
     }
 
-    /// One open less, if more count at the shards than there are: in which session it counts.
+    /// Uncounts one open if the shards count more than there are. Returns its session.
     pub(crate) fn take_excess(&self, ino: Ino) -> Option<SessionId> {
         let mut nodes = self.shard(ino).lock();
         nodes.get_mut(&ino)?.take_excess()
     }
 
-    /// Files that are thought to be at `at`. Looks at all there are.
+    /// The files at the place `at`. Looks at the whole table.
     pub(crate) fn files_at(&self, at: &FileAt) -> Vec<Ino> {
         let mut inos = Vec::new();
         for shard in &self.shards {
@@ -159,7 +159,7 @@ impl Nodes {
         inos
     }
 
-    /// What is open but does not count as open in `session`.
+    /// Inodes that are open here, but that the shards do not count as open in `session`.
     pub(crate) fn not_held(&self, session: SessionId) -> Vec<Ino> {
         let mut inos = Vec::new();
         for shard in &self.shards {
@@ -183,12 +183,12 @@ impl Nodes {
                 },
             ));
         }
-        // Tables have no order, and a simulator wants one.
+        // Sorted, since hash tables have no order and a simulator needs one.
         files.sort_unstable_by_key(|file| file.ino);
         files
     }
 
-    /// Nobody looked `ino` up, but it is known where it is.
+    /// Notes the place of `ino` without a lookup.
     pub(crate) fn remember(&self, ino: Ino, spot: Spot, asked: Stamp) {
         self.put(ino, spot, asked, |_| ());
     }
@@ -212,13 +212,13 @@ impl Nodes {
         }
     }
 
-    /// Takes `count` lookups back.
+    /// Forgets `count` lookups of `ino`.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
     }
 
-    /// Takes one open of a file back, and what is [in excess](Nodes::take_excess) then. The node
-    /// stays until the shards know, too: as long as the pin.
+    /// Notes that one open of a file is released. Returns also the session of an open that is now
+    /// [in excess](Nodes::take_excess). The pin keeps the node until the shards have been told.
     pub(crate) fn close(
         &self,
         ino: Ino,
@@ -241,7 +241,8 @@ impl Nodes {
         }
     }
 
-    /// The file `ino` is not at `was`: it is at its link shard, unless it has been moved meanwhile.
+    /// Notes that the file `ino` is not at `was`. Its place is then the link shard, unless it has
+    /// moved meanwhile.
     pub(crate) fn not_at(&self, ino: Ino, was: &FileAt) {
         if let Some(node) = self.shard(ino).lock().get_mut(&ino)
             && matches!(&node.spot, Spot::File(at) if at == was)
@@ -250,7 +251,7 @@ impl Nodes {
         }
     }
 
-    /// The file `ino` was at `at` when something asked at `asked` was answered.
+    /// Notes that the file `ino` was at `at`, by the answer to a request sent at `asked`.
     pub(crate) fn found_at(&self, ino: Ino, at: FileAt, asked: Stamp) {
         if let Some(node) = self.shard(ino).lock().get_mut(&ino)
             && node.moved <= asked
@@ -259,7 +260,7 @@ impl Nodes {
         }
     }
 
-    /// We moved the file `ino` to `at`.
+    /// Notes that this client moved the file `ino` to `at`.
     pub(crate) fn moved(&self, ino: Ino, at: FileAt) {
         let mut nodes = self.shard(ino).lock();
         let stamp = Stamp(self.moves.fetch_add(1, Ordering::AcqRel) + 1);
@@ -274,25 +275,25 @@ impl Nodes {
         }
     }
 
-    /// Where the file `ino` was before our last move of it, once: see the fourth invariant.
+    /// Takes the name of the file `ino` before this client's last move of it (invariant 4).
     pub(crate) fn take_before(&self, ino: Ino) -> Option<FileAt> {
         let mut nodes = self.shard(ino).lock();
         nodes.get_mut(&ino)?.before.take().map(|before| *before)
     }
 
-    /// All of them, the root apart.
+    /// Inos of all nodes, the root apart.
     pub(crate) fn inos(&self) -> Vec<Ino> {
         let of_shard = |shard: &Shard| shard.0.lock().keys().copied().collect::<Vec<_>>();
         self.shards.iter().flat_map(of_shard).collect()
     }
 
-    /// How many there are, the root apart.
+    /// Number of nodes, the root apart.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().len()).sum()
     }
 }
 
-/// Keeps a node.
+/// Keeps a node in the table.
 pub(crate) struct Pinned<'a> {
     nodes: &'a Nodes,
     ino: Ino,

@@ -1,14 +1,14 @@
-//! On whose behalf the contents of open files are asked for.
+//! The credentials with which contents of open files are asked for.
 //!
-//! Linux decides when a file is opened, and whoever has it open goes on. So contents are asked for
-//! as the superuser, who needs no permission. Where the key makes somebody else of the superuser
-//! ([`Options::as_openers`](crate::Options)), that one may not, and the shards do not know by what
-//! an open was permitted. There each request comes on behalf of one who has the file open: the
-//! shard permits that one what its owner or its mode permits now.
+//! Linux decides when a file is opened, and a process that has it open may go on. So the client
+//! asks for contents as the superuser, who needs no permission. Where the client's key does not act
+//! as the superuser ([`Options::as_openers`](crate::Options)), shards would refuse that. They also
+//! do not know by what an open was permitted. There each request carries the credentials of a user
+//! that has the file open. The shard permits what owner and mode permit that user now.
 //!
-//! Which of them asks is not known, as contents belong to the file and not to a handle. So all are
-//! tried, the last first, until the shard permits one. Nothing is told that any of them may not
-//! know: the kernel lets only those read who have it open.
+//! Contents belong to the file and not to a handle, so it is not known which opener asks. The
+//! client tries all of them, the last one first, until the shard permits one. That reveals nothing:
+//! the kernel lets only those read that have the file open.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,31 +20,31 @@ use parking_lot::Mutex;
 
 use crate::client::SYSTEM;
 
-/// To read.
+/// Permission to read.
 pub(crate) const READ: AccessMask = 4;
-/// To write.
+/// Permission to write.
 pub(crate) const WRITE: AccessMask = 2;
 
-/// To run it. Who may only do that is tried where somebody must read.
+/// Permission to execute. Openers that have only this are tried last for a read.
 const EXEC: AccessMask = 1;
-/// What files are opened for.
+/// The kinds of opens that are told apart.
 const KINDS: [AccessMask; 3] = [READ, WRITE, EXEC];
 
-/// Most who are remembered for a file and a kind.
+/// Most openers remembered for a file and a kind.
 const OPENERS_MAX: usize = 8;
 
-/// See the module.
+/// The openers of all open files.
 pub(crate) struct Openers {
     is_used: bool,
     files: Mutex<HashMap<Ino, Opened, RandomState>>,
 }
 
-/// An open file.
+/// The openers of an open file.
 #[derive(Default)]
 struct Opened {
     opens: u64,
-    /// By kind, as in [`KINDS`]: no number of readers takes a writer's place. The last is at the
-    /// end.
+    /// Openers by kind, as in [`KINDS`], so that readers never displace a writer. The last opener
+    /// is at the end.
     by: [Vec<Credentials>; 3],
 }
 
@@ -53,7 +53,7 @@ impl Openers {
         Self { is_used, files: Mutex::default() }
     }
 
-    /// `by` was permitted to open the file.
+    /// Notes that `by` was permitted to open the file.
     pub(crate) fn opened(&self, ino: Ino, by: &Credentials, access: AccessMask) {
         if !self.is_used {
             return;
@@ -68,7 +68,8 @@ impl Openers {
         }
     }
 
-    /// One open less. Who it was is not known, so all are remembered until the last.
+    /// Notes that one open was released. It is not known which opener it was, so all are kept until
+    /// the last close.
     pub(crate) fn closed(&self, ino: Ino) {
         if !self.is_used {
             return;
@@ -81,8 +82,8 @@ impl Openers {
         }
     }
 
-    /// On whose behalf to ask, in this order, at least one. `None`: the superuser's, whom nobody
-    /// refuses.
+    /// The credentials to try, in this order; at least one. `None` if requests go out as the
+    /// superuser.
     pub(crate) fn of(&self, ino: Ino, access: AccessMask) -> Option<Vec<Credentials>> {
         if !self.is_used {
             return None;
@@ -92,7 +93,7 @@ impl Openers {
         if let Some(file) = files.get(&ino) {
             let may = KINDS.map(|kind| access & kind != 0);
             let first = file.by.iter().zip(may).filter(|(_, may)| *may);
-            // Who writes a part of a block reads the rest of it.
+            // A program that writes a part of a block must read the rest of it.
             let others = file.by.iter().zip(may).filter(|(_, may)| !may && access == READ);
             for by in first.chain(others).flat_map(|(by, _)| by.iter().rev()) {
                 if !all.contains(by) {
@@ -107,9 +108,9 @@ impl Openers {
     }
 }
 
-/// Of one user and group, only the newest credentials are kept: with those the same open was
-/// permitted last. Where there is no room, the user with the most entries gives one up, so that one
-/// user's groups do not take others' places.
+/// Remembers an opener. Of one user and group only the newest credentials are kept, as they were
+/// permitted last. If the list is full, the user with the most entries loses the oldest. So one
+/// user's groups do not displace other users.
 fn remember(all: &mut Vec<Credentials>, by: &Credentials) {
     all.retain(|known| (known.uid, known.gid) != (by.uid, by.gid));
     all.push(by.clone());
@@ -193,7 +194,7 @@ mod tests {
         let with = |groups| Credentials::new(1, 1, groups);
         openers.opened(FILE, &with(vec![7]), WRITE);
         openers.opened(FILE, &with(vec![8]), WRITE);
-        // Who may read only may have left the group by which it writes.
+        // An opener for reading may have left the group by which it could write.
         openers.opened(FILE, &with(vec![]), READ);
         assert_eq!(openers.of(FILE, WRITE).unwrap(), [with(vec![8])]);
         assert_eq!(openers.of(FILE, READ).unwrap(), [with(vec![]), with(vec![8])]);

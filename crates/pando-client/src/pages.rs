@@ -1,4 +1,4 @@
-//! Listing a directory from one position to its end, with pages fetched ahead.
+//! Lists a directory from one position to its end, and fetches pages ahead.
 //!
 //! ```text
 //!   orders   0 ─────────────────────────────────────────────────────────► END
@@ -6,24 +6,24 @@
 //!                  │ page page ···→ │ page    │ ···→    │
 //! ```
 //!
-//! What is left of the directory is cut into *stretches*, each as wide as the partition there is
+//! The rest of the directory is cut into *stretches*. Each is as wide as the partition there is
 //! thought to be, so that several shards can be asked at once. A page that is fetched ahead is a
-//! future that is kept: polling it once sends the request, the answer waits with the transport, and
-//! whoever takes the next page polls on. No thread and no task is needed for it, and dropping it
-//! gives it up.
+//! future that is kept. Its first poll sends the request, and the answer waits with the transport.
+//! The call that takes the page polls on. That needs no thread and no task; dropping the future
+//! gives the page up.
 //!
-//! Nothing is fetched ahead before the second page is asked for: many who list a directory want to
-//! see its first names, or whether there are any. Then up to twice as many with each page that is
-//! taken, [`AHEAD_MAX`] at most. Where pages are ready at once, since the shard runs on the
-//! caller's thread, none is: it would only be work done too early.
+//! Nothing is fetched ahead before the second page is asked for: many callers want only the first
+//! names. Then up to twice as many pages with each page taken, [`AHEAD_MAX`] at most. Where pages
+//! are ready at once, since the shard runs on the caller's thread, none is fetched ahead: that
+//! would only do work too early.
 //!
 //! Invariants:
-//! 1. Stretches adjoin each other, and the last one what is not cut yet. Every order is in one of
-//!    them, or taken.
-//! 2. A stretch has at most one request under way, from where its last page ended; of a page only
-//!    what is within the stretch counts. So how the partitions really are, and what becomes of them
-//!    meanwhile, decides how many requests it takes, and never what is listed.
-//! 3. At most [`AHEAD_MAX`] pages are fetched or under way beyond the one that is waited for:
+//! 1. Stretches adjoin each other, and the last one adjoins what is not cut yet. Every order that
+//!    is not taken is in one of these.
+//! 2. A stretch has at most one pending request, which begins where its last page ended. Of a page
+//!    only the entries within the stretch count. So partitions and their splits decide how many
+//!    requests a listing takes, but never what it lists.
+//! 3. At most [`AHEAD_MAX`] pages are fetched or pending beyond the one that is waited for. That is
 //!    [`BUFFERED_MAX`] entries, whatever the size of the directory.
 
 use std::collections::VecDeque;
@@ -38,41 +38,41 @@ use crate::client::Client;
 use crate::listing::{DirEntry, Page, order_after, plain};
 use crate::transport::BoxFuture;
 
-/// Entries asked for at first; twice as many with each page, up to [`PAGE_MAX`]. Enough for 4 KiB
-/// of names, before which `ls` prints nothing into a pipe.
+/// Entries of the first request; each further one asks for twice as many, up to [`PAGE_MAX`]. It is
+/// enough for 4 KiB of names, before which `ls` prints nothing into a pipe.
 const PAGE_FIRST: u32 = 512;
 /// Most entries in a page.
 const PAGE_MAX: u32 = 1024;
 /// Most pages fetched ahead.
 const AHEAD_MAX: usize = 4;
-/// Most stretches: those of partitions without entries hold no page.
+/// Most stretches. Those of partitions without entries hold no page.
 const STRETCHES_MAX: usize = 2 * AHEAD_MAX;
 /// Most entries that a [`Listing`] keeps.
 pub const BUFFERED_MAX: usize = AHEAD_MAX * PAGE_MAX as usize;
 
-/// One pass over a directory, in the order of positions. What existed throughout is returned
-/// exactly once, whatever splits meanwhile.
+/// A pass over a directory, in the order of positions. It returns each entry that exists throughout
+/// exactly once, whatever partitions split meanwhile.
 pub struct Listing {
     client: Arc<Client>,
     by: Credentials,
     dir: DirRef,
     stretches: VecDeque<Stretch>,
-    /// Where that begins which is in no stretch yet.
+    /// Where the part begins that is in no stretch yet.
     uncut: Order,
-    /// Entries in the next page asked for, and in any.
+    /// Entries in the next page asked for, and the most in any page.
     limit: u32,
     limit_max: u32,
     /// Pages that may be fetched ahead.
     width: usize,
-    /// A page was taken.
+    /// Whether a page was taken.
     is_begun: bool,
 }
 
-/// A part of what is left.
+/// A part of the rest of the directory.
 struct Stretch {
-    /// Where its next request begins.
+    /// The order at which its next request begins.
     from: Order,
-    /// Its end; as far as [`Order::END`].
+    /// Its end, at most [`Order::END`].
     end: u64,
     request: Option<BoxFuture<'static, Result<Page, Errno>>>,
     /// The request did not answer at once.
@@ -82,8 +82,8 @@ struct Stretch {
 }
 
 impl Client {
-    /// A listing of the directory `ino` that begins after `position`; 0 is its beginning. Nothing
-    /// is asked yet.
+    /// A listing of the directory `ino` that begins after `position`; 0 is the beginning. It sends
+    /// nothing yet.
     pub fn listing(
         self: &Arc<Self>,
         by: &Credentials,
@@ -93,8 +93,8 @@ impl Client {
         self.listing_in_pages(by, ino, position, PAGE_MAX)
     }
 
-    /// The same in pages of at most `limit` entries, which is at least 1: for tests, so that little
-    /// is much.
+    /// As [`Client::listing`], in pages of at most `limit` entries, which is at least 1. For tests
+    /// with small directories.
     pub fn listing_in_pages(
         self: &Arc<Self>,
         by: &Credentials,
@@ -118,22 +118,22 @@ impl Client {
 }
 
 impl Listing {
-    /// The next entries, some at least; none at the end. After an error the same may be asked for
-    /// again. Who no longer waits loses nothing: the next call goes on with the same requests.
+    /// The next entries, at least one; none at the end. After an error the call can be repeated. If
+    /// the future is dropped, the next call goes on with the pending requests.
     pub async fn next(&mut self) -> Result<Vec<DirEntry>, Errno> {
         let mut is_own = false;
         let page = poll_fn(|context| self.poll(context, &mut is_own)).await?;
         Ok(page.iter().map(plain).collect())
     }
 
-    /// Entries fetched and not taken.
+    /// Number of entries fetched and not taken.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.stretches.iter().flat_map(|stretch| &stretch.pages).map(Vec::len).sum()
     }
 
-    /// `is_own`: what is waited for was begun by this call, so that its failure is this call's,
-    /// too.
+    /// `is_own` says that this call began the request it waits for. Then the request's failure is
+    /// this call's, too.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -142,7 +142,7 @@ impl Listing {
         loop {
             let Some(front) = self.front() else { return Poll::Ready(Ok(Vec::new())) };
             if let Some(page) = front.pages.pop_front() {
-                // What had to be waited for comes from afar.
+                // A page that took waiting comes from another machine or thread.
                 let is_far = front.has_waited;
                 self.width = if is_far { (self.width * 2).clamp(1, AHEAD_MAX) } else { 0 };
                 if std::mem::replace(&mut self.is_begun, true) {
@@ -170,7 +170,7 @@ impl Listing {
         }
     }
 
-    /// The stretch that the next page is from; none at the end.
+    /// The stretch of the next page; `None` at the end.
     fn front(&mut self) -> Option<&mut Stretch> {
         while self.stretches.front().is_some_and(Stretch::is_over) {
             self.stretches.pop_front();
@@ -181,7 +181,7 @@ impl Listing {
         self.stretches.front_mut()
     }
 
-    /// One stretch more; false if there is nothing left.
+    /// Cuts one more stretch; false if nothing is left.
     fn cut(&mut self) -> bool {
         let from = self.uncut;
         if from.0 >= Order::END {
@@ -194,13 +194,13 @@ impl Listing {
         true
     }
 
-    /// Begins the next request of the stretch at `index`, which has none under way.
+    /// Begins the next request of the stretch at `index`, which has none pending.
     fn ask(&mut self, index: usize) {
         let is_last = index + 1 == self.stretches.len();
         let stretch = &mut self.stretches[index];
         if is_last {
-            // More may be known of the partitions than when it was cut; nothing behind this has
-            // been asked yet.
+            // The client may know more partitions than when it cut this stretch. Nothing behind it
+            // was asked for yet.
             stretch.end = stretch.end.min(self.client.routes.partition_end(self.dir, stretch.from));
             self.uncut = Order(stretch.end);
         }
@@ -212,8 +212,8 @@ impl Listing {
             Some(Box::pin(async move { client.fetch(&by, dir.into(), from, limit).await }));
     }
 
-    /// Goes on with what is under way, and begins more, nearest first, until `most` pages are
-    /// fetched or under way.
+    /// Goes on with pending requests, and begins more, nearest first, until `most` pages are
+    /// fetched or pending.
     fn fetch_ahead(&mut self, context: &mut Context<'_>, most: usize) {
         let mut index = 0;
         while self.width > 0 {
@@ -233,17 +233,17 @@ impl Listing {
                 self.ask(index);
             }
             match self.stretches[index].poll(context) {
-                // It runs on this very thread.
+                // The shard runs on this very thread.
                 Poll::Ready(Ok(())) if is_new => self.width = 0,
                 Poll::Ready(Ok(())) => {}
-                // Asked again when it is waited for; whoever waits then hears why.
+                // The request is sent again when its page is wanted; that call gets the error.
                 Poll::Ready(Err(_)) => self.width = 0,
                 Poll::Pending => index += 1,
             }
         }
     }
 
-    /// Pages fetched or under way.
+    /// Number of pages fetched or pending.
     fn pages(&self) -> usize {
         let pages =
             |stretch: &Stretch| stretch.pages.len() + usize::from(stretch.request.is_some());
@@ -252,17 +252,17 @@ impl Listing {
 }
 
 impl Stretch {
-    /// All of it is asked for and answered.
+    /// Whether all of it is asked for and answered.
     const fn is_asked(&self) -> bool {
         self.request.is_none() && self.from.0 >= self.end
     }
 
-    /// All of it is taken.
+    /// Whether all of it is taken.
     fn is_over(&self) -> bool {
         self.is_asked() && self.pages.is_empty()
     }
 
-    /// Goes on with its request, if one is under way.
+    /// Goes on with the pending request, if there is one.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Errno>> {
         let Some(request) = &mut self.request else { return Poll::Ready(Ok(())) };
         let Poll::Ready(answer) = request.as_mut().poll(context) else {
@@ -297,8 +297,8 @@ mod tests {
         Page { entries: orders.iter().map(listed).collect(), next: Order(next) }
     }
 
-    /// What a stretch up to 100 has after these answers: the orders of its pages, and whether it is
-    /// asked for to its end.
+    /// Gives a stretch up to order 100 these answers. Returns the orders of its pages, and whether
+    /// it is asked for to its end.
     fn check(answers: Vec<Page>) -> (Vec<Vec<u64>>, bool) {
         let (from, has_waited, pages) = (Order(0), false, VecDeque::new());
         let mut stretch = Stretch { from, end: 100, request: None, has_waited, pages };
@@ -310,8 +310,8 @@ mod tests {
         (stretch.pages.iter().map(orders).collect(), stretch.is_asked())
     }
 
-    /// A partition may be wider than it was thought to be: what is behind belongs to the next
-    /// stretch, which asks for it.
+    /// A partition may be wider than it was thought to be. Its further entries belong to the next
+    /// stretch, which asks for them.
     #[test]
     fn a_stretch_takes_of_a_page_what_is_within_it() {
         assert_eq!(check(vec![page(&[1, 99, 100, 120], 150)]), (vec![vec![1, 99]], true));

@@ -1,14 +1,13 @@
 //! Calls by path, for programs that use the file system as a library.
 //!
 //! A path is walked as Linux walks it: component by component from the root, each with the caller's
-//! search permission, through symlinks, and `..` is the directory's parent. Directories on the way
-//! are remembered from call to call, and those that are not are asked for all at once: a path whose
-//! directories are known costs one request, however deep, and any other hardly more than two, one
-//! after the other. What takes effect, does so under a path that is there at that very moment:
-//! directories that were renamed, or closed to the caller, are found out, and the path is walked
-//! anew.
+//! search permission, and through symlinks. `..` is the directory's parent. Directories are
+//! remembered from call to call, and unknown ones are asked for all at once. So a path of known
+//! directories costs one request, however deep it is. Any other costs hardly more than two, one
+//! after the other. A change takes effect only while its whole path exists. If a directory was
+//! renamed, or closed to the caller, a shard finds out, and the path is walked anew.
 //!
-//! Nothing needs to be forgotten but what [`Paths::resolve`] and [`Paths::open`] return.
+//! The caller need only give back what [`Paths::resolve`] and [`Paths::open`] return.
 
 mod dir;
 mod guess;
@@ -51,14 +50,14 @@ impl<'a> Paths<'a> {
         Self { client, by, is_loose: AtomicBool::new(false) }
     }
 
-    /// Whether the last call was refused so often that in the end its way was not asked about any
-    /// more: each component was there at some moment of the call, perhaps not all at one.
+    /// Whether the last call ended in a walk without a trail, after many refusals. Then each
+    /// component existed at some moment of the call, but perhaps not all at one.
     #[must_use]
     pub fn was_loose(&self) -> bool {
         self.is_loose.load(Ordering::Relaxed)
     }
 
-    /// The inode of a path, through symlinks. One more lookup: see [`Client::forget`].
+    /// The inode of a path, through symlinks. Counts as one more lookup, for [`Client::forget`].
     pub async fn resolve(&self, path: &[u8]) -> Result<Ino, Errno> {
         walked!(self, walk => {
             let asked = self.client.nodes.stamp();
@@ -74,7 +73,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Attributes, through symlinks.
+    /// Attributes of a path, through symlinks.
     pub async fn stat(&self, path: &[u8]) -> Result<Attr, Errno> {
         self.attributes(path, true).await
     }
@@ -94,8 +93,8 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Makes a regular file; whether it is new. Without `exclusive` an existing one is taken as it
-    /// is, through symlinks.
+    /// Makes a regular file. Returns also whether it is new. Without `exclusive` an existing file
+    /// is taken as it is, through symlinks.
     pub async fn create(
         &self,
         path: &[u8],
@@ -147,7 +146,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Target of a symlink.
+    /// The target of a symlink.
     pub async fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         walked!(self, walk => match walk.end_of(path, false).await? {
             Here::File(file, attr) if attr.kind == FileKind::Symlink => {
@@ -157,7 +156,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// A further name for a file; a symlink is not followed.
+    /// Gives a file a further name. A symlink is not followed.
     pub async fn link(&self, existing: &[u8], path: &[u8]) -> Result<Attr, Errno> {
         walked!(self, walk => {
             let Here::File(file, _) = walk.end_of(existing, false).await? else {
@@ -190,7 +189,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Changes mode, owner, group or times of a directory, through symlinks; which one it is.
+    /// Changes mode, owner, group or times of a directory, through symlinks. Returns its ino.
     pub async fn set_dir_attr(&self, path: &[u8], set: &SetAttr) -> Result<Ino, Errno> {
         walked!(self, walk => {
             let Here::Dir(dir) = walk.end_of(path, true).await? else {
@@ -235,7 +234,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Opens a file, through symlinks; its inode can be spoken of until [`Client::release`].
+    /// Opens a file, through symlinks. Calls may name its ino until [`Client::release`].
     pub async fn open(
         &self,
         path: &[u8],
@@ -270,8 +269,8 @@ impl<'a> Paths<'a> {
 }
 
 impl Client {
-    /// All entries of a directory, in the order of their positions. The way counts for the first
-    /// page only.
+    /// All entries of a directory, in the order of their positions. Only the first page carries the
+    /// trail.
     async fn entries(&self, by: &Credentials, at: At<'_>) -> Result<Vec<DirEntry>, Errno> {
         let mut entries: Vec<DirEntry> = Vec::new();
         let mut on = at.on;

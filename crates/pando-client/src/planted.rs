@@ -1,4 +1,4 @@
-//! Faults that tests plant into the client, to see that they are found. Products hold none.
+//! Faults that tests plant into the client, to see that they are found. A product has none of them.
 
 /// Whether a fault is planted.
 #[cfg(feature = "planted")]
@@ -19,25 +19,25 @@ std::thread_local! {
     static PLANTED: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
-/// A fault.
+/// A fault that disables one guard.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
-    /// A request that was lost is sent again under a new identity.
+    /// A lost request is sent again under a new identity.
     RetryRenumbered,
-    /// A request that was lost is sent again to the shard beside the one that may have run it.
+    /// A lost request is sent again to the shard beside the one that may have run it.
     RetryAstray,
-    /// A slot is used again while it is in doubt whether its last request ran.
+    /// A slot is used again while its last request is in doubt.
     SlotFreedInDoubt,
-    /// What a request in doubt changes is changed by another meanwhile.
+    /// A request may change what a request in doubt changes.
     DoubtIgnored,
-    /// A redirect is followed by asking the same shard.
+    /// After a redirect the request goes to the same shard again.
     RedirectNotLearned,
-    /// A slot gives its next request the same sequence.
+    /// A slot gives its next request the sequence of the last one.
     SequenceReused,
-    /// What is open is not opened in the next session.
+    /// Open files are not opened in the next session.
     OpensNotClaimed,
-    /// A request whose copy was lost is taken for one that never ran, when its session is over.
+    /// After a lost copy and the session's end, a request counts as one that never ran.
     LostSaysNotRun,
 }
 

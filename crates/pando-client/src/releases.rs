@@ -1,4 +1,4 @@
-//! Files that were closed, told together: one request to each shard, however many it has.
+//! Closed files, released together: one request to each shard, however many of them it has.
 
 use pando_types::op::{FileAt, FileRef, Op, RELEASES_MAX};
 use pando_types::reply::Body;
@@ -9,7 +9,7 @@ use crate::client::{Client, SYSTEM};
 use crate::reopen::find;
 use crate::route::Route;
 
-/// What one shard is thought to have, in one session.
+/// Files thought to be on one shard, opened in one session.
 struct Together {
     session: SessionId,
     shard: ShardIndex,
@@ -17,8 +17,8 @@ struct Together {
 }
 
 impl Client {
-    /// One open less of each, as by [`Client::release`]. What is not where it was thought to be is
-    /// released by itself. Tells the last error, when all have been tried.
+    /// Releases one open of each file, as [`Client::release`] does. A file that is not where it
+    /// was thought to be is released by itself. Returns the last error, after all have been tried.
     pub async fn release_all(&self, inos: &[Ino]) -> Result<(), Errno> {
         let (mut pins, mut all, mut told) = (Vec::new(), Vec::new(), Ok(()));
         for ino in inos {
@@ -40,8 +40,8 @@ impl Client {
         told
     }
 
-    /// Adds a file to those of its shard. Returns one at its link shard: few are, and it may have
-    /// to be destroyed there.
+    /// Adds a file to those of its shard. Returns it instead if it is at its link shard: few files
+    /// are, and the shard may have to destroy it.
     fn gather(
         &self,
         all: &mut Vec<Together>,
@@ -63,7 +63,7 @@ impl Client {
 
     async fn release_together(&self, together: Together) -> Result<(), Errno> {
         let Together { session, shard, files } = together;
-        // With the session, all that was open in it is over.
+        // All opens of a session end with it.
         let Some(session) = find(&self.sessions, session) else { return Ok(()) };
         let op = Op::ReleaseAll(shard, files);
         let left = match self.run_told(Via::In(&session), SYSTEM, (&op).into()).await {
@@ -77,7 +77,7 @@ impl Client {
         for file in left.iter().filter_map(|nth| files.get(*nth as usize)) {
             told = Box::pin(self.release_in(&session, file)).await.and(told);
         }
-        // What was opened anew while this was under way may be too many.
+        // Files that were opened anew meanwhile may be open too often.
         for file in files {
             let excess = self.nodes.take_excess(file.ino);
             if excess.is_some() {

@@ -1,14 +1,15 @@
-//! Renames that this client has under way: while one is, its file is no longer where the node table
-//! says, or not yet.
+//! This client's pending renames. While one is pending, the node table may not know the file's
+//! place.
 //!
-//! Who misses a file under a name that is being renamed looks again. If renames of that file come
-//! one upon the other, it may be late each time; then it holds up further ones until it is through.
+//! A request that misses a file under a name that is being renamed looks again. If renames of that
+//! file follow each other, it may be late each time. Then it holds further renames up until it has
+//! found the file.
 
 use pando_types::op::FileAt;
 use pando_types::{DirRef, Name};
 use parking_lot::Mutex;
 
-/// See the module.
+/// The pending renames, and the requests that hold further ones up.
 #[derive(Default)]
 pub(crate) struct Renames {
     state: Mutex<State>,
@@ -16,23 +17,23 @@ pub(crate) struct Renames {
 
 #[derive(Default)]
 struct State {
-    /// Both names of each.
+    /// Number and both names of each.
     under_way: Vec<(u64, [(DirRef, Name); 2])>,
     begun: u64,
     holds: u32,
 }
 
-/// A rename under way: kept until the node table was told of it.
+/// A pending rename. It ends when the node table has been told.
 pub(crate) struct Renaming<'a> {
     renames: &'a Renames,
     number: u64,
 }
 
-/// No rename begins.
+/// Holds renames up: none begins.
 pub(crate) struct Hold<'a>(&'a Renames);
 
 impl Renames {
-    /// `None` while somebody holds renames up.
+    /// Begins a rename; `None` while a request holds renames up.
     pub(crate) fn begin(&self, names: [(DirRef, &Name); 2]) -> Option<Renaming<'_>> {
         let mut state = self.state.lock();
         if state.holds > 0 {
@@ -44,7 +45,7 @@ impl Renames {
         Some(Renaming { renames: self, number })
     }
 
-    /// Whether a file missed at `at` may be on its way from there.
+    /// Whether a pending rename may have moved the file that is not at `at`.
     pub(crate) fn concern(&self, at: &FileAt) -> bool {
         let FileAt::Name(dir, name) = at else { return false };
         let is_it = |(of, called): &(DirRef, Name)| of == dir && called == name;

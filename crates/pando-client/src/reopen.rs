@@ -1,16 +1,16 @@
-//! The next session, when one is over: a client that was out of reach, or asleep, for longer than
-//! its lease goes on.
+//! Opens the next session when one is over. So a client goes on after it was out of reach, or
+//! asleep, for longer than its lease.
 //!
-//! What becomes of requests that were under way is in [`crate::call`]. What is open is opened anew:
+//! [`crate::call`] tells what becomes of pending requests. Open files are opened anew:
 //!
-//! - By number, where the node table or the link shard says it is, once for each file however often
-//!   it is open here.
-//! - With the system's credentials and without asking for access: that was checked when it was
-//!   opened, and whoever has a file open keeps it, whatever `chmod` said since.
-//! - Never truncated.
+//! - By ino, where the node table or the link shard says the file is. Once for each file, however
+//!   often it is open here.
+//! - As the superuser ([`SYSTEM`]), and without a check of access. That was checked at the first
+//!   open, and a process that has a file open keeps it, whatever `chmod` did since.
+//! - Never with truncation.
 //! - Locks of programs are lost ([`crate::locks`]).
-//! - A file that is gone by now (nobody held it for us) answers `ESTALE` whenever it is used, and
-//!   is closed in silence.
+//! - A file that is gone, since no open kept it, answers `ESTALE` to each use, and is closed in
+//!   silence.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use crate::sessions::{Lead, Need, Session, Sessions};
 /// Why no session was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotOpened {
-    /// Shard 0 says so.
+    /// Shard 0 refused.
     Refused(Errno),
-    /// Nobody says anything.
+    /// No answer came.
     Unanswered(Unanswered),
 }
 
@@ -44,7 +44,8 @@ impl From<NotOpened> for Errno {
 }
 
 impl Client {
-    /// The current session; opens the next one where there is none, or waits for who does.
+    /// The current session. If there is none, it opens the next, or waits for the caller that does.
+    /// `ETIMEDOUT` after `deadline`, `EIO` if the client is closed.
     pub(crate) async fn session_for(&self, deadline: Option<u64>) -> Result<Arc<Session>, Errno> {
         loop {
             let need = self.within(deadline, self.sessions.need(false)).await;
@@ -66,7 +67,7 @@ impl Client {
             let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
             let id = match self.chase(&errand, &mut false).await.map_err(NotOpened::Unanswered)? {
                 Answer::Final(Ok(Body::Session(id))) => id,
-                // Another session is alone, and was just told to end that.
+                // Another session is alone, and has just been asked to end that.
                 Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
                     backoff.pause(self).await;
                     continue;
@@ -84,23 +85,23 @@ impl Client {
                 self.locks.session_begun(session.id);
                 return Ok(());
             }
-            // This one is over, too.
+            // The new session is over, too.
         }
     }
 
-    /// Opens in `session` what is open.
+    /// Opens all open files in `session`.
     async fn claim_opens(&self, session: &Arc<Session>) {
         let open = self.nodes.open_files();
         join_all(open.into_iter().map(|file| self.claim(session, file))).await;
     }
 
-    /// One open of `file` in `session`, which counts there unless it was closed meanwhile.
+    /// Opens `file` in `session`. If it was closed meanwhile, releases it again.
     async fn claim(&self, session: &Arc<Session>, file: FileRef) {
         let open = |file| Op::Open { file, access: 0, truncate: false, kill: None };
         if self.on_file(Via::In(session), SYSTEM, &file, open).await.is_err() {
             return;
         }
-        // What becomes of a release, nobody waits to hear.
+        // No caller waits for the result of a release.
         let _ = if self.nodes.held(file.ino, session.id) {
             self.let_go(&file).await
         } else {
@@ -108,8 +109,8 @@ impl Client {
         };
     }
 
-    /// Sees to it that `ino`, which was opened in a session that is over by now, counts as open in
-    /// the current one.
+    /// Makes sure that `ino` counts as open in the current session, after it was opened in one that
+    /// is over.
     pub(crate) async fn hold(&self, ino: Ino) {
         loop {
             let Ok(file) = self.file(ino, Errno::EISDIR) else { return };
@@ -120,7 +121,7 @@ impl Client {
                 let state = self.sessions.state();
                 state.is_live(session).then(|| self.nodes.held(ino, session))
             };
-            // What becomes of a release, nobody waits to hear.
+            // No caller waits for the result of a release.
             let _ = match (is_known, find(&self.sessions, session)) {
                 (Some(true), _) => self.let_go(&file).await,
                 (Some(false), Some(session)) => self.release_in(&session, &file).await,
@@ -131,12 +132,12 @@ impl Client {
         }
     }
 
-    /// Releases what counts as open at the shards and is not open here.
+    /// Releases opens that the shards count and that are not open here.
     pub(crate) async fn let_go(&self, file: &FileRef) -> Result<(), Errno> {
         self.let_go_in(file, self.nodes.take_excess(file.ino)).await
     }
 
-    /// The same, where in which session there is one is known.
+    /// Releases opens in excess: first one in session `excess`, if any, then all others.
     pub(crate) async fn let_go_in(
         &self,
         file: &FileRef,
@@ -149,7 +150,7 @@ impl Client {
         Ok(())
     }
 
-    /// One open less in `session`; with the session, it is over.
+    /// Releases one open in `session`. If the session is over, there is nothing to do.
     pub(crate) async fn release_in(
         &self,
         session: &Arc<Session>,
@@ -162,7 +163,7 @@ impl Client {
     }
 }
 
-/// `None`: the session is over, and with it all that was open in it.
+/// The session `id`; `None` if it is over, and with it all its opens.
 pub(crate) fn find(sessions: &Sessions, id: SessionId) -> Option<Arc<Session>> {
     sessions.state().find(id)
 }

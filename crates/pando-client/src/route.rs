@@ -1,8 +1,8 @@
-//! Which shard runs an operation: from the operation to its [`Route`], and from there through what
-//! is known of split directories to a shard.
+//! Which shard runs an operation. An operation has a [`Route`], and the known partitions of split
+//! directories lead from there to a shard.
 //!
-//! Only directories that are known to have split are remembered. All others, nearly all there are,
-//! live on their home shard, and finding it takes no lock.
+//! Only directories known to have split are remembered. All others, nearly all there are, live on
+//! their home shard, which is found without a lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,23 +18,23 @@ use parking_lot::RwLock;
 /// Most split directories remembered.
 const CACHED_MAX: usize = 4096;
 
-/// The place whose owner must run an operation.
+/// The place of an operation: the owner of that place must run it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// The partition that holds this order.
     Order(DirRef, Order),
-    /// A partition by number.
+    /// A partition by its index.
     Partition(DirRef, PartitionIndex),
     /// The directory's home.
     Home(DirRef),
     /// The inode's link shard.
     Link(Ino),
-    /// This shard.
+    /// The shard with this index.
     Shard(ShardIndex),
 }
 
 impl Route {
-    /// The directory whose split history leads there.
+    /// The directory with the partitions that decide the shard.
     pub(crate) const fn dir(self) -> Option<DirRef> {
         match self {
             Self::Order(dir, _) | Self::Partition(dir, _) | Self::Home(dir) => Some(dir),
@@ -42,7 +42,7 @@ impl Route {
         }
     }
 
-    /// To a file.
+    /// The route to a file.
     pub(crate) fn of_file(ino: Ino, at: &FileAt, secrets: &Secrets) -> Self {
         match at {
             FileAt::Name(dir, name) => Self::Order(*dir, secrets.order(name.as_bytes())),
@@ -58,7 +58,7 @@ pub(crate) struct Plan {
     pub(crate) changes: bool,
 }
 
-/// Plans `op`.
+/// The plan of `op`.
 pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
     let name = |dir: &DirRef, name: &Name| Route::Order(*dir, secrets.order(name.as_bytes()));
     let file = |file: &FileRef| Route::of_file(file.ino, &file.at, secrets);
@@ -102,22 +102,22 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::Glimpse(shard, _) => (Route::Shard(*shard), false),
         Op::GarbageDone(shard, _) | Op::ReleaseAll(shard, _) => (Route::Shard(*shard), true),
         Op::HandOver(shard, ..) => (Route::Shard(*shard), false),
-        // Twice does no harm.
+        // Running it twice does no harm.
         Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
-        // Nothing numbers a request before there is a session; a second one that nobody uses does
-        // no harm.
+        // Before there is a session, a request has no number. A second session that is not used
+        // does no harm.
         Op::OpenSession | Op::OpenLocalSession => (Route::Shard(ShardIndex(0)), false),
-        // Twice does no harm either, and nothing is recorded for a session that is over.
+        // Running these twice does no harm, and a session that is over has no outcomes.
         Op::EndSession(_) | Op::Renew(_) | Op::Alone(..) => (Route::Shard(ShardIndex(0)), false),
     };
     Plan { route, changes }
 }
 
-/// The cluster map, and what is known of split directories.
+/// The cluster map, and the known split directories.
 pub(crate) struct Routes {
     cluster: ArcSwap<ClusterMap>,
     split: RwLock<HashMap<DirId, Known, FixedState>>,
-    /// Its length, to be read without the lock.
+    /// Number of directories in `split`, to be read without the lock.
     known: AtomicUsize,
 }
 
@@ -134,16 +134,16 @@ impl Routes {
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
     }
 
-    /// The shard to ask for a name in the directory that has this id, whichever that is, if there
-    /// is one: by what is known of the last that was heard of.
+    /// The shard to ask for a name in the directory with this id, if its ino is not known. If
+    /// several directories had that id, the one heard of last counts.
     pub(crate) fn guess(&self, id: DirId, order: Order) -> ShardIndex {
         let home = self.cluster.load().home(id);
         let locate = |known: &Known| known.map.shard(home, known.map.locate(order).0);
         self.with_id(id, locate).unwrap_or(home)
     }
 
-    /// All shards that may have that name, however many partitions there are of which nothing is
-    /// known here. Each once.
+    /// All shards that may have the name `order` in the directory with this id, even if it has
+    /// partitions unknown here. Each once.
     pub(crate) fn candidates(&self, id: DirId, order: Order) -> Vec<ShardIndex> {
         let (home, shards) = {
             let cluster = self.cluster.load();
@@ -151,7 +151,7 @@ impl Routes {
         };
         let found = self.with_id(id, |known| known.map.candidates(home, order, shards));
         let mut found = found.unwrap_or_else(|| vec![home]);
-        // A shard that was added may be known by this directory only.
+        // Only this directory's map may know of a shard that was added.
         let likely = self.guess(id, order);
         if !found.contains(&likely) {
             found.push(likely);
@@ -159,7 +159,7 @@ impl Routes {
         found
     }
 
-    /// `shard` has no partition of the directory that has this id, whichever that is.
+    /// Notes that `shard` has no partition of the directory with this id.
     pub(crate) fn lacks(&self, id: DirId, shard: ShardIndex) {
         if let Some(ino) = self.with_id(id, |known| known.ino) {
             let nothing = SplitHistory { of: Some(shard), ..SplitHistory::default() };
@@ -167,17 +167,17 @@ impl Routes {
         }
     }
 
-    /// All shards.
+    /// All shards of the cluster map.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
         (0..self.cluster.load().shards).map(ShardIndex)
     }
 
-    /// The next shard.
+    /// The shard with the next number.
     pub(crate) fn beside(&self, shard: ShardIndex) -> ShardIndex {
         ShardIndex((shard.0 + 1) % self.cluster.load().shards)
     }
 
-    /// Learns who owns a slot; true if that was news.
+    /// Learns the owner of a hash slot; true if that was news.
     pub(crate) fn learn_slot(&self, news: SlotNews) -> bool {
         let mut is_news = false;
         self.cluster.rcu(|cluster| {
@@ -188,7 +188,7 @@ impl Routes {
         is_news
     }
 
-    /// The shard to ask, as far as known.
+    /// The shard to ask, as far as is known.
     pub(crate) fn shard(&self, route: Route) -> ShardIndex {
         match route {
             Route::Order(dir, order) => self.partition(dir, |map| map.locate(order).0),
@@ -204,7 +204,7 @@ impl Routes {
         self.with(dir, |map| map.shard(home, which(map))).unwrap_or(home)
     }
 
-    /// Where the partition ends that holds `order`, as far as known.
+    /// The end of the partition that holds `order`, as far as is known.
     pub(crate) fn partition_end(&self, dir: DirRef, order: Order) -> u64 {
         let end = |map: &DirMap| {
             let (i, r) = map.locate(order);
@@ -213,17 +213,17 @@ impl Routes {
         self.with(dir, end).unwrap_or(Order::END)
     }
 
-    /// Who has a partition of `dir`, by this map.
+    /// The owner of a partition of `dir`, by `map`.
     pub(crate) fn owner(&self, dir: DirRef, map: &DirMap, i: PartitionIndex) -> ShardIndex {
         map.shard(self.cluster.load().home(dir.id), i)
     }
 
-    /// What is known of `dir`: that it never split, unless something else was learned.
+    /// The known partitions of `dir`: one, if nothing was learned.
     pub(crate) fn map(&self, dir: DirRef) -> DirMap {
         self.with(dir, DirMap::clone).unwrap_or_default()
     }
 
-    /// Partitions of `dir` that are known, and not at its home, and whose they are.
+    /// The known partitions of `dir` that are not at its home, with their owners.
     pub(crate) fn partitions_elsewhere(&self, dir: DirRef) -> Vec<(PartitionIndex, ShardIndex)> {
         let home = self.cluster.load().home(dir.id);
         let elsewhere = |map: &DirMap| {
@@ -249,9 +249,10 @@ impl Routes {
         Some(read(known))
     }
 
-    /// A name was found in a partition this deep: what that one has split off by then exists, so
-    /// the next names that went there are not looked for where they are no more. Half of the names
-    /// of a partition that has split are still found where they were.
+    /// Learns from the depth of the partition in which a name was found. The partitions that it has
+    /// split off must exist, so further names that went there are sent to their owners. Without
+    /// that the client would learn from redirects only, as half of the names of a split partition
+    /// are still found in it.
     pub(crate) fn deepen(&self, dir: DirRef, radix: Radix, order: impl FnOnce() -> Order) {
         if radix == Radix(0) {
             return;
@@ -265,7 +266,7 @@ impl Routes {
     /// Learns where partitions of `dir` are, and where they are no more; true if anything was new.
     /// A directory that has shrunk to one partition is forgotten.
     pub(crate) fn learn(&self, dir: DirRef, history: &SplitHistory) -> bool {
-        // Most often there is nothing new: `stat` of a directory tells its history each time.
+        // Most often nothing is new: each `stat` of a directory tells its history.
         let mut map = self.map(dir);
         if !map.learn(history) {
             return false;
@@ -290,14 +291,14 @@ impl Routes {
         true
     }
 
-    /// `dir` has one partition.
+    /// Notes that `dir` has one partition.
     pub(crate) fn is_whole(&self, dir: DirRef) {
         if self.with(dir, |_| ()).is_some() {
             self.forget(dir);
         }
     }
 
-    /// Forgets what is known of `dir`.
+    /// Forgets the partitions of `dir`.
     pub(crate) fn forget(&self, dir: DirRef) {
         let mut split = self.split.write();
         split.remove(&dir.id);
@@ -305,7 +306,8 @@ impl Routes {
     }
 }
 
-/// Makes room: what was not used since the last sweep goes, or half of all if everything was.
+/// Makes room: drops all directories not used since the last sweep, or half of them if all were
+/// used.
 fn sweep(split: &mut HashMap<DirId, Known, FixedState>) {
     split.retain(|_, known| known.used.swap(false, Ordering::Relaxed));
     if split.len() >= CACHED_MAX {

@@ -1,21 +1,21 @@
-//! The client's sessions, one after the other: the one it has, and the way to the next when a shard
-//! says that it is over.
+//! The client's sessions, one after the other: the current one, and the way to the next when a
+//! shard says that it is over.
 //!
 //! ```text
-//!            NoSession, to the current one            the first who needs one
+//!            NoSession, to the current one            the first that needs one
 //!   Live ─────────────────────────────────► Over ─────────────────────────────► Reopening
 //!    ▲ │                                     ▲             given up                 │
 //!    │ └──close──► Closed                    └──────────────────────────────────────┤
 //!    └──────────────────── next session, and what is open was opened in it ─────────┘
 //! ```
 //!
-//! 1. One at a time opens the next session; all others wait for it.
-//! 2. A session that was over is never current again. What was sent in it is still waited for: an
-//!    answer is an answer.
-//! 3. Files that are open are opened anew in the next session *before* any other request is made in
-//!    it: else this client itself could remove what it holds open.
-//! 4. Whether an open counts in the current session is decided under this lock, so that none is
-//!    missed by who opens anew.
+//! 1. One caller at a time opens the next session; all others wait for it.
+//! 2. A session that was over is never current again. Answers to requests that were sent in it
+//!    still count.
+//! 3. Open files are opened in the next session *before* any other request is made in it. Else this
+//!    client itself could remove a file that it has open.
+//! 4. Whether an open counts in the current session is decided under this lock. So the caller that
+//!    opens files anew misses none.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::slots::Slots;
 
-/// A session.
+/// A session and its slots.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) slots: Slots,
@@ -47,37 +47,38 @@ enum Phase {
     Closed,
 }
 
-/// See the module.
+/// The client's sessions.
 pub(crate) struct Sessions {
     state: RwLock<State>,
-    /// Id of the current session, to be read without the lock.
+    /// Id of the newest session, to be read without the lock.
     id: AtomicU64,
     is_closed: AtomicBool,
-    /// Who drives `maintain`, and so opens the next session with all the time it takes.
+    /// Number of tasks that drive `maintain`. Such a task opens the next session, without a
+    /// deadline.
     maintainers: AtomicUsize,
     waiting: Mutex<Vec<Waker>>,
 }
 
-/// What is the case now.
+/// The phase, and the sessions it concerns.
 pub(crate) struct State {
     phase: Phase,
     current: Arc<Session>,
-    /// The one that is being prepared.
+    /// The session that is being prepared.
     next: Option<Arc<Session>>,
 }
 
-/// What there is for who needs a session.
+/// What a caller gets that needs a session.
 pub(crate) enum Need<'a> {
-    /// This one.
+    /// The current session.
     Has(Arc<Session>),
-    /// None: it is up to the caller to open one.
+    /// The task to open a session, as there is none.
     Leads(Lead<'a>),
     /// The client is closed.
     Closed,
 }
 
 impl Sessions {
-    /// None yet.
+    /// Begins without a session.
     pub(crate) fn new() -> Self {
         Self {
             state: RwLock::new(State {
@@ -92,7 +93,7 @@ impl Sessions {
         }
     }
 
-    /// The newest session's id, over or not.
+    /// The newest session's id, whether the session is over or not.
     pub(crate) fn id(&self) -> SessionId {
         SessionId(self.id.load(Ordering::Relaxed))
     }
@@ -101,12 +102,12 @@ impl Sessions {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// What is the case, and stays so while the guard is held.
+    /// The present state, which cannot change while the guard is held.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read()
     }
 
-    /// A shard said that `session` is over; whether that is news of the current one.
+    /// Notes that `session` is over. True if it was the current one until now.
     pub(crate) fn over(&self, session: SessionId) -> bool {
         let mut state = self.state.write();
         for known in state.next.iter().chain([&state.current]) {
@@ -123,13 +124,13 @@ impl Sessions {
         is_news
     }
 
-    /// The current session, if there is one: the road of every request.
+    /// The current session, if there is one. Every changing request takes it from here.
     pub(crate) fn live(&self) -> Option<Arc<Session>> {
         self.state.read().live().cloned()
     }
 
-    /// Waits for a session, or for the task to open one: `maintains` says who asks, as others leave
-    /// it to that one.
+    /// Waits for a session, or for the task to open one. If `maintain` is driven, only a call with
+    /// `maintains` gets the task.
     pub(crate) async fn need(&self, maintains: bool) -> Need<'_> {
         self.when(|| {
             if let Some(session) = self.live() {
@@ -148,7 +149,7 @@ impl Sessions {
         .await
     }
 
-    /// Ready when `session` is no longer the current one, or over.
+    /// Ready when `session` is over, or no longer the current one.
     pub(crate) async fn gone(&self, session: SessionId) {
         self.when(|| (!self.state.read().is_live(session)).then_some(())).await;
     }
@@ -158,7 +159,7 @@ impl Sessions {
         self.when(|| self.is_closed().then_some(())).await;
     }
 
-    /// Ready when nobody opens a session: the one to end, if there is one.
+    /// Ready when no session is being opened. Returns the session to end, if there is one.
     pub(crate) async fn to_end(&self) -> Option<Arc<Session>> {
         self.when(|| {
             let state = self.state.read();
@@ -167,7 +168,7 @@ impl Sessions {
         .await
     }
 
-    /// No request is made any more.
+    /// Closes the client: no request is made any more.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let mut state = self.state.write();
@@ -177,7 +178,7 @@ impl Sessions {
         self.notify();
     }
 
-    /// Somebody drives `maintain`, until this is dropped.
+    /// Says that a task drives `maintain`, until the result is dropped.
     pub(crate) fn maintained(&self) -> Maintained<'_> {
         self.maintainers.fetch_add(1, Ordering::AcqRel);
         Maintained(self)
@@ -194,7 +195,7 @@ impl Sessions {
                     waiting.push(context.waker().clone());
                 }
             }
-            // It may have come about before the waker was on the list.
+            // The state may have changed before the waker was on the list.
             look().map_or(Poll::Pending, Poll::Ready)
         })
         .await
@@ -211,7 +212,7 @@ impl State {
         (self.phase == Phase::Live).then_some(&self.current)
     }
 
-    /// Whether this is the current session, and not over as far as is known.
+    /// Whether `session` is the current one, and not over as far as is known.
     pub(crate) fn is_live(&self, session: SessionId) -> bool {
         self.phase == Phase::Live && self.current.id == session
     }
@@ -223,19 +224,19 @@ impl State {
     }
 }
 
-/// The task to open the next session. Dropped undone, it is somebody else's.
+/// The task to open the next session. If it is dropped undone, another caller gets it.
 pub(crate) struct Lead<'a> {
     sessions: &'a Sessions,
     is_done: bool,
 }
 
 impl Lead<'_> {
-    /// This one is being prepared; an earlier one is not.
+    /// Notes the session that is being prepared, instead of an earlier one.
     pub(crate) fn prepare(&self, next: &Arc<Session>) {
         self.sessions.state.write().next = Some(next.clone());
     }
 
-    /// What was prepared is the current session from now on; false if it is over by now.
+    /// Makes the prepared session the current one; false if it is over by now.
     pub(crate) fn install(&mut self) -> bool {
         let mut state = self.sessions.state.write();
         let Some(next) = state.next.take() else { return false };
@@ -267,7 +268,7 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// See [`Sessions::maintained`].
+/// Says that a task drives `maintain` ([`Sessions::maintained`]).
 pub(crate) struct Maintained<'a>(&'a Sessions);
 
 impl Drop for Maintained<'_> {

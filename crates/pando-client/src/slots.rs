@@ -1,12 +1,13 @@
-//! Slots of a session: what makes changing requests run exactly once (DESIGN §6).
+//! Request slots of a session. They make changing requests run exactly once
+//! (docs/design/sessions.md).
 //!
 //! ```text
-//!   free ──acquire (sequence + 1)──► under way ──answered──► free
+//!   free ──acquire (sequence + 1)──► pending ────answered──► free
 //!                                        └──given up──► doubtful ──answered after all──► free
 //! ```
 //!
-//! While it is in doubt whether a request ran, its slot is not used (see [`crate::doubts`]): a copy
-//! of the request may still be on its way, and a shard that has not seen the slot's next sequence
+//! While it is in doubt whether a request ran, its slot is not used ([`crate::doubts`]). A copy of
+//! the request may still be on its way, and a shard that has not seen the slot's next sequence
 //! would run it.
 
 use std::collections::VecDeque;
@@ -16,17 +17,17 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// All slots of one session.
+/// All slots of a session.
 pub(crate) struct Slots {
     state: Mutex<State>,
 }
 
 struct State {
-    /// Slots without a request under way or in doubt, with the last sequence each has used.
+    /// Slots without a request that is pending or in doubt, with the last sequence each has used.
     free: Vec<Slot>,
-    /// Who waits for one, oldest first.
+    /// Ticket and waker of each request that waits for a slot, oldest first.
     waiting: VecDeque<(u64, Waker)>,
-    /// Tickets given to those who wait.
+    /// Tickets given out so far.
     tickets: u64,
     /// The session is over.
     is_closed: bool,
@@ -36,14 +37,14 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) struct Slot {
-    /// Which slot.
+    /// Index of the slot.
     pub(crate) index: u16,
-    /// The request's sequence.
+    /// Sequence of the request.
     pub(crate) sequence: u64,
 }
 
 impl Slot {
-    /// For its next request.
+    /// The slot with the sequence of its next request.
     fn next(self) -> Self {
         match is_planted!(SequenceReused) && self.sequence > 0 {
             true => self,
@@ -52,7 +53,7 @@ impl Slot {
     }
 }
 
-/// The session is over: there are no more slots.
+/// The session is over: no slot is given out any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -83,7 +84,7 @@ impl Slots {
         state.free.pop().map(Slot::next)
     }
 
-    /// The slot's newest request has its final answer, or was never sent.
+    /// Frees a slot. Its newest request has its final answer, or was never sent.
     pub(crate) fn free(&self, slot: Slot) {
         let woken = {
             let mut state = self.state.lock();
@@ -99,7 +100,7 @@ impl Slots {
         self.state.lock().is_closed
     }
 
-    /// Nobody gets a slot any more.
+    /// Closes the session: no slot is given out any more.
     pub(crate) fn close(&self) {
         let woken = {
             let mut state = self.state.lock();
@@ -110,7 +111,7 @@ impl Slots {
     }
 }
 
-/// Future of [`Slots::acquire`].
+/// The future of [`Slots::acquire`].
 pub(crate) struct Acquire<'a> {
     slots: &'a Slots,
     ticket: Option<u64>,
@@ -147,7 +148,7 @@ impl Future for Acquire<'_> {
 }
 
 impl Drop for Acquire<'_> {
-    /// Whoever was woken and does not take the slot passes the wake-up on.
+    /// A request that was woken, and does not take the slot, wakes the next one.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.slots.state.lock();

@@ -1,13 +1,13 @@
-//! `stat` of a directory: its content record and the counts of all its partitions, added up (DESIGN
-//! §4).
+//! `stat` of a directory: its content record, and the counts of all its partitions added up.
 //!
-//! One message while the directory is unsplit. Else home and the partitions that are known are
-//! asked all at once, and answers that are deeper than expected lead to the partitions that split
-//! off, until the answers tile the directory. A partition that is gone was given back to its
-//! parent: if that has answered before, it is asked again. Not atomic: each partition is counted at
-//! its own moment. But nothing is counted twice, and nothing is left out: a partition that splits
-//! after it answered has answered for its children, and one that has taken back another answers for
-//! both.
+//! That takes one message while the directory is unsplit. Else the client asks the home and all
+//! known partitions at once. An answer that is deeper than expected leads to partitions that were
+//! split off, until the answers tile the directory. A partition that is gone was given back to its
+//! parent. If the parent has answered before, it is asked again.
+//!
+//! The sum is not atomic: each partition is counted at its own moment. But no entry is counted
+//! twice, and none is left out. A partition that splits after it answered has answered for its
+//! children. One that has taken another back answers for both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -26,9 +26,9 @@ use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;
 
-/// Rounds in which nothing was learned, after which shards are taken for mistaken.
+/// Rounds that may pass without progress before the call fails with `EIO`.
 const ROUNDS_MAX: u32 = 64;
-/// Rounds in which something was learned, after which they count as fruitless, too.
+/// Rounds with progress, after which further ones count as without progress.
 const LEARNED_MAX: u32 = 48;
 
 impl Client {
@@ -43,8 +43,8 @@ impl Client {
         self.complete(dir, home).await
     }
 
-    /// The shards that have a part of a directory, each of which has answered since this was
-    /// called. `ESTALE` if it is gone.
+    /// The shards that have a part of a directory. Each has answered since the call began. `ESTALE`
+    /// if the directory is gone.
     pub(crate) async fn shards_of_dir(&self, dir: DirRef) -> Result<BTreeSet<ShardIndex>, Errno> {
         let home = self.home_of(At { dir, on: None }).await?;
         let mut shards: BTreeSet<ShardIndex> = home.history.of.into_iter().collect();
@@ -59,8 +59,8 @@ impl Client {
         take!(body, Body::Dir(home) => home)
     }
 
-    /// Asks home and all that is known to be elsewhere at the same time. The others are waited for
-    /// as far as home's answer, and those that are there, need them.
+    /// Asks the home and all partitions known to be elsewhere, at once. It waits for another
+    /// partition only if the home's answer, and the answers so far, need it.
     async fn stat_split(
         &self,
         at: At<'_>,
@@ -101,7 +101,7 @@ impl Client {
                 fitting = Some(fits);
                 return Poll::Pending;
             }
-            // Who was waited for in vain once is not waited for again.
+            // After a failed request a partition is not asked again.
             let failed = needed().find_map(|(_, other)| match other {
                 Other::Answered(Err(errno)) => Some(*errno),
                 _ => None,
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Adds to what the home says what the other partitions say.
+    /// Adds the counts of the other partitions to the home's answer.
     pub(crate) async fn complete(&self, dir: DirRef, home: DirAttr) -> Result<Attr, Errno> {
         match self.begin_fitting(dir, home) {
             Begun::Whole(attr) => Ok(attr),
@@ -148,7 +148,7 @@ impl Client {
         Ok(merge(fitting.base, fitting.generation, fitting.tiles.0.into_values()))
     }
 
-    /// Asks until what was answered tiles the directory.
+    /// Asks until the answers tile the directory.
     async fn ask_missing(&self, fitting: &mut Fitting) -> Result<(), Errno> {
         let dir = fitting.dir;
         let mut backoff = Backoff::astray();
@@ -156,7 +156,7 @@ impl Client {
         loop {
             let missing = fitting.missing();
             if missing.is_empty() {
-                // How deep each is, so that the next time all are asked at once.
+                // Remembers how deep each partition is, so that the next call asks all at once.
                 if fitting.map != self.routes.map(dir) {
                     self.routes.learn(dir, &fitting.map.history());
                 }
@@ -175,13 +175,13 @@ impl Client {
                     return Err(Errno::EIO);
                 }
                 backoff.pause(self).await;
-                // Removed meanwhile? Its home knows.
+                // Was it removed meanwhile? Its home knows.
                 self.run_plain(SYSTEM, Op::DirGetAttr(dir)).await.map_err(stale)?;
             }
         }
     }
 
-    /// True if something came of it.
+    /// Takes in a partition's answer; true if that is progress.
     fn fit_in(&self, part: &Part, fitting: &mut Fitting) -> bool {
         match part {
             Part::Delta(delta) => {
@@ -195,11 +195,11 @@ impl Client {
         }
     }
 
-    /// Asks one partition, of which `owner` is the owner if it exists.
+    /// Asks one partition, which `owner` owns if it exists.
     async fn part(&self, dir: DirRef, i: PartitionIndex, owner: ShardIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
-        // Not by what all requests know: that may have forgotten since that the directory ever
-        // split, and home refutes nothing of what is elsewhere.
+        // Not by the shared routes: these may have forgotten that the directory ever split, and the
+        // home does not correct what is elsewhere.
         let mut errand = self.errand(SYSTEM, (&op).into(), Route::Shard(owner), self.reading());
         errand.deadline = self.deadline(Via::Current);
         let reply = self.send(&errand, &mut false).await;
@@ -209,7 +209,7 @@ impl Client {
                 self.counters.redirected();
                 Ok(Part::Elsewhere(history))
             }
-            // It was given back, and the shard has no other.
+            // The partition was given back, and the shard has no other.
             Err(Refusal::AskHome) => {
                 self.counters.redirected();
                 Ok(Part::Elsewhere(none_at(owner)))
@@ -226,19 +226,19 @@ impl Client {
     }
 }
 
-/// What a home's answer is the beginning of.
+/// What follows from the home's answer.
 enum Begun {
     /// The one partition is all of the directory.
     Whole(Attr),
     Fitting(Fitting),
 }
 
-/// What was answered so far.
+/// The answers so far.
 struct Fitting {
     dir: DirRef,
     base: Attr,
     generation: u64,
-    /// Partitions as far as known.
+    /// The partitions, as far as known.
     map: DirMap,
     tiles: Tiles,
 }
@@ -249,33 +249,33 @@ impl Fitting {
     }
 }
 
-/// A partition that is asked while home is.
+/// A partition that is asked at the same time as the home.
 enum Other<F> {
     Asked(Pin<Box<F>>),
     Answered(Result<Part, Errno>),
-    /// Its answer counts already.
+    /// Its answer is taken in.
     Fitted,
 }
 
-/// That a shard has no partition but, perhaps, the first.
+/// The history of a shard that has no partition but, perhaps, the first.
 fn none_at(shard: ShardIndex) -> SplitHistory {
     SplitHistory { of: Some(shard), ..SplitHistory::default() }
 }
 
-/// What came of asking a partition.
+/// A partition's answer.
 enum Part {
     Delta(Delta),
-    /// Not there (any more), or not yet.
+    /// It is not there: any more, or not yet.
     Elsewhere(SplitHistory),
 }
 
-/// Answers by the beginning of the range they stand for. The ranges are disjoint.
+/// Answers by the beginning of the range that each stands for. The ranges are disjoint.
 #[derive(Default)]
 struct Tiles(BTreeMap<u64, Delta>);
 
 impl Tiles {
-    /// Adds an answer, and to `map` what its depth tells. Ranges of partitions are disjoint or one
-    /// within the other; of those the wider answer counts, which stands for both.
+    /// Adds an answer, and its depth to `map`. Ranges of partitions are disjoint or one is within
+    /// the other. Of these the wider answer counts, as it stands for both.
     fn add(&mut self, delta: Delta, map: &mut DirMap) {
         map.merge_leaf(delta.partition, delta.radix);
         let new = range(delta.partition, delta.radix);
@@ -292,7 +292,7 @@ impl Tiles {
         range(delta.partition, delta.radix).contains(&order).then_some(delta)
     }
 
-    /// Partitions that nobody has answered for, or not for all that they are now.
+    /// Partitions without an answer that stands for all of them.
     fn missing(&self, map: &DirMap) -> Vec<PartitionIndex> {
         let is_missing = |(i, r): &(PartitionIndex, Radix)| {
             self.tile_at(range(*i, *r).start).is_none_or(|tile| tile.radix > *r)
@@ -301,8 +301,8 @@ impl Tiles {
     }
 }
 
-/// Counts add up. Names that changed since times were set last (in this generation or a later one)
-/// tell the time of the last change, whatever was set before.
+/// Adds counts up. A change of names in this generation of times, or a later one, decides the
+/// times, whatever was set before.
 fn merge(base: Attr, generation: u64, deltas: impl IntoIterator<Item = Delta>) -> Attr {
     let mut attr = base;
     let mut subdirs = 0_u64;

@@ -61,7 +61,8 @@ fn names_changed_since_times_were_set_tell_the_time() {
     assert_eq!(times(set(1), [changed(3, 4), changed(2, 4)]), (3, 5, 5), "ctime does not go back");
 }
 
-/// Adds the answers, as (partition, radix, entries); who is missing after each.
+/// Adds the answers, as (partition, radix, entries), and compares the missing partitions after
+/// each.
 fn check(answers: &[(u32, u8, u64)], missing: &[&[u32]], total: u64) {
     let spread = Spread { base: ShardIndex(0), servers: 8, per_server: 1 };
     let mut map = DirMap::with_spread(spread);

@@ -1,4 +1,5 @@
-//! How requests reach shards: in process, over sockets, or simulated. Implemented elsewhere.
+//! How requests reach shards: in process, over sockets, or simulated. Other modules and crates
+//! implement it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,25 +14,25 @@ use pando_types::reply::Reply;
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What comes of a call. The reply is boxed: it passes through many hands.
+/// The result of a call. The reply is boxed, as many functions pass it on.
 pub type Called = Result<Box<Reply>, TransportError>;
 
-/// A call under way.
+/// A call that was made.
 pub enum Calling<'a> {
-    /// It is answered already: a shard in this process that was idle. Empty once taken.
+    /// The answer is here, from an idle shard in this process. Empty once taken.
     Answered(Option<Called>),
-    /// It will be.
+    /// The answer is yet to come.
     Waiting(BoxFuture<'a, Called>),
 }
 
 impl<'a> Calling<'a> {
-    /// What is known at once.
+    /// A call with its answer.
     #[must_use]
     pub const fn answered(called: Called) -> Self {
         Self::Answered(Some(called))
     }
 
-    /// What a future tells.
+    /// A call that is answered when `future` is ready.
     pub fn waiting(future: impl Future<Output = Called> + Send + 'a) -> Self {
         Self::Waiting(Box::pin(future))
     }
@@ -48,40 +49,39 @@ impl Future for Calling<'_> {
     }
 }
 
-/// One way to reach all shards of a volume, and the only source of time.
+/// Reaches all shards of a volume, and is the only source of time.
 pub trait Transport: Send + Sync {
     /// Sends `request` to `shard`; ready with its reply.
     fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a>;
 
-    /// Ready after `nanos`; for back-off. A simulator uses its own time.
+    /// Ready after `nanos` nanoseconds. A simulator uses its own time.
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()>;
 
-    /// Nanoseconds since any fixed moment, never going back.
+    /// Nanoseconds since some fixed moment. Never goes back.
     fn now_nanos(&self) -> u64;
 
-    /// The same, by a clock that goes on while the machine sleeps.
+    /// Nanoseconds since some fixed moment, by a clock that goes on while the machine sleeps.
     fn machine_nanos(&self) -> u64 {
         self.now_nanos()
     }
 
-    /// Whether this client and all shards are one process, so that it ends when they do
+    /// Whether this client and all shards are one process, so that they end together
     /// ([`SessionId::is_local`]).
     fn is_local(&self) -> bool {
         false
     }
 
-    /// The calling thread has passed on the reply of its last call, and has nothing else to do:
-    /// what that reply did not have to wait for can be done now.
+    /// Lets the transport do deferred work. The calling thread has passed on the reply of its last
+    /// call, and has nothing else to do.
     fn afterwards(&self) {}
 }
 
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportError {
-    /// It is unknown whether the request ran: to be sent again, unchanged. So it is when the
-    /// connection broke, and when no reply came for long: a process that is stopped keeps its
-    /// connections.
+    /// It is unknown whether the request ran, so it must be sent again, unchanged. The connection
+    /// broke, or no reply came for long: a process that is stopped keeps its connections.
     Lost,
-    /// The transport is shut down for good.
+    /// The transport is stopped for good.
     Stopped,
 }

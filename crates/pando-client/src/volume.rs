@@ -1,4 +1,4 @@
-//! Calls that concern whole shards: counts, durability, objects nobody needs.
+//! Calls about whole shards: counts, durability, and objects that are not needed.
 
 use pando_types::op::{FileRef, ObjectId, Op, Payload, Piece};
 use pando_types::reply::Body;
@@ -13,7 +13,7 @@ use crate::nodes::Spot;
 const GARBAGE_PAGE: u32 = 1024;
 
 impl Client {
-    /// Inodes and logical bytes of file data in the whole volume.
+    /// Number of inodes, and of logical bytes of file data, in the whole volume.
     pub async fn statfs(&self) -> Result<(u64, u64), Errno> {
         let mut total = (0, 0);
         for (_, body) in self.each(self.routes.shards(), Op::StatFs).await? {
@@ -23,16 +23,15 @@ impl Client {
         Ok(total)
     }
 
-    /// Makes all that was done with `ino` durable; of a directory, all its names. `ESTALE` if it is
-    /// gone.
+    /// Makes all changes of `ino` durable; of a directory, all its names. `ESTALE` if it is gone.
     ///
-    /// Whoever has it answers only once it has heard what others have decided about it. So a rename
-    /// from one shard to another that was answered is durable, too: the decision is in the log of
-    /// the shard that made it.
+    /// Its owner answers only after it has heard what other shards have decided about it. So an
+    /// answered rename from one shard to another is durable, too: the decision is in the log of the
+    /// shard that made it.
     pub async fn sync_file(&self, ino: Ino) -> Result<(), Errno> {
         match self.nodes.find(ino)? {
             Spot::Dir(dir) => {
-                // Where a partition has gone since it answered, its log was synced before.
+                // A shard synced its log before it gave a partition away.
                 let shards = self.shards_of_dir(dir).await?;
                 self.each(shards, Op::Sync).await?;
             }
@@ -44,19 +43,18 @@ impl Client {
         Ok(())
     }
 
-    /// Makes all that was done in the volume durable.
+    /// Makes all changes of the volume durable.
     pub async fn sync_all(&self) -> Result<(), Errno> {
         self.each(self.routes.shards(), Op::Sync).await?;
         Ok(())
     }
 
-    /// Objects of writes of which nobody knew whether they were made, and which were not. Each is
-    /// told once.
+    /// Objects of writes in doubt that turned out not to have run. Each is returned once.
     pub fn unneeded(&self) -> Vec<ObjectId> {
         std::mem::take(&mut self.unneeded.lock())
     }
 
-    /// A write that was in doubt was not made.
+    /// Notes the objects of a write in doubt that was not made.
     pub(crate) fn not_written(&self, op: &Op) {
         let Op::WriteData { pieces, .. } = op else { return };
         let object = |piece: &Piece| match &piece.payload {
@@ -68,7 +66,8 @@ impl Client {
         self.unneeded.lock().extend(objects);
     }
 
-    /// Objects that no durable record needs any more, and who says so; not necessarily all of them.
+    /// Objects that no durable record needs any more, with the shard that says so. Perhaps not all
+    /// of them.
     pub async fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {
         let mut objects = Vec::new();
         let ask = |shard| Op::Garbage(shard, GARBAGE_PAGE);
@@ -79,7 +78,7 @@ impl Client {
         Ok(objects)
     }
 
-    /// These objects are deleted.
+    /// Tells the shards that these objects are deleted.
     pub async fn garbage_done(&self, objects: &[(ShardIndex, ObjectId)]) -> Result<(), Errno> {
         let mut shards: Vec<_> = objects.iter().map(|(shard, _)| *shard).collect();
         shards.sort_unstable();

@@ -1,4 +1,4 @@
-//! Extended attributes, of files and directories alike.
+//! Extended attributes of files and directories.
 
 use pando_types::op::{FileRef, Op, Target, XattrMode};
 use pando_types::reply::Body;
@@ -10,17 +10,17 @@ use crate::client::Client;
 use crate::nodes::Spot;
 
 impl Client {
-    /// One value.
+    /// The value of one attribute.
     pub async fn getxattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         self.by_way(None).getxattr(c, ino, name).await
     }
 
-    /// All names.
+    /// The names of all attributes.
     pub async fn listxattr(&self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         self.by_way(None).listxattr(c, ino).await
     }
 
-    /// Sets one.
+    /// Sets one attribute.
     pub async fn setxattr(
         &self,
         c: &Credentials,
@@ -32,26 +32,26 @@ impl Client {
         self.by_way(None).setxattr(c, ino, name, value, mode).await
     }
 
-    /// Removes one.
+    /// Removes one attribute.
     pub async fn removexattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.by_way(None).removexattr(c, ino, name).await
     }
 }
 
 impl ByWay<'_> {
-    /// One value.
+    /// The value of one attribute.
     pub async fn getxattr(self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let body = self.on_target(c, ino, |it| Op::GetXattr(it, name.to_vec())).await?;
         take!(body, Body::Bytes(value) => value)
     }
 
-    /// All names.
+    /// The names of all attributes.
     pub async fn listxattr(self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         let body = self.on_target(c, ino, Op::ListXattr).await?;
         take!(body, Body::Names(names) => names)
     }
 
-    /// Sets one.
+    /// Sets one attribute.
     pub async fn setxattr(
         self,
         c: &Credentials,
@@ -65,7 +65,7 @@ impl ByWay<'_> {
         Ok(())
     }
 
-    /// Removes one.
+    /// Removes one attribute.
     pub async fn removexattr(self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.on_target(c, ino, |it| Op::RemoveXattr(it, name.to_vec())).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What storing and reading back an object costs, by store: `object_cost [FOLDER]`.
+//! Time to store and to read back an object, by store: `object_cost [FOLDER]`.
 
 use std::sync::Arc;
 use std::time::Instant;

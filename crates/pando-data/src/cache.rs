@@ -1,5 +1,5 @@
-//! Checked blocks and checksums of objects in memory, within a budget of bytes. Objects never
-//! change, so nothing here is ever stale. What is evicted: the oldest block not used since it was
+//! A cache of checked blocks and checksums of objects, within a budget of bytes. Objects never
+//! change, so nothing here is ever stale. It evicts the oldest block that was not used since it was
 //! last considered ("second chance").
 
 use std::collections::{HashMap, VecDeque};
@@ -32,7 +32,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Self { inner: Mutex::new(inner), budget }
     }
 
-    /// The value, if it is here.
+    /// The value, if it is cached.
     pub fn get(&self, key: K) -> Option<Arc<V>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = inner.entries.get_mut(&key)?;
@@ -40,7 +40,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Some(Arc::clone(&entry.value))
     }
 
-    /// Keeps `value`, which takes `size` bytes, unless it alone is beyond the budget.
+    /// Keeps `value`, which takes `size` bytes, unless it alone exceeds the budget.
     pub fn insert(&self, key: K, value: Arc<V>, size: usize) {
         if size > self.budget {
             return;

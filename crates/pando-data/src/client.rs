@@ -1,4 +1,4 @@
-//! The client as this crate wants it: blocking.
+//! The client as this crate uses it: with calls that block.
 
 use pando_client::{Client, block_on};
 use pando_types::op::{ObjectId, Piece};

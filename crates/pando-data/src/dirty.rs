@@ -1,6 +1,5 @@
-//! Bytes written and not yet stored: extents that do not overlap. Adjacent ones are joined only
-//! when the later one grows out of the earlier, so that no write ever moves what was written
-//! before.
+//! Bytes written and not yet stored, as extents that do not overlap. Adjacent extents are joined
+//! only when a write continues the earlier one. So no write ever moves bytes written before.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
-    /// A count that changes with any of it.
+    /// A count that goes up with each change of the extents.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -22,7 +21,7 @@ impl Dirty {
         self.extents.is_empty()
     }
 
-    /// All dirty bytes.
+    /// Number of dirty bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -73,7 +72,7 @@ impl Dirty {
         }
     }
 
-    /// Forgets the dirty bytes of `start .. end`.
+    /// Drops the dirty bytes of `start .. end`.
     pub(crate) fn remove(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -150,7 +149,7 @@ impl Dirty {
 mod tests {
     use super::*;
 
-    /// Numbers that look random and are the same every time.
+    /// Pseudo-random numbers from a seed.
     struct Numbers(u64);
 
     impl Numbers {

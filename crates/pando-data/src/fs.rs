@@ -1,4 +1,4 @@
-//! The files of one mount.
+//! The open files of one mount.
 
 mod attributes;
 pub(crate) mod flush;
@@ -25,25 +25,26 @@ use crate::metadata::Metadata;
 use crate::objects::Objects;
 use crate::store::ObjectStore;
 
-/// Who makes objects durable before a log record that names them is.
+/// Which side makes an object durable before a log record that names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncObjects {
-    /// The shards of this very process: they call [`ObjectStore::sync`] before they sync a log.
+    /// The shards, which are in this process: they call [`ObjectStore::sync`] before they sync a
+    /// log.
     ByServer,
-    /// Nobody: so each object is synced before the shards hear of it.
+    /// This side: it syncs each object before the shards hear of it.
     BeforeCommit,
 }
 
-/// Budgets.
+/// Budgets of a mount.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Unflushed bytes of one file beyond which it is flushed.
     pub file_dirty_bytes: u64,
     /// Unflushed bytes of all files beyond which writers flush.
     pub dirty_bytes: u64,
-    /// Memory for blocks of objects.
+    /// Memory for blocks of objects, bytes.
     pub cache_bytes: usize,
-    /// See there.
+    /// Which side makes objects durable.
     pub sync_objects: SyncObjects,
 }
 
@@ -58,32 +59,32 @@ impl Default for Limits {
     }
 }
 
-/// What an adaptor needs to know after an open.
+/// What the FUSE side must know after an open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenInfo {
-    /// Pages the kernel still has of the file are good.
+    /// Whether the pages that the kernel still has of the file are valid.
     pub keep_pages: bool,
 }
 
-/// File contents of one mount. Every method may be called from any thread and blocks until it is
+/// File contents of one mount. Every method may be called from any thread, and blocks until it is
 /// done.
 ///
-/// Files are told apart by ino. [`DataFs::opened`] or [`DataFs::created`] begins what
-/// [`DataFs::release`] ends.
+/// Files are told apart by ino. [`DataFs::opened`] and [`DataFs::created`] begin an open, and
+/// [`DataFs::release`] ends it.
 pub struct DataFs {
     metadata: Arc<dyn Metadata>,
     objects: Objects,
     limits: Limits,
     files: Mutex<HashMap<Ino, OpenFile, RandomState>>,
-    /// Data version that the kernel's pages of a file are of.
+    /// Data version of the pages that the kernel has of each file.
     pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
     losses: Losses,
-    /// Objects that nobody needs, and that the store would not delete.
+    /// Objects that are not needed, and that the store did not delete yet.
     undeleted: Mutex<Vec<ObjectId>>,
-    /// Objects of writes that a shard answered with `EIO`: its log may have them.
+    /// Objects of writes that a shard answered with `EIO`: its log may name them.
     perhaps_named: Mutex<HashSet<ObjectId>>,
-    /// How often anything was stored.
+    /// Number of flushes that have stored something.
     stored: AtomicU64,
 }
 
@@ -120,13 +121,13 @@ impl DataFs {
         self.objects.store()
     }
 
-    /// A file that was just made, and is open.
+    /// Notes a file that was just made and opened.
     pub fn created(&self, attr: &Attr) -> OpenInfo {
         self.open(attr, Form::Inline)
     }
 
-    /// A file that was just opened; `attr` is what the shards said then. `truncated`: it was cut to
-    /// nothing by the open.
+    /// Notes a file that was just opened; `attr` is the shards' answer. `truncated` says that the
+    /// open has truncated it to nothing.
     pub fn opened(&self, attr: &Attr, truncated: bool) -> OpenInfo {
         let info = self.open(attr, Form::Unknown);
         if truncated && let Some(inode) = self.file(attr.ino) {
@@ -153,9 +154,9 @@ impl DataFs {
         self.told_pages(attr)
     }
 
-    /// Opens a file that is open here already, and that `ask` cuts to nothing at the shard. No
-    /// flush is under way meanwhile: one that reached the shard after the cut would lay what was
-    /// written before it over the empty file. `None`: the file is not open here.
+    /// Opens a file that is open here already, and that `ask` truncates to nothing at the shard. No
+    /// flush runs meanwhile: one that reached the shard after the truncation would lay earlier
+    /// writes over the empty file. `None` if the file is not open here.
     pub fn open_cut(
         &self,
         ino: Ino,
@@ -164,7 +165,7 @@ impl DataFs {
         let inode = {
             let mut files = lock(&self.files);
             let file = files.get_mut(&ino)?;
-            // From here on this very `Inode` stays the file's.
+            // From here on this `Inode` remains the file's.
             file.opens += 1;
             Arc::clone(&file.inode)
         };
@@ -189,9 +190,9 @@ impl DataFs {
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
 
-    /// One open less. Flushes; if that fails at the last one, the data is lost. Mostly the
-    /// [`DataFs::flush`] of the same `close` has failed, too, and its caller was told; if nobody
-    /// was, the next who closes or syncs the file is.
+    /// Releases one open, and flushes before the last. If that flush fails, the data is lost.
+    /// Mostly [`DataFs::flush`] has failed in that `close`, too, and its caller was told. If not,
+    /// the next caller that closes or syncs the file is told.
     pub fn release(&self, ino: Ino) {
         let inode = {
             let mut files = lock(&self.files);
@@ -219,13 +220,13 @@ impl DataFs {
         }
     }
 
-    /// The kernel forgot the file, and with it its pages.
+    /// Notes that the kernel forgot the file, and with it its pages.
     pub fn forget(&self, ino: Ino) {
         lock(&self.pages).remove(&ino);
     }
 
-    /// Takes over what the shards say of an open file. `Some`: the kernel's pages of it are of an
-    /// older version than this, and should be dropped ([`DataFs::pages_dropped`]).
+    /// Takes in the shards' attributes of an open file. `Some` means that the kernel's pages are
+    /// older than this version, and should be dropped ([`DataFs::pages_dropped`]).
     pub fn hear(&self, attr: &Attr) -> Option<u64> {
         let inode = self.file(attr.ino)?;
         self.write_state(&inode).hear(attr);
@@ -233,7 +234,7 @@ impl DataFs {
         known.is_none_or(|known| known < attr.data_version).then_some(attr.data_version)
     }
 
-    /// The kernel has dropped all pages that are older than this version.
+    /// Notes that the kernel has dropped all pages older than this version.
     pub fn pages_dropped(&self, ino: Ino, version: u64) {
         let mut pages = lock(&self.pages);
         let known = pages.entry(ino).or_insert(version);
@@ -245,8 +246,8 @@ impl DataFs {
         self.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that could not be stored until their file was closed for the last time, or that
-    /// belonged to a file which was gone.
+    /// Bytes that could not be stored by their file's last close, or that belonged to a file which
+    /// was gone.
     pub fn lost_bytes(&self) -> u64 {
         self.losses.bytes()
     }
@@ -264,20 +265,20 @@ impl DataFs {
             Ok(state) => state,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                // Perhaps for somebody else's flush.
+                // Perhaps another caller flushes the file.
                 about_to_wait();
                 inode.state.write().unwrap_or_else(PoisonError::into_inner)
             }
         }
     }
 
-    /// What was put into the store is durable.
+    /// Makes all stored objects durable.
     fn sync_store(&self) -> Result<(), Errno> {
         about_to_wait();
         self.objects.store().sync().map_err(|_| Errno::EIO)
     }
 
-    /// Drops dirty bytes of a range and gives their room back.
+    /// Drops dirty bytes of a range, and takes them off the budget.
     fn forget_dirty(&self, state: &mut State, start: u64, end: u64) {
         let before = state.dirty.bytes();
         state.dirty.remove(start, end);
@@ -287,8 +288,8 @@ impl DataFs {
         }
     }
 
-    /// Notes a data version that a change of ours led to; the kernel's pages follow if nobody else
-    /// changed anything.
+    /// Notes the data version after this mount's own change. If no other client changed anything,
+    /// the kernel's pages are of the new version.
     fn pages_follow(&self, ino: Ino, before: u64, after: u64) {
         let mut pages = lock(&self.pages);
         if let Some(version) = pages.get_mut(&ino)

@@ -12,22 +12,22 @@ use crate::fs::flush::Plan;
 
 /// An open file, shared by all its handles.
 ///
-/// Whoever reads holds `state` shared, whoever writes or flushes holds it alone: so no flush comes
-/// between the layout a reader asked for and the dirty bytes it lays over it.
+/// A reader holds `state` shared; a writer or a flush holds it alone. So no flush comes between the
+/// layout that a reader asked for and the dirty bytes that it lays over it.
 pub(crate) struct Inode {
     pub(crate) ino: Ino,
     pub(crate) state: RwLock<State>,
     pub(crate) layout: Mutex<Option<Arc<Window>>>,
 }
 
-/// A layout that was asked for, and for which bytes.
+/// A layout, and the range of bytes that it covers.
 pub(crate) struct Window {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) layout: Layout,
 }
 
-/// How a file's data is kept, as far as known.
+/// How a file's data is kept, as far as is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Unknown,
@@ -39,22 +39,22 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// When the newest dirty byte was written.
     pub(crate) dirty_mtime: Timestamp,
-    /// By the clock of which shard: the one that had the file when it became dirty.
+    /// The shard with the clock that stamps dirty bytes: it had the file when that became dirty.
     pub(crate) clock: ShardIndex,
-    /// What is taken off the file together with the dirty bytes' being stored.
+    /// The set-id bits to clear when the dirty bytes are stored.
     pub(crate) dirty_kill: Option<Kill>,
     /// When the file became dirty.
     pub(crate) dirty_since: Instant,
-    /// Size as the shards last said.
+    /// Size by the shards' last answer.
     pub(crate) size: u64,
-    /// Data version as the shards last said.
+    /// Data version by the shards' last answer.
     pub(crate) version: u64,
     /// How the data is kept at that version.
     pub(crate) form: Form,
-    /// What went wrong when they were flushed on nobody's behalf is tried again after this time,
-    /// and then after a longer pause.
+    /// After a failed flush by maintenance: the time of its next try, and the length of the last
+    /// pause.
     pub(crate) retry: Option<(Instant, Duration)>,
-    /// What was sent last, if nobody knows whether it was made.
+    /// The plan that was sent last, if a shard's log may have it.
     pub(crate) kept: Option<Box<Plan>>,
     /// A program was told that these dirty bytes could not be stored.
     pub(crate) is_told: bool,
@@ -80,7 +80,7 @@ impl Inode {
 }
 
 impl State {
-    /// Takes over what the shards say, if it is news.
+    /// Takes in the shards' attributes, if they are not older than what is known.
     pub(crate) fn hear(&mut self, attr: &Attr) {
         if attr.data_version > self.version {
             self.form = Form::Unknown;
@@ -96,7 +96,7 @@ impl State {
         self.size.max(self.dirty.end())
     }
 
-    /// Whether the dirty bytes, however few they are, become an object.
+    /// Whether dirty bytes, however few, become an object.
     pub(crate) fn overwrites_objects(&self) -> bool {
         let is_in_objects = match self.form {
             Form::Objects => true,
@@ -106,13 +106,12 @@ impl State {
         is_in_objects && !self.dirty.is_empty()
     }
 
-    /// The dirty bytes are to take this off.
+    /// Adds to the set-id bits that the dirty bytes clear.
     pub(crate) fn add_kill(&mut self, kill: Option<Kill>) {
         self.dirty_kill = merged(self.dirty_kill, kill);
     }
 
-    /// Whether the file is still a program of its owner or group although it was written to by
-    /// somebody whose writes end that.
+    /// Whether the file still has set-id bits that the unflushed writes clear.
     pub(crate) fn is_to_kill(&self, attr: &Attr) -> bool {
         self.dirty_kill.is_some_and(|kill| kill.left(attr.mode, attr.gid) != attr.mode)
     }
@@ -127,7 +126,7 @@ impl State {
     }
 }
 
-/// What two changes take off together.
+/// The set-id bits that two changes clear together.
 pub(crate) fn merged(one: Option<Kill>, other: Option<Kill>) -> Option<Kill> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.and(other)),

@@ -1,9 +1,9 @@
 //! File contents of Pando.
 //!
-//! Small files are inline, in the metadata; everything else is in immutable objects. What says
-//! which bytes of a file are where is metadata, kept by the shards ([`Metadata`]). This crate has
-//! the other half: it buffers writes, stores them as objects, tells the shards, reads back, and
-//! deletes objects that nobody needs any more.
+//! Small files are inline, in the metadata. All other contents are in immutable objects. The shards
+//! keep the metadata that says where each byte of a file is ([`Metadata`]). This crate buffers
+//! writes, stores them as objects, tells the shards, and reads back. It also deletes objects that
+//! are not needed any more.
 //!
 //! ```text
 //! write ──> dirty extents (per inode) ──flush──> ObjectStore::put ──then──> Metadata::write_data
@@ -11,12 +11,12 @@
 //! ```
 //!
 //! 1. Metadata names an object only after the object is stored.
-//! 2. A write that was answered stays readable on this mount, flushed or not, whatever fails, until
-//!    its file is closed for the last time. What cannot be stored by then is counted in
+//! 2. An answered write stays readable on this mount, flushed or not, whatever fails, until its
+//!    file is closed for the last time. Bytes that cannot be stored by then are counted in
 //!    [`DataFs::lost_bytes`].
-//! 3. No byte of an object is handed out whose checksum was not compared.
+//! 3. A byte of an object is handed out only after its block's checksum was compared.
 //!
-//! It knows nothing of names, directories, permissions or the kernel.
+//! This crate knows nothing of names, directories, permissions or the kernel.
 
 #[macro_use]
 mod planted;

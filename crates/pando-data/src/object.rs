@@ -1,4 +1,4 @@
-//! The format of a stored object: content, then a trailer that lets any block of it be checked
+//! The format of a stored object: its content, then a trailer by which each block can be checked
 //! alone.
 //!
 //! ```text
@@ -13,26 +13,26 @@ use std::ops::Range;
 
 use pando_types::op::ObjectId;
 
-/// Content bytes that share one checksum.
+/// Bytes of content that share one checksum.
 pub const BLOCK_SIZE: u64 = 1 << BLOCK_BITS;
 const BLOCK_BITS: u8 = 16;
 const MAGIC: &[u8; 8] = b"PANDOob1";
 const FOOTER_SIZE: usize = 40;
 
-/// Checksums of one object's blocks, themselves checked.
+/// Checksums of the blocks of one object, themselves checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checksums(Vec<u32>);
 
-/// What is wrong with an object.
+/// How an object is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
     /// It is shorter or longer than the metadata says.
     Length,
-    /// The trailer is not one.
+    /// Its trailer is invalid.
     Trailer,
-    /// It is another object's.
+    /// It is another object.
     Id,
-    /// The content of this block does not have its checksum.
+    /// The content of this block does not match its checksum.
     Block(u64),
 }
 
@@ -65,7 +65,7 @@ pub const fn stored_len(len: u64) -> u64 {
     len.saturating_add(trailer_len(len))
 }
 
-/// Where block `block` of a content of `len` bytes is.
+/// The range of block `block` in a content of `len` bytes.
 #[must_use]
 pub fn block_range(block: u64, len: u64) -> Range<u64> {
     block * BLOCK_SIZE..len.min((block + 1) * BLOCK_SIZE)

@@ -1,4 +1,5 @@
-//! Objects with their trailer: stored whole, read by range, every block checked and cached.
+//! Objects with their trailers. They are stored whole and read by range, and every block is checked
+//! and cached.
 
 use std::sync::Arc;
 
@@ -9,26 +10,27 @@ use crate::cache::Cache;
 use crate::object::{self, BLOCK_SIZE, Checksums, Damage};
 use crate::store::{ObjectStore, StoreError};
 
-/// Objects up to this size are fetched whole, trailer and all, by one request.
+/// Objects up to this size, in bytes of content, are fetched whole, trailer included, by one
+/// request.
 const WHOLE_MAX: u64 = 4 * BLOCK_SIZE;
 
 /// Why bytes of an object cannot be had.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The store refused.
+    /// The store failed.
     Store(StoreError),
     /// The object is damaged.
     Damaged(ObjectId, Damage),
 }
 
 impl ReadError {
-    /// What an application is told.
+    /// The errno for a program.
     #[must_use]
     pub fn errno(&self) -> Errno {
         Errno::EIO
     }
 
-    /// Whether the object is not there: then the file's layout is old, or something is broken.
+    /// Whether the object is missing. Then the file's layout is old, or something is broken.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Store(StoreError::Missing))
@@ -52,7 +54,7 @@ impl std::fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// A store of objects, with a cache before it.
+/// A store of objects, with a cache in front of it.
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
     blocks: Cache<(ObjectId, u64), Vec<u8>>,
@@ -111,8 +113,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Fetches, checks and caches blocks from `wanted` up to `end`, or up to the next one that is
-    /// cached; of a small object all. Returns `wanted`.
+    /// Fetches, checks and caches blocks from `wanted` up to `end`, or up to the next cached one;
+    /// all blocks of a small object. Returns `wanted`.
     fn load(&self, range: &ObjectRange, wanted: u64, end: u64) -> Result<Arc<Vec<u8>>, ReadError> {
         let (id, len) = (range.object, range.object_len);
         let damaged = |damage| ReadError::Damaged(id, damage);
@@ -149,7 +151,7 @@ impl Objects {
         for (block, bytes) in (first..end).zip(content.chunks(BLOCK_SIZE as usize)) {
             match checksums.check(block, bytes) {
                 Err(damage) if block == wanted => return Err(damaged(damage)),
-                // Whoever wants it will hear of it.
+                // A later read of that block gets the error.
                 Err(_) => continue,
                 Ok(()) => {}
             }

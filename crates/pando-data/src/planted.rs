@@ -1,4 +1,5 @@
-//! Faults that tests plant into file contents, to see that they are found. Products hold none.
+//! Faults that tests plant into file contents, to see that they are found. A product has none of
+//! them.
 
 /// Whether a fault is planted.
 #[cfg(feature = "planted")]
@@ -19,23 +20,23 @@ std::thread_local! {
     static PLANTED: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
-/// A fault.
+/// A fault that disables one guard.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
-    /// A truncation leaves what was written up to the next boundary of 4 KiB.
+    /// A truncation leaves unflushed bytes up to the next boundary of 4 KiB.
     TruncationLeavesBytes,
-    /// What was written before a hole was punched is stored after it.
+    /// Bytes written before a hole was punched are stored after it.
     PunchBeforeFlush,
-    /// An append goes where the shards say that the file ends.
+    /// An append goes to the end of the file as the shards know it.
     AppendAtStaleSize,
-    /// A file that grows out of the metadata leaves what was inline behind.
+    /// A file that outgrows the metadata loses its inline bytes.
     InlineForgotten,
-    /// Where bytes are is believed whatever became of the file.
+    /// A layout counts as valid at every data version.
     LayoutOfAnyVersion,
-    /// Garbage is taken off the list, and not deleted.
+    /// Garbage is taken off the list, but not deleted.
     GarbageForgotten,
-    /// What a flush stored and could not name is not deleted.
+    /// Objects that a flush stored and could not name are not deleted.
     ReplacedKept,
 }
 

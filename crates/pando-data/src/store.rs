@@ -1,4 +1,4 @@
-//! Where objects are: a key-value store of immutable bytes. Nothing here knows what they mean.
+//! Where objects are: a key-value store of immutable bytes, which does not know what they mean.
 
 mod listing;
 mod local;
@@ -16,16 +16,16 @@ pub use listing::Listing;
 pub use local::{LocalStore, Syncs};
 pub use remote::RemoteStore;
 
-/// Why a store refused.
+/// Why a store failed.
 #[derive(Debug)]
 pub enum StoreError {
     /// There is no such object.
     Missing,
     /// The object ends before the range does.
     Short,
-    /// No room.
+    /// The store is full.
     Full,
-    /// Anything else.
+    /// Any other error.
     Io(io::Error),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 impl StoreError {
-    /// What an application is told.
+    /// The errno for a program.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -64,8 +64,8 @@ impl StoreError {
     }
 }
 
-/// What a server calls before it syncs a log, so that no durable record names an object that is
-/// not. From any thread.
+/// Called by a server before it syncs a log, so that no durable record names an object that is not
+/// durable. Any thread may call it.
 pub type SyncHook = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// The hook for a store.
@@ -80,23 +80,23 @@ pub fn sync_hook(store: &Arc<dyn ObjectStore>) -> SyncHook {
 pub struct Space {
     /// All of it.
     pub total: u64,
-    /// Not used.
+    /// Free bytes.
     pub free: u64,
-    /// Not used, and open to ordinary users.
+    /// Free bytes that ordinary users may take.
     pub available: u64,
 }
 
 /// A store of immutable objects. Any thread may call; calls block.
 pub trait ObjectStore: Send + Sync {
-    /// Stores an object, the concatenation of `parts`. On an error nothing of it stays. It need not
-    /// be durable before [`Self::sync`].
+    /// Stores an object, the concatenation of `parts`. On an error nothing of it stays. The object
+    /// need not be durable before [`Self::sync`].
     fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError>;
-    /// These bytes of an object.
+    /// The bytes `range` of an object.
     fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError>;
-    /// Deletes an object. That it is not there is no error.
+    /// Deletes an object. It is no error if the object is missing.
     fn delete(&self, id: ObjectId) -> Result<(), StoreError>;
-    /// When this returns, every object whose `put` had returned before the call is durable.
+    /// Makes every object durable if its `put` returned before this call.
     fn sync(&self) -> io::Result<()>;
-    /// Room, if the store knows.
+    /// Room in the store, if the store knows.
     fn space(&self) -> Option<Space>;
 }

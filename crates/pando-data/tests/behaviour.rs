@@ -144,7 +144,7 @@ fn chmod(mode: u16) -> SetAttr {
     SetAttr { mode: Some(mode), ..SetAttr::default() }
 }
 
-/// What is written takes setuid and setgid off in the very request that stores it, and never by a
+/// A write clears setuid and setgid in the very request that stores it, and never by setting a
 /// mode.
 #[test]
 fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
@@ -172,7 +172,7 @@ fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
         fs.fallocate(FILE, (0, end), what, USERS).unwrap();
         assert_eq!(mode(), 0o755, "{what:?}");
     }
-    // Beyond the end there is nothing to make a hole of, and the time says that it was tried.
+    // Beyond the end there is nothing to make a hole of; the file's times change nevertheless.
     fs.fallocate(FILE, (1 << 20, 10), punch, None).unwrap();
     let touched = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };
     assert_eq!(shards.changes.lock().unwrap().last(), Some(&touched));
@@ -186,8 +186,8 @@ fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
     assert_eq!(fs.setattr(&by, FILE, size).unwrap().mode, 0o755, "although nothing is left of it");
 }
 
-/// A program is made of what was written before: later it does not count any more. Where the owner
-/// makes one on another mount, what is stored later counts.
+/// A mode with set-id bits covers earlier writes, which do not clear these bits afterwards. If the
+/// owner sets them on another mount, writes that are stored later clear them.
 #[test]
 fn who_makes_a_program_makes_it_of_what_was_written_until_then() {
     let Setup { fs, shards, .. } = setup(Limits::default());
@@ -257,7 +257,7 @@ fn a_damaged_object_is_an_error_not_data() {
     bytes[150_000] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     assert_eq!(fs.read(FILE, 150_000, 10), Err(Errno::EIO));
-    // Blocks that were read and checked before stay in memory: look with empty eyes each time.
+    // Blocks that were read and checked stay in memory, so each look begins with an empty cache.
     let read = |offset, len| {
         let fresh = DataFs::new(shards.clone(), store.clone(), Limits::default());
         fresh.opened(&shards.getattr(FILE).unwrap(), false);

@@ -1,5 +1,4 @@
-//! Objects of flushes that failed: none stays that nobody needs, and none goes that somebody may
-//! need.
+//! Objects of flushes that failed: none is left over, and none is deleted that may be needed.
 
 mod common;
 
@@ -30,7 +29,7 @@ fn content(fs: &DataFs) -> Vec<u8> {
     fs.read(FILE, 0, 200_000).unwrap()
 }
 
-/// Runs what goes on beside the requests until `is_done`.
+/// Runs maintenance until `is_done`.
 fn until(fs: &Arc<DataFs>, is_done: impl Fn() -> bool) {
     let _maintenance = fs.maintain(Duration::from_millis(1)).unwrap();
     let began = Instant::now();
@@ -80,8 +79,8 @@ fn what_the_store_does_not_delete_is_deleted_later() {
     until(&fs, || objects(&store) == 0);
 }
 
-/// A shard that cannot write its log answers so, and after its restart the log may have the write
-/// all the same.
+/// A shard that cannot write its log says so. After its restart the log may have the write all the
+/// same.
 #[test]
 fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
     for is_made in [false, true] {
@@ -93,7 +92,7 @@ fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
         }
         *shards.broken.lock().unwrap() = None;
         if is_made {
-            // After its restart somebody else lays other bytes over it, and what it named is
+            // After its restart another client lays other bytes over the write, and its objects are
             // deleted.
             shards.make_last(FILE);
             shards.overwrite(FILE, 0, &[8; 100_000]);
@@ -104,7 +103,7 @@ fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
     }
 }
 
-/// It is written to meanwhile: then what was sent before is of other bytes.
+/// The file is written to after the failure, so the plan that was sent before is of other bytes.
 #[test]
 fn what_is_written_after_a_failure_is_stored() {
     let (fs, shards, store) = setup();

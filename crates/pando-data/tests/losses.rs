@@ -1,4 +1,4 @@
-//! Bytes that could not be stored: which files', and who is told.
+//! Bytes that could not be stored: of which files, and which calls tell it.
 
 mod common;
 
@@ -67,8 +67,8 @@ fn a_loss_outlives_the_last_close_that_nobody_heard_of() {
     assert_eq!(fs.fsync(FILE), Ok(()));
 }
 
-/// Who was told at `close` and writes again, when there is room, is told that this time all went
-/// well.
+/// A program that was told at `close`, and writes again when there is room, is told that all went
+/// well this time.
 #[test]
 fn what_a_close_has_told_is_not_told_again() {
     let Setup { fs, shards, store } = setup();
@@ -82,7 +82,7 @@ fn what_a_close_has_told_is_not_told_again() {
     fs.opened(&shards.getattr(FILE).unwrap(), false);
     fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     assert_eq!(fs.flush(FILE), Ok(()));
-    // What is written after it was told nobody has heard of.
+    // No program has heard of a loss of bytes written after the last error.
     store.full.store(true, Ordering::Relaxed);
     fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC));
@@ -98,7 +98,7 @@ fn a_close_that_loses_the_rest_says_why_and_nothing_after() {
     shards.stale.store(true, Ordering::Relaxed);
     assert_eq!(fs.flush(FILE), Err(Errno::ESTALE));
     assert_eq!(fs.flush(FILE), Ok(()));
-    // A failed write says so of itself; of what was written before it, the next close does.
+    // A failed write reports itself. The next close reports the loss of earlier writes.
     fs.write(FILE, Some(0), &[1; 90_000], None).unwrap();
     assert_eq!(fs.write(FILE, Some(90_000), &[1; 20_000], None), Err(Errno::ESTALE));
     assert_eq!(fs.flush(FILE), Err(Errno::EIO));

@@ -1,4 +1,5 @@
-//! Random operations on a file against an array of bytes, with everyone in the way who may be.
+//! Random operations on a file, compared with an array of bytes, while other clients and threads
+//! interfere.
 
 mod common;
 

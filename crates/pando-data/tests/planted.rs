@@ -1,4 +1,4 @@
-//! Faults that are planted into the data path are found, each by the check that is named here.
+//! Each fault that is planted into the data path is found, by the check that is named here.
 
 mod common;
 #[path = "../../babu/tests/common/found.rs"]
@@ -12,12 +12,12 @@ fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
     found::is_found_as(words, plant, check);
 }
 
-/// A file that nobody else changes.
+/// A file that no other client changes.
 fn alone(seed: u64) {
     run(seed, 0);
 }
 
-/// Others change its version and form.
+/// Other clients change its version and form.
 fn beside(seed: u64) {
     run(seed, 2 + seed % 3);
 }

@@ -1,4 +1,4 @@
-//! What storing costs, and who waits for it.
+//! What storing costs, and which threads wait for it.
 
 mod common;
 
@@ -14,7 +14,7 @@ use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, SyncObjects,
 use pando_types::op::ObjectId;
 use pando_types::{Attr, Credentials, SetAttr, TimeSet, Timestamp};
 
-/// Stores an object and syncs it. Returns what that took.
+/// Stores an object and syncs it. Returns the number of syncs.
 fn cost(store: &LocalStore, counter: u128) -> u64 {
     let before = store.syncs().single;
     store.put(ObjectId(7 << 64 | counter), &[b"x"]).unwrap();
@@ -33,7 +33,7 @@ fn folders_are_synced_once_and_not_for_each_object() {
     assert!((2..50).all(|counter| cost(&store, counter) == each));
     assert_eq!(cost(&store, 4096), each + 1, "another folder of the same session");
     assert_eq!(store.syncs().whole, 0);
-    // After a restart nobody knows what the one before has synced.
+    // After a restart it is not known what the earlier process has synced.
     let again = LocalStore::open(&folder.0).unwrap();
     assert_eq!(cost(&again, 50), first);
     assert_eq!(cost(&again, 51), each);
@@ -47,7 +47,7 @@ fn a_folder_that_was_made_again_is_synced_again() {
     store.delete(ObjectId(7 << 64)).unwrap();
     assert!(!is_there(&folder.0, "0000000000000007/0"));
     assert_eq!(cost(&store, 1), first - 1, "the session's folder stayed");
-    // As by the mount that deletes another one's garbage.
+    // As a mount does that deletes another mount's garbage.
     let other = LocalStore::open(&folder.0).unwrap();
     other.delete(ObjectId(7 << 64 | 1)).unwrap();
     assert_eq!(cost(&store, 2), first - 1);
@@ -76,7 +76,7 @@ fn is_there(folder: &Path, name: &str) -> bool {
 }
 
 thread_local! {
-    /// Whether this thread has told that it is about to wait, since the last look.
+    /// Whether this thread has called its hook before a wait, since the last look.
     static STEPPED: Cell<bool> = const { Cell::new(false) };
     /// Told when this thread is about to wait.
     static TELL: Cell<Option<Sender<()>>> = const { Cell::new(None) };
@@ -105,8 +105,8 @@ fn setup(attr: impl FnOnce(&Shards) -> Attr) -> Setup {
     Setup { fs, shards, store }
 }
 
-/// A thread that reads requests hands them on before it stores or syncs an object, whatever it was
-/// that led there.
+/// A thread that reads requests hands them on before it stores or syncs an object, whatever led
+/// there.
 #[test]
 fn whoever_stores_an_object_steps_aside_first() {
     let Setup { fs, shards, store } = setup(|shards| shards.create(FILE));
@@ -134,7 +134,7 @@ fn whoever_stores_an_object_steps_aside_first() {
     assert_eq!(stored("fsync"), 1);
 }
 
-/// A few bytes written over a file that is in objects become an object, whose sync is waited for.
+/// A few bytes written over a file in objects become an object, and the flush waits for its sync.
 #[test]
 fn a_small_write_into_objects_is_known_to_wait() {
     let Setup { fs, shards, .. } = setup(|shards| shards.create(FILE));
@@ -156,7 +156,7 @@ fn a_small_write_into_objects_is_known_to_wait() {
     );
 }
 
-/// Whoever asks about a file that another thread flushes steps aside before it waits for that.
+/// A call about a file that another thread flushes hands requests on before it waits for the flush.
 #[test]
 fn whoever_waits_for_a_flush_of_another_steps_aside_first() {
     let Setup { fs, store, .. } = setup(|shards| shards.create(FILE));
@@ -172,7 +172,7 @@ fn whoever_waits_for_a_flush_of_another_steps_aside_first() {
         arrives.recv().unwrap();
         pando_client::before_park(step);
         TELL.set(Some(go));
-        // The flush goes on when this thread says that it waits, and otherwise much later.
+        // The flush goes on when this thread announces its wait, and otherwise much later.
         assert_eq!(fs.getattr(FILE).unwrap().size, 10_000);
         assert!(STEPPED.get());
         flush.join().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What issues a volume's certificates.
+//! A volume's authority, which issues its certificates.
 
 use std::path::Path;
 
@@ -17,25 +17,26 @@ use crate::identity::{Identity, KeyRole, Squash, parse, validity_of};
 use crate::serial::Serial;
 use crate::{guard, pem, uri};
 
-/// How long an authority lasts, days.
+/// How long an authority is valid, days.
 const DAYS: i64 = 3_650;
-/// Clocks that are this much late still find what was just issued valid.
+/// Certificates begin this much before they are issued, so that a clock that is late finds them
+/// valid.
 const SKEW: Duration = Duration::HOUR;
 
-/// A certificate that is wanted.
+/// The certificate to issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// As what its holder comes.
+    /// The role of its holder.
     pub role: KeyRole,
-    /// What people call it: see [`Identity::name`].
+    /// Its name for people ([`Identity::name`]).
     pub name: String,
-    /// Whether its holder may change nothing. Of clients only.
+    /// Whether its holder may only read. For clients only.
     pub read_only: bool,
-    /// As whom its holder acts. Of clients only.
+    /// The users that its holder's users act as. For clients only.
     pub squash: Option<Squash>,
-    /// How long it lasts, days, from 1; but not longer than the authority.
+    /// How long it is valid, days, at least 1. It ends with the authority at the latest.
     pub days: u16,
-    /// Where the volume's servers are.
+    /// Addresses of the volume's servers.
     pub addresses: Vec<String>,
 }
 
@@ -47,12 +48,12 @@ pub struct Authority {
     key: KeyPair,
     /// All authorities of the volume, the newest first.
     authorities: Vec<CertificateDer<'static>>,
-    /// By these the other one vouches for this one.
+    /// Certificates by which an older authority vouches for this one.
     chain: Vec<CertificateDer<'static>>,
 }
 
 impl Authority {
-    /// A new one.
+    /// Makes a new authority.
     pub fn create(volume: [u8; 16]) -> Result<Self, KeyError> {
         Self::create_from(volume, OffsetDateTime::now_utc() - SKEW)
     }
@@ -66,12 +67,13 @@ impl Authority {
         Ok(Self { volume, serial, certificate, key, authorities, chain: Vec::new() })
     }
 
-    /// The one whose key is in a volume's folder `keys/`.
+    /// The authority with its key in a volume's folder `keys/`.
     pub fn load(keys_dir: &Path) -> Result<Self, KeyError> {
         Self::read(&keys_dir.join(AUTHORITIES), &keys_dir.join(AUTHORITY_KEY))
     }
 
-    /// The one whose key is in a file; its certificate is among those of another file.
+    /// The authority with its key in the file `key`. Its certificate is one of those in
+    /// `certificates`.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, KeyError> {
         if !key.exists() {
             return Err(KeyError::NoAuthorityKey(key.to_owned()));
@@ -97,7 +99,7 @@ impl Authority {
         Ok(Self { volume, serial, certificate, key: pair, authorities, chain })
     }
 
-    /// Whose authority it is.
+    /// The volume that it is the authority of.
     #[must_use]
     pub const fn volume(&self) -> [u8; 16] {
         self.volume
@@ -115,23 +117,23 @@ impl Authority {
         &self.certificate
     }
 
-    /// Its key, as text.
+    /// Its private key, as text.
     #[must_use]
     pub fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }
 
-    /// A certificate for a new key, with a new id.
+    /// Issues a certificate for a new key, with a new id.
     pub fn issue(&self, wanted: &Wanted) -> Result<Bundle, KeyError> {
         self.issue_at(wanted, OffsetDateTime::now_utc())
     }
 
-    /// The same as if it were another time.
+    /// Issues a certificate for a new key, with a new id, as if it were the time `now`.
     pub fn issue_at(&self, wanted: &Wanted, now: OffsetDateTime) -> Result<Bundle, KeyError> {
         let mut id = [0; 8];
         getrandom::fill(&mut id).map_err(|error| KeyError::Random(error.to_string()))?;
         let Wanted { role, name, read_only, squash, days, addresses } = wanted.clone();
-        // 0 is the owner's; one time in 2⁶⁴ the next is as random.
+        // 0 is the owner's id. The next number is as random, as 0 comes up once in 2⁶⁴.
         let key = KeyId(u64::from_be_bytes(id).max(1));
         let volume = self.volume;
         let serial = Serial::random()?;
@@ -139,8 +141,8 @@ impl Authority {
         self.certify(identity, days, addresses, now)
     }
 
-    /// A new key and certificate for who held this one: only its serial number and its time are
-    /// other.
+    /// A new key and certificate for the holder of `old`. Only the serial number and the time of
+    /// validity differ.
     pub fn renew(
         &self,
         old: &Identity,
@@ -190,12 +192,12 @@ impl Authority {
         })
     }
 
-    /// Makes the authority that comes after this one. This one vouches for it, so that who knows
-    /// this one only accepts what the new one issues.
+    /// Makes the authority that follows this one. This one vouches for it. So a server or client
+    /// that knows only this one accepts certificates of the new one.
     pub fn succeed(&self) -> Result<Self, KeyError> {
         let now = OffsetDateTime::now_utc();
-        // By their beginnings it is known which is newer, also if a clock was set back a little or
-        // both are of the same second.
+        // The later beginning tells which authority is newer. So it must be later even if a clock
+        // was set back a little, or both are of one second.
         let begins = (now - SKEW).max(self.begins()? + Duration::SECOND).min(now);
         let mut next = Self::create_from(self.volume, begins)?;
         let bridge = authority_params(self.volume, next.serial, begins)
@@ -211,7 +213,7 @@ impl Authority {
             .map_err(|error| KeyError::Make(error.to_string()))
     }
 
-    /// What `ca.crt` says when this is the newest.
+    /// The text of `ca.crt` while this is the newest authority.
     #[must_use]
     pub fn certificates_pem(&self) -> String {
         self.authorities.iter().chain(&self.chain).map(pem::certificate).collect()
@@ -227,17 +229,17 @@ fn authority_params(volume: [u8; 16], serial: Serial, begins: OffsetDateTime) ->
     params.not_before = begins;
     params.not_after = begins + SKEW + Duration::days(DAYS);
     params.serial_number = Some(SerialNumber::from_slice(&serial.0));
-    // Two authorities of a volume have different names, so that it is known which issued what.
+    // Two authorities of a volume have different names, which tell the issuer of a certificate.
     let name = format!("Pando {} {serial}", uri::uuid(&volume));
     params.distinguished_name.push(DnType::CommonName, name);
-    // One may come between an authority and what is issued: the certificate by which it vouches for
-    // the next.
+    // One certificate may come between the authority and those that it issues: the one by which it
+    // vouches for the next authority.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
     params.key_usages.push(KeyUsagePurpose::KeyCertSign);
     params
 }
 
-/// Which volume's authority this is, and which of them.
+/// The volume of an authority's certificate, and the certificate's serial number.
 pub fn authority_of(certificate: &CertificateDer<'_>) -> Result<([u8; 16], Serial), KeyError> {
     let parsed = parse(certificate)?;
     let mut names = parsed.subject().iter_common_name();

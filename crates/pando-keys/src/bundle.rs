@@ -1,4 +1,4 @@
-//! The one file that its holder needs.
+//! The one file that the holder of a key needs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,38 +12,38 @@ use crate::error::KeyError;
 use crate::identity::{Identity, identity_of};
 use crate::{guard, pem};
 
-/// Begins a line with an address.
+/// The beginning of a line with an address.
 const ADDRESS: &str = "# address: ";
 
-/// A key, what certifies it, and whom its holder believes.
+/// A key, its certificate, and the authorities that its holder trusts.
 #[derive(Debug)]
 pub struct Bundle {
     /// What the certificate says.
     pub identity: Identity,
-    /// Where the volume's servers are, as `pando_wire::Address` prints it. They may move: these are
-    /// where to begin.
+    /// Addresses of the volume's servers, as `pando_wire::Address` prints them. Servers may move:
+    /// these are where to begin.
     pub addresses: Vec<String>,
     /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// To be shown after the certificate: by these an older authority vouches for the one that
-    /// issued it, so that who knows only the older one accepts it. Empty but for times of rotation.
+    /// Certificates to send after the own one. By these an older authority vouches for the issuer,
+    /// so that a side that knows only the older one accepts it. Empty outside of rotations.
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key, PKCS#8.
     pub key: PrivateKeyDer<'static>,
-    /// Whom its holder believes: the volume's authorities.
+    /// The volume's authorities, which its holder trusts.
     pub authorities: Vec<CertificateDer<'static>>,
 }
 
 impl Bundle {
-    /// Reads a file. Refuses one that others may read or write or that somebody else put there, and
-    /// one that is in a folder where others may write (but for sticky ones, as `/tmp`). The
-    /// certificate's signature and times are not looked at.
+    /// Reads a file. Refuses one that other users may read or write, or that another user put
+    /// there. Also one in a folder where others may write, unless that is sticky, as `/tmp` is. It
+    /// does not check the certificate's signature and times.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         Self::parse(path, &guard::read_secret(path)?)
     }
 
-    /// Reads a file that nobody has named. Refuses one that is neither root's nor this user's, and
-    /// one that anybody else may read.
+    /// Reads a file that the user has not named. Refuses one that belongs neither to root nor to
+    /// this user, and one that any other user may read.
     pub fn read_found(path: &Path) -> Result<Self, KeyError> {
         Self::parse(path, &guard::read_found(path)?)
     }
@@ -81,14 +81,13 @@ impl Bundle {
         text
     }
 
-    /// Writes a file that nobody else can read, from its birth on; it takes the place of one that
-    /// is there.
+    /// Writes a file that no other user can read at any time. It replaces one that is there.
     pub fn write(&self, path: &Path) -> Result<(), KeyError> {
         guard::write(path, &self.to_pem())
     }
 
-    /// The same for another user, which takes root, in a folder that was opened: no path is looked
-    /// up. `check` is asked right before the file takes its name.
+    /// Writes a file for the user `owner`, which takes root, into a folder that is open: no path is
+    /// looked up. `check` is called right before the file takes its name.
     pub fn write_in(
         &self,
         folder: &File,

@@ -18,18 +18,18 @@ use crate::{guard, pem, uri};
 pub const AUTHORITIES: &str = "ca.crt";
 /// The newest authority's key.
 pub const AUTHORITY_KEY: &str = "ca.key";
-/// What was issued.
+/// The list of issued certificates.
 pub const ISSUED: &str = "issued";
-/// What of it counts no more.
+/// The list of revoked certificates.
 pub const REVOKED: &str = "revoked";
 
 /// Where a volume's processes note what servers say is revoked, beside the folder of keys.
 const HEARD: &str = "run/revoked";
 
-/// Most keys that may be revoked: everybody is told of all of them.
+/// Most keys that may be revoked. Every server and client is told of all of them.
 pub const REVOCATIONS_MAX: usize = 100_000;
 
-/// How long the certificates last that a new volume has, days.
+/// How long the certificates of a new volume are valid, days.
 pub const DAYS: u16 = 365;
 
 /// A volume's folder `keys/`, mode 0700.
@@ -40,8 +40,8 @@ pub struct KeysFolder {
 }
 
 impl KeysFolder {
-    /// Makes it, with a new authority, and keys for the volume's servers (`server.pem`) and its
-    /// owner (`admin.pem`). It is there as a whole or not at all.
+    /// Makes the folder, with a new authority, and keys for the volume's servers (`server.pem`) and
+    /// its owner (`admin.pem`). It appears as a whole or not at all.
     pub fn create(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
         if path.exists() {
             return Err(KeyError::HasKeys(path.to_owned()));
@@ -69,14 +69,14 @@ impl KeysFolder {
         Ok(Self { path: path.to_owned(), volume })
     }
 
-    /// Whether what was issued is written down here: else it is the folder of a server elsewhere
-    /// ([`Self::adopt`]), or none.
+    /// Whether this folder has the list of issued certificates. Else it is the folder of a server
+    /// elsewhere ([`Self::adopt`]), or none.
     #[must_use]
     pub fn is_owners(path: &Path) -> bool {
         path.join(ISSUED).exists()
     }
 
-    /// That of a volume.
+    /// Opens the folder of keys at `path`, which must be of `volume`.
     pub fn open(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
         if !path.join(AUTHORITIES).exists() {
             return Err(KeyError::NoKeys(path.to_owned()));
@@ -92,7 +92,7 @@ impl KeysFolder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -104,35 +104,35 @@ impl KeysFolder {
         self.path.join(format!("{role}.pem"))
     }
 
-    /// The file of the volume's own key that has this name, if it is one of them.
+    /// The file of the volume's own key that has this name, if there is one.
     #[must_use]
     pub fn own_named(&self, name: &str) -> Option<PathBuf> {
         let mut own = [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)).into_iter();
         own.find(|path| Bundle::read(path).is_ok_and(|bundle| bundle.identity.name == name))
     }
 
-    /// Puts the volume's own key, renewed, into its file.
+    /// Replaces the volume's own key in its file by a renewed one.
     pub fn renew_own(&self, path: &Path, bundle: &Bundle) -> Result<(), KeyError> {
         guard::write_for_owner(path, &bundle.to_pem())
     }
 
-    /// Whom servers let in.
+    /// The authorities and revocations by which servers accept connections.
     pub fn trust(&self) -> Result<Trust, KeyError> {
         Trust::read(&self.path)
     }
 
-    /// All that was issued, the oldest first.
+    /// All issued certificates, the oldest first.
     pub fn issued(&self) -> Result<Vec<Issued>, KeyError> {
         issued::read(&self.path, self.volume)
     }
 
-    /// All that was revoked, the oldest first.
+    /// All revocations, the oldest first.
     pub fn revocations(&self) -> Result<Vec<Revocation>, KeyError> {
         revocations(&self.path)
     }
 
     /// Fails if this volume's processes have heard that `serial` is revoked. Of the newest
-    /// authority that has no effect; of an older one it has.
+    /// authority that has no effect, but of an older one it has.
     pub(crate) fn check_unheard(&self, serial: Serial) -> Result<(), KeyError> {
         let path = self.path.parent().unwrap_or(&self.path).join(HEARD);
         match fs::read_to_string(&path) {
@@ -146,13 +146,13 @@ impl KeysFolder {
         }
     }
 
-    /// The newest authority; its key is in a file that was named, or here.
+    /// The newest authority. Its key is in the file `key`, or in this folder.
     pub fn authority(&self, key: Option<&Path>) -> Result<Authority, KeyError> {
         let here = self.path.join(AUTHORITY_KEY);
         Authority::read(&self.path.join(AUTHORITIES), key.unwrap_or(&here))
     }
 
-    /// What was issued and still counts.
+    /// Issued certificates that are still valid.
     pub fn valid(&self) -> Result<Vec<Issued>, KeyError> {
         let trust = self.trust()?;
         let authorities: Result<Vec<_>, _> =
@@ -168,7 +168,7 @@ impl KeysFolder {
         Ok(valid)
     }
 
-    /// Issues a certificate, and remembers it. Its name must not be that of one that still counts.
+    /// Issues a certificate, and notes it. Its name must not be that of a valid one.
     pub fn issue(&self, authority: &Authority, wanted: &Wanted) -> Result<Bundle, KeyError> {
         let _lock = guard::lock(&self.path)?;
         if self.valid()?.iter().any(|issued| issued.identity.name == wanted.name) {
@@ -177,8 +177,8 @@ impl KeysFolder {
         self.remember(authority, authority.issue(wanted)?)
     }
 
-    /// Issues another certificate to who has one of this name; that one goes on to count. No
-    /// addresses: the same.
+    /// Issues another certificate for the holder of the one with this name, which stays valid. If
+    /// `addresses` is empty, the old ones remain.
     pub fn renew(
         &self,
         authority: &Authority,
@@ -188,7 +188,7 @@ impl KeysFolder {
     ) -> Result<Bundle, KeyError> {
         let _lock = guard::lock(&self.path)?;
         let revoked = self.trust()?.revoked;
-        // What has expired can be renewed, what was revoked cannot.
+        // An expired certificate can be renewed, but a revoked one cannot.
         let found = self.issued()?.into_iter().rev().find(|issued| {
             issued.identity.name == name && !revoked.contains(&issued.identity.serial)
         });
@@ -197,7 +197,7 @@ impl KeysFolder {
         self.remember(authority, authority.renew(&old.identity, days, addresses)?)
     }
 
-    /// Writes down what was issued before anybody gets it.
+    /// Notes an issued certificate before it is handed out.
     fn remember(&self, authority: &Authority, bundle: Bundle) -> Result<Bundle, KeyError> {
         let (_, not_after) = crate::identity::validity_of(&bundle.certificate)?;
         let mut all = self.issued()?;
@@ -212,8 +212,8 @@ impl KeysFolder {
         Ok(bundle)
     }
 
-    /// Ends all certificates of a name that have not expired, or the one of a serial number. What
-    /// it ended.
+    /// Revokes all valid certificates of a name, or the one of a serial number. Returns those it
+    /// revoked.
     pub fn revoke(&self, what: &str) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
         let serial = what.parse::<Serial>().ok();
@@ -233,7 +233,7 @@ impl KeysFolder {
         Ok(ended)
     }
 
-    /// Adds lines to what was revoked: serial numbers and names.
+    /// Adds lines to the list of what is revoked: serial numbers and names.
     pub(crate) fn write_revoked<'a>(
         &self,
         ended: impl Iterator<Item = (Serial, &'a str)>,
@@ -246,9 +246,9 @@ impl KeysFolder {
         self.write(REVOKED, &text)
     }
 
-    /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's
-    /// owner issued to it. There is no authority's key in it, and it knows of no certificate; what
-    /// was revoked stays so.
+    /// Makes or renews the folder of a server elsewhere, from the key that the volume's owner
+    /// issued to it. It holds no authority's key, and no list of certificates. Its list of what is
+    /// revoked stays.
     pub fn adopt(path: &Path, bundle: &Bundle) -> Result<Self, KeyError> {
         if bundle.identity.role != KeyRole::Server {
             return Err(KeyError::WrongRole(bundle.identity.role, KeyRole::Server));

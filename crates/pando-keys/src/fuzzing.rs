@@ -1,23 +1,24 @@
-//! What the fuzzer tries, beside the public functions. Each panics if a promise is broken.
+//! What the fuzzer tries, besides the public functions. Each function panics if a promise is
+//! broken.
 
 use std::path::Path;
 
 use crate::{Bundle, Identity, Serial, uri};
 
-/// Reads an identity's URI.
+/// Reads the URI of an identity.
 pub fn uri(text: &str) {
     if let Ok(identity) = uri::parse(text, Serial([0x41; 16])) {
         assert_eq!(uri::write(&identity), text, "there is one way to write each");
     }
 }
 
-/// An identity that came out of a certificate.
+/// Checks an identity that came out of a certificate.
 pub fn identity(identity: &Identity) {
     let found = uri::parse(&uri::write(identity), identity.serial);
     assert_eq!(found.ok().as_ref(), Some(identity));
 }
 
-/// Reads the text of a holder's file.
+/// Reads the text of a bundle's file.
 pub fn bundle(text: &str) {
     let path = Path::new("fuzzed");
     if let Ok(bundle) = Bundle::parse(path, text) {

@@ -1,4 +1,5 @@
-//! Files that decide who is let in: who may read them, who may write them.
+//! Files that decide which connections are accepted: which users may read them, and which may write
+//! them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,17 +12,18 @@ use rustix::process::geteuid;
 
 use crate::error::KeyError;
 
-/// Longest file that is read, bytes. `issued` of 10,000 keys has 2 MB.
+/// Longest file that is read, bytes. `issued` with 10,000 keys has 2 MB.
 const LENGTH_MAX: u64 = 64 << 20;
 
 const STICKY: u32 = 0o1000;
 
-/// Reads a file that only its owner may see. Of root's files their group may have one to read.
+/// Reads a file that only its owner may see. If root owns it, its group may also read it.
 pub fn read_secret(path: &Path) -> Result<String, KeyError> {
     read(path, is_secret, Owners::OfFolder)
 }
 
-/// Reads a file that nobody has named: it is root's or this user's, and nobody else may see it.
+/// Reads a file that the user has not named. It must belong to root or to this user, and no other
+/// user may see it.
 pub fn read_found(path: &Path) -> Result<String, KeyError> {
     read(path, |mode, _| mode & 0o077 == 0, Owners::RootAndSelf)
 }
@@ -30,23 +32,23 @@ const fn is_secret(mode: u32, owner: u32) -> bool {
     mode & if owner == 0 { 0o037 } else { 0o077 } == 0
 }
 
-/// Whose files are taken.
+/// The owners that a file may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owners {
-    /// Those of root and of this user.
+    /// Root and this user.
     RootAndSelf,
-    /// And those of the owner of the folder that they are in.
+    /// Root, this user, and the owner of the folder that the file is in.
     OfFolder,
 }
 
-/// Reads a file that all may see, and nobody but its owner may write.
+/// Reads a file that all users may see, but only its owner may write.
 pub fn read_public(path: &Path) -> Result<String, KeyError> {
     read(path, |mode, _| mode & 0o022 == 0, Owners::OfFolder)
 }
 
 fn read(path: &Path, may: impl Fn(u32, u32) -> bool, owners: Owners) -> Result<String, KeyError> {
     let io = |error| KeyError::Io { path: path.to_owned(), error };
-    // What is looked at is what is read: the file itself, and its own folder, wherever links lead.
+    // The checks are of what is read: the file itself, and its own folder, wherever links lead.
     let real = fs::canonicalize(path).map_err(io)?;
     let no_wait = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new()
@@ -91,13 +93,13 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool, owners: Owners) -> Result<S
     }
 }
 
-/// Writes a file that is there as a whole or not at all, and that nobody else may ever read.
+/// Writes a file that appears as a whole or not at all, and that no other user may ever read.
 pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |_, _| Ok(()))
 }
 
-/// The same, for the folder's owner: root may do this in somebody's volume, whose servers must read
-/// it.
+/// As `write`, for the folder's owner: root may write in another user's volume, and that user's
+/// servers must read the file.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, give_to_owner_of)
 }
@@ -115,10 +117,10 @@ fn write_as(
     write().map_err(|error| KeyError::Io { path: path.to_owned(), error })
 }
 
-/// The same in a folder that was opened. No path is looked up: whatever is done to folders
-/// meanwhile, the file is where it was meant to be. It is of mode 0600 from birth, and nobody can
-/// have put it there. `prepare` gives it its owner; `check` is asked right before it takes its
-/// name.
+/// As `write`, in a folder that is open. No path is looked up: whatever happens to folders
+/// meanwhile, the file goes where it belongs. It has mode 0600 from the beginning, and no other
+/// user can have put it there. `prepare` gives it its owner. `check` is called right before it
+/// takes its name.
 pub fn write_in(
     folder: &File,
     name: &OsStr,
@@ -155,13 +157,14 @@ fn give_to_owner_of(folder: &File, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes what was written to a folder last.
+/// Makes changes of a folder durable.
 pub fn sync_folder(folder: &Path) -> Result<(), KeyError> {
     let io = |error| KeyError::Io { path: folder.to_owned(), error };
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
 }
 
-/// Makes a folder of mode 0700, of the same owner, beside the one that it is to become.
+/// Makes a folder of mode 0700, for the owner of the parent folder. It is made beside the place
+/// that it will take.
 pub fn folder_beside(path: &Path) -> Result<tempfile::TempDir, KeyError> {
     let parent = folder_of(path);
     let make = || {
@@ -177,7 +180,7 @@ pub fn folder_beside(path: &Path) -> Result<tempfile::TempDir, KeyError> {
 /// Held while a folder's files are changed.
 pub struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
 
-/// Waits until nobody else changes a folder's files.
+/// Waits until no other process changes a folder's files.
 pub fn lock(folder: &Path) -> Result<Lock, KeyError> {
     let io = |error| KeyError::Io { path: folder.to_owned(), error };
     let file = File::open(folder).map_err(io)?;
@@ -243,7 +246,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link.0).unwrap();
         for (mode, may) in [(0o777, false), (0o1777, true), (0o702, false), (0o755, true)] {
             set(temp.path(), mode);
-            // However it is named, its own folder counts.
+            // However the file is named, its own folder counts.
             for path in [&path, &link.0] {
                 let read = read_secret(path);
                 assert_eq!(read.is_ok(), may, "{mode:o}");
@@ -260,7 +263,7 @@ mod tests {
         set(temp.path(), 0o1777);
         let error = read_secret(&path).unwrap_err();
         assert!(matches!(error, KeyError::Owner { uid: 65_534, .. }), "{error}");
-        // In a folder of their own it is theirs to change.
+        // In a folder of its own, that user may change it.
         std::os::unix::fs::chown(temp.path(), Some(65_534), None).unwrap();
         assert_eq!(read_secret(&path).unwrap(), "key");
     }
@@ -279,7 +282,7 @@ mod tests {
         for path in [temp.path(), path.as_path()] {
             std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
         }
-        // Whoever names it may have it so, from the folder's owner.
+        // If the user names it, the folder's owner may own it.
         assert_eq!(read_secret(&path).unwrap(), "key");
         let error = read_found(&path).unwrap_err();
         assert!(matches!(error, KeyError::Owner { uid: 65_534, .. }), "{error}");
@@ -301,7 +304,7 @@ mod tests {
         write_in(&folder, "ada.pem".as_ref(), "key", swap, || Ok(())).unwrap();
         assert_eq!(fs::read_to_string(moved.join("ada.pem")).unwrap(), "key");
         assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
-        // What is not to be leaves nothing behind.
+        // A file that is not to be leaves nothing behind.
         let no = || Err(io::ErrorKind::NotFound.into());
         write_in(&folder, "bob.pem".as_ref(), "key", |_| Ok(()), no).unwrap_err();
         assert_eq!(fs::read_dir(&moved).unwrap().count(), 1);

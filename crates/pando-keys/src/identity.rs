@@ -1,4 +1,4 @@
-//! Who holds a key, and what a key allows.
+//! The holder of a key, and what a key allows.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,15 +15,15 @@ use crate::serial::Serial;
 /// Longest name of a key, bytes.
 pub const NAME_MAX: usize = 64;
 
-/// As what a key's holder comes.
+/// The role of a key's holder.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum KeyRole {
     /// Serves shards, and speaks to other servers.
     Server,
-    /// Asks and tells servers what only the volume's owner may; mounts as whoever the kernel there
-    /// says.
+    /// Sends questions and commands that only the volume's owner may. Mounts on behalf of the users
+    /// that its machine's kernel names.
     Admin,
-    /// Mounts, within what the key says.
+    /// Mounts, within the limits of its key.
     Client,
 }
 
@@ -50,17 +50,17 @@ impl FromStr for KeyRole {
     }
 }
 
-/// As whom a key's holder acts, whatever its machine says.
+/// The users that the users of a key's holder act as, whatever its machine says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Squash {
-    /// Who comes as user 0 or group 0 acts as these, as by NFS's `root_squash`.
+    /// User 0 and group 0 act as these, as with `root_squash` of NFS.
     Root {
-        /// In the place of user 0.
+        /// The user instead of user 0.
         uid: u32,
-        /// In the place of group 0.
+        /// The group instead of group 0.
         gid: u32,
     },
-    /// Everybody acts as these, as by NFS's `all_squash`.
+    /// All users act as these, as with `all_squash` of NFS.
     All {
         /// The user.
         uid: u32,
@@ -70,7 +70,7 @@ pub enum Squash {
 }
 
 impl Squash {
-    /// The user and group that nobody is: what NFS squashes to.
+    /// The user and group `nobody`, to which NFS squashes.
     pub const NOBODY: u32 = 65_534;
 }
 
@@ -98,7 +98,7 @@ impl FromStr for Squash {
             Some("all") => Self::All { uid, gid },
             _ => return Err(wrong()),
         };
-        // Only one way to write each.
+        // There is only one way to write each.
         if squash.to_string() == text { Ok(squash) } else { Err(wrong()) }
     }
 }
@@ -106,20 +106,20 @@ impl FromStr for Squash {
 /// What a certificate says of its holder. Only the authority's signature makes it true.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// The only volume that it counts for.
+    /// The only volume that it is valid for.
     pub volume: [u8; 16],
-    /// As what its holder comes.
+    /// The role of its holder.
     pub role: KeyRole,
-    /// What people call it: 1 to [`NAME_MAX`] of `A-Z a-z 0-9 . _ -`.
+    /// Its name for people: 1 to [`NAME_MAX`] of `A-Z a-z 0-9 . _ -`.
     pub name: String,
-    /// What owns the sessions that its holder opens. Random, never 0; a renewed certificate keeps
+    /// The id that owns the sessions of its holder. Random, never 0. A renewed certificate keeps
     /// it.
     pub key: KeyId,
-    /// Which certificate this is.
+    /// Serial number of the certificate.
     pub serial: Serial,
-    /// Whether its holder may change nothing. Of clients only.
+    /// Whether its holder may only read. For clients only.
     pub read_only: bool,
-    /// As whom its holder acts. Of clients only.
+    /// The users that its holder's users act as. For clients only.
     pub squash: Option<Squash>,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Whether a key may be called so.
+/// Whether a key may have this name.
 pub fn check_name(name: &str) -> Result<(), KeyError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {
@@ -139,8 +139,7 @@ pub fn check_name(name: &str) -> Result<(), KeyError> {
     }
 }
 
-/// What a certificate says. Its signature and its times are not looked at: that is the handshake's
-/// affair.
+/// What a certificate says. Its signature and times are not checked here, but in the handshake.
 pub fn identity_of(certificate: &CertificateDer<'_>) -> Result<Identity, KeyError> {
     let parsed = parse(certificate)?;
     let wrong = |what: &str| KeyError::Certificate(what.to_owned());
@@ -162,7 +161,7 @@ pub fn identity_of(certificate: &CertificateDer<'_>) -> Result<Identity, KeyErro
     Ok(identity)
 }
 
-/// From when to when a certificate counts: Unix time, seconds.
+/// First and last moment of a certificate's validity: Unix time, seconds.
 pub fn validity_of(certificate: &CertificateDer<'_>) -> Result<(i64, i64), KeyError> {
     let validity = parse(certificate)?.validity().clone();
     let unix = |time: OffsetDateTime| time.unix_timestamp();
@@ -177,7 +176,7 @@ pub fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<
     }
 }
 
-/// The one alternative name that a certificate has.
+/// The one alternative name of a certificate.
 fn uri_of<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, KeyError> {
     let mut names =
         parsed.extensions().iter().filter_map(|extension| match extension.parsed_extension() {

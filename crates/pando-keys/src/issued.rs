@@ -1,4 +1,4 @@
-//! What a volume's authorities have issued.
+//! The list of certificates that a volume's authorities have issued.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use crate::guard;
 use crate::identity::{Identity, KeyRole};
 use crate::serial::Serial;
 
-/// A certificate as `issued` remembers it.
+/// A certificate, as the list `issued` has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issued {
-    /// What it says.
+    /// What the certificate says.
     pub identity: Identity,
-    /// Until when it counts, to the second.
+    /// The end of its validity, to the second.
     pub not_after: OffsetDateTime,
     /// The serial number of the authority's own certificate.
     pub authority: Serial,
-    /// Addresses that were given along.
+    /// Addresses of servers that were given along.
     pub addresses: Vec<String>,
 }
 
-/// A line of JSON.
+/// A line of the list, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -42,7 +42,7 @@ struct Line {
 }
 
 impl Issued {
-    /// Until when it counts, as RFC 3339 has it.
+    /// The end of its validity, as in RFC 3339.
     #[must_use]
     pub fn until(&self) -> String {
         self.not_after.format(&Rfc3339).unwrap_or_default()
@@ -86,7 +86,7 @@ impl Issued {
     }
 }
 
-/// Reads all that was issued, in that order.
+/// Reads all issued certificates, in the order of their issue.
 pub fn read(keys_dir: &Path, volume: [u8; 16]) -> Result<Vec<Issued>, KeyError> {
     let path = keys_dir.join(ISSUED);
     let text = guard::read_public(&path)?;
@@ -101,7 +101,7 @@ pub fn read(keys_dir: &Path, volume: [u8; 16]) -> Result<Vec<Issued>, KeyError> 
         .collect()
 }
 
-/// Writes all that was issued.
+/// Writes the list of all issued certificates.
 pub fn write(keys_dir: &Path, issued: &[Issued]) -> Result<(), KeyError> {
     let mut text = String::new();
     for issued in issued {

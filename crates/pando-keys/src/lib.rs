@@ -1,8 +1,9 @@
 //! Keys and certificates of a volume.
 //!
-//! Each volume has an authority of its own ([`Authority`]). It issues one file to each who may come
-//! over TCP ([`Bundle`]); what such a file allows is in its certificate ([`Identity`]). Servers
-//! check certificates against the volume's folder `keys/` ([`Trust`]). Nothing here opens a socket.
+//! Each volume has an authority of its own ([`Authority`]). It issues one file to each holder that
+//! may connect over TCP ([`Bundle`]). The certificate in the file says what that allows
+//! ([`Identity`]). Servers check certificates against the volume's folder `keys/` ([`Trust`]). This
+//! crate opens no socket.
 
 mod authority;
 mod bundle;

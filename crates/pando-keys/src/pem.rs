@@ -10,14 +10,15 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::error::KeyError;
 use crate::identity::{parse, validity_of};
 
-/// What a file holds.
+/// The blocks of a file.
 #[derive(Default)]
 pub struct Blocks {
     pub keys: Vec<PrivateKeyDer<'static>>,
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Reads all blocks of a file's text; any but certificates and keys in PKCS#8 are refused.
+/// Reads all blocks of a file's text. It refuses blocks that are neither certificates nor keys in
+/// PKCS#8.
 pub fn read(path: &Path, text: &str) -> Result<Blocks, KeyError> {
     let wrong = |what: String| KeyError::File { path: path.to_owned(), what };
     let mut blocks = Blocks::default();
@@ -35,11 +36,12 @@ pub fn read(path: &Path, text: &str) -> Result<Blocks, KeyError> {
     }
 }
 
-/// Those of authorities, and those by which an older authority vouches for a newer one.
+/// Certificates of authorities, and those by which an older authority vouches for a newer one.
 pub type Parted = (Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>);
 
 /// Parts authorities' certificates. An authority has issued its own to itself. The newest comes
-/// first, whoever wrote the file; where certificates do not tell, what came first stays first.
+/// first, whatever the order in the file. If certificates do not tell which is newer, the order in
+/// the file holds.
 pub fn part(
     path: &Path,
     certificates: impl IntoIterator<Item = CertificateDer<'static>>,

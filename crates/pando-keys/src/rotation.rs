@@ -1,4 +1,4 @@
-//! One authority takes another's place.
+//! Rotation: one authority takes another's place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use crate::issued::Issued;
 use crate::trust::authorities;
 use crate::{guard, pem};
 
-/// What an ended authority is called among what was revoked.
+/// The name of an ended authority in the list of what is revoked.
 const ENDED_AUTHORITY: &str = "authority";
 
 impl KeysFolder {
-    /// Makes another authority beside the one whose key this is. Its key takes the place of the old
-    /// one's: here, or in the file that was named. The volume's own keys are its first.
+    /// Makes another authority beside `old`. Its key replaces the old one's: in this folder, or in
+    /// the file `key`. The volume's own keys are the first that it issues.
     pub fn rotate(&self, old: &Authority, key: Option<&Path>) -> Result<Authority, KeyError> {
         let lock = guard::lock(&self.path)?;
         let here = self.path.join(AUTHORITY_KEY);
         let at = key.unwrap_or(&here);
         let next = match self.trust()?.authorities.len() {
             0 | 1 => self.begin_rotation(old, at)?,
-            // A rotation was stopped before its key took its place.
+            // An earlier rotation was stopped before its key took its place.
             _ => self.take_draft(at)?.ok_or(KeyError::Rotating)?,
         };
         drop(lock);
@@ -37,8 +37,8 @@ impl KeysFolder {
         Ok(next)
     }
 
-    /// The key is written before anything counts by it: a place that cannot be written is told
-    /// before anything has changed, and a rotation that is stopped later is gone on with from
+    /// Writes the new key before any certificate depends on it. So a place that cannot be written
+    /// is reported before anything has changed. A rotation that is stopped later can go on from
     /// there.
     fn begin_rotation(&self, old: &Authority, at: &Path) -> Result<Authority, KeyError> {
         self.check_unheard(old.serial())?;
@@ -48,12 +48,12 @@ impl KeysFolder {
         } else {
             guard::write(&draft, &next.key_pem())?;
         }
-        // With both certificates each key is of one of them, the old one's too.
+        // With both certificates in the file, each key belongs to one of them, the old one's too.
         self.write(AUTHORITIES, &next.certificates_pem())?;
         self.take_draft(at)?.ok_or(KeyError::NoAuthorityKey(draft))
     }
 
-    /// The newest authority's key takes its place, if it waits for that.
+    /// Gives the newest authority's key its place, if that key waits for it.
     fn take_draft(&self, at: &Path) -> Result<Option<Authority>, KeyError> {
         let draft = draft_of(at);
         if !draft.exists() {
@@ -61,7 +61,7 @@ impl KeysFolder {
         }
         let next = match Authority::read(&self.path.join(AUTHORITIES), &draft) {
             Ok(next) => next,
-            // It was stopped before its certificate was there.
+            // The rotation was stopped before the new certificate was written.
             Err(KeyError::OtherAuthority { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -73,14 +73,14 @@ impl KeysFolder {
         Ok(Some(next))
     }
 
-    /// Ends the older of two authorities, and with it all that it issued: it is among what is
-    /// revoked, so that it ends also where a key's file goes on to name it. Unless it is forced,
-    /// each name must have a certificate of the newer one. What it ended.
+    /// Ends the older of two authorities, and with it all that it issued. It is listed as revoked,
+    /// so that it also ends where a key's file still names it. Unless `is_forced`, each name must
+    /// have a certificate of the newer authority. Returns the certificates that it ended.
     pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
         self.take_draft(&self.path.join(AUTHORITY_KEY))?;
-        // The newer one comes first. What a finish that was stopped has revoked already is still in
-        // the file.
+        // The newer one comes first. An older one that a stopped `finish_rotation` has revoked
+        // already is still in the file.
         let authorities = authorities(&self.path)?;
         let [newer, older @ ..] = authorities.as_slice() else {
             return Err(KeyError::NotRotating);
@@ -111,7 +111,7 @@ impl KeysFolder {
                 guard::write_for_owner(&path, &bundle.to_pem())?;
             }
         }
-        // Last: by it a finish that was stopped is known for one.
+        // Last: until then a stopped `finish_rotation` can be recognised.
         self.write(AUTHORITIES, &pem::certificate(newer))?;
         Ok(ended)
     }

@@ -5,13 +5,13 @@ use core::str::FromStr;
 
 use crate::error::KeyError;
 
-/// Serial number of a certificate: random; its first byte is 0x40 to 0x7f, so that DER has it in 16
-/// bytes.
+/// Serial number of a certificate. It is random; its first byte is 0x40 to 0x7f, so that it takes
+/// 16 bytes in DER.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub [u8; 16]);
 
 impl Serial {
-    /// A new one. Fails if the system has no random numbers.
+    /// A new serial number. Fails if the system has no random numbers.
     pub fn random() -> Result<Self, KeyError> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| KeyError::Random(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Whom a server lets in.
+//! The certificates that a server accepts.
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,16 +19,16 @@ use crate::{guard, pem};
 /// What a server checks at each handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trust {
-    /// Whose certificates count: one authority, or two while the volume's owner rotates them. The
-    /// newest comes first.
+    /// The authorities that issue valid certificates: one, or two while the volume's owner rotates
+    /// them. The newest comes first.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Certificates that count no more: those of keys, and of authorities that were ended.
+    /// Certificates that are revoked: those of keys, and of authorities that were ended.
     pub revoked: BTreeSet<Serial>,
 }
 
 impl Trust {
-    /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or
-    /// others may write it.
+    /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing, or if
+    /// other users may write it.
     pub fn read(keys_dir: &Path) -> Result<Self, KeyError> {
         let authorities = authorities(keys_dir)?;
         let revoked = revoked(keys_dir)?;
@@ -44,8 +44,8 @@ impl Trust {
         authority_of(newest).ok().map(|(_, serial)| serial)
     }
 
-    /// Takes over what others say is revoked. Older authorities end by it. The newest does not: no
-    /// word of others may leave a holder of keys without any authority.
+    /// Takes over revocations that other servers tell. They end older authorities, but not the
+    /// newest: no message may leave a holder of keys without any authority.
     pub fn revoke(&mut self, serials: impl IntoIterator<Item = Serial>) {
         self.revoked.extend(serials);
         let Self { authorities, revoked } = self;
@@ -57,7 +57,7 @@ impl Trust {
     }
 }
 
-/// All authorities of `ca.crt`, also one that was ended.
+/// All authorities of `ca.crt`, ended ones included.
 pub fn authorities(keys_dir: &Path) -> Result<Vec<CertificateDer<'static>>, KeyError> {
     let path = keys_dir.join(AUTHORITIES);
     let blocks = pem::read(&path, &guard::read_public(&path)?)?;
@@ -69,7 +69,7 @@ pub fn revoked(keys_dir: &Path) -> Result<impl Iterator<Item = Serial> + use<>, 
     Ok(revocations(keys_dir)?.into_iter().map(|revocation| revocation.serial))
 }
 
-/// All that was revoked.
+/// All revocations.
 pub fn revocations(keys_dir: &Path) -> Result<Vec<Revocation>, KeyError> {
     let path = keys_dir.join(REVOKED);
     let text = guard::read_public(&path)?;
@@ -87,11 +87,11 @@ pub fn revocations(keys_dir: &Path) -> Result<Vec<Revocation>, KeyError> {
 /// A line of `revoked`: `SERIAL TIME NAME`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Revocation {
-    /// What counts no more.
+    /// Serial number of the revoked certificate.
     pub serial: Serial,
-    /// Since when, to the second.
+    /// When it was revoked, to the second.
     pub at: OffsetDateTime,
-    /// What it was called.
+    /// Its name.
     pub name: String,
 }
 

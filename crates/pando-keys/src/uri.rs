@@ -9,7 +9,7 @@ use crate::error::KeyError;
 use crate::identity::{Identity, KeyRole, check_name};
 use crate::serial::Serial;
 
-/// The one way to write an identity.
+/// Writes an identity. There is one text for each.
 pub fn write(identity: &Identity) -> String {
     let Identity { volume, role, name, key, serial: _, read_only, squash } = identity;
     let mut uri = format!("pando://{}/{role}/{name}?id={:016x}", uuid(volume), key.0);
@@ -22,8 +22,8 @@ pub fn write(identity: &Identity) -> String {
     uri
 }
 
-/// Strict: what [`write`] would not write is refused, and with it every option that this version
-/// does not know.
+/// Reads an identity. It refuses any text that [`write`] would not write, and so every option that
+/// this version does not know.
 pub fn parse(uri: &str, serial: Serial) -> Result<Identity, KeyError> {
     let wrong = |what: &str| KeyError::Uri { uri: uri.to_owned(), what: what.to_owned() };
     let rest =
@@ -60,7 +60,7 @@ pub fn parse(uri: &str, serial: Serial) -> Result<Identity, KeyError> {
     if write(&identity) == uri { Ok(identity) } else { Err(wrong("it is written in another way")) }
 }
 
-/// What holds of every identity, besides its name.
+/// Checks what holds of every identity.
 pub fn check(identity: &Identity) -> Result<(), KeyError> {
     check_name(&identity.name)?;
     if identity.key == KeyId::OWNER {
@@ -78,7 +78,7 @@ pub fn uuid(id: &[u8; 16]) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Its inverse; there is one way to write each.
+/// Reads a volume's id. There is one text for each.
 pub fn volume_of(text: &str) -> Option<[u8; 16]> {
     let id = u128::from_str_radix(&text.replace('-', ""), 16).ok()?.to_be_bytes();
     (uuid(&id) == text).then_some(id)
@@ -129,7 +129,7 @@ mod tests {
             prop_assert_eq!(parse(&write(&identity), SERIAL).unwrap(), identity);
         }
 
-        /// One byte more, less or other: another identity or none, never the same by another text.
+        /// With one byte more, less or changed, the text is another identity's or none.
         #[test]
         fn there_is_one_text_for_an_identity(
             identity in identities(), at in any::<prop::sample::Index>(), byte in 0x20_u8..0x7f, how in 0..3,

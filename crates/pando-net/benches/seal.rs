@@ -1,4 +1,4 @@
-//! What it costs to seal a batch of messages and to open it again, without a socket. Prints JSON,
+//! Measures the sealing of a batch of messages and its opening, without a socket. Prints JSON,
 //! nanoseconds a batch.
 //!
 //! `cargo bench -p pando-net --features fuzzing --bench seal`
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use pando_net::tls::measuring::Direction;
 
-/// Lengths of batches, bytes: a request or a reply has 50 to 250.
+/// Lengths of batches, bytes. A request or a reply has 50 to 250.
 const LENGTHS: [usize; 5] = [64, 128, 256, 1024, 16_384];
 const BATCHES: u32 = 20_000;
 const ROUNDS: usize = 9;

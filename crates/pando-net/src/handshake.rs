@@ -1,4 +1,4 @@
-//! The beginning of a connection, from both sides: TLS over TCP, then the words of
+//! The beginning of a connection, from both sides: TLS over TCP, then the messages of
 //! [`pando_wire::Hello`].
 
 use std::io;
@@ -17,62 +17,62 @@ use crate::talk::{Talk, denied};
 use crate::tls::{self, Keys, Shown, TlsError};
 use crate::who::Who;
 
-/// All of it takes no longer, TLS and words together.
+/// Most time for all of it, TLS and messages together.
 pub const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The other side said so.
+    /// The other side refused the connection.
     #[error("refused: {0}")]
     Refused(#[from] Refused),
-    /// This side said so: what it told, and why in words for those who read its log.
+    /// This side refused the connection.
     #[error("{why}")]
     Denied {
         /// What the other side is told.
         refused: Refused,
-        /// What is wrong with it, as seen from here.
+        /// The reason for this side's log, in words.
         why: String,
     },
-    /// Nobody listens there, or there is no way.
+    /// No process listens there, or the network does not reach it.
     #[error("cannot connect: {0}")]
     Unreached(io::Error),
-    /// Somebody listens there who may not serve.
+    /// The process that listens there may not serve.
     #[error(transparent)]
     Impostor(Impostor),
-    /// It ended, or is no Pando.
+    /// The connection ended, or its bytes are not of Pando.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// What was dialled is something else.
+    /// What answers there does not speak Pando's protocol.
     #[error("what answers there does not speak Pando's protocol: it sends {0}")]
     Stranger(FrameError),
-    /// What was dialled is something else, or a server of long ago.
+    /// What answers there does not speak TLS. It is no server, or an old one.
     #[error("what answers there does not speak TLS: it is no server of Pando, or an old one")]
     NotTls,
-    /// Over TCP nobody comes without a key.
+    /// Over TCP a key is needed, and there is none.
     #[error(
         "over TCP a key is needed: name the file of one with --key (`pando auth add NAME` makes it)"
     )]
     NoKey,
-    /// There is no TLS between the two.
+    /// The TLS handshake failed.
     #[error(transparent)]
     Tls(TlsError),
-    /// It says nothing for so long.
+    /// The other side has not answered within this time.
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It says something out of turn.
+    /// A message came out of turn.
     #[error("it speaks out of turn")]
     OutOfTurn,
-    /// It names more revoked keys than anybody takes in.
+    /// The other side names more revoked keys than a process takes in.
     #[error("it names more than {REVOKED_IN_ALL_MAX} revoked keys, which nobody takes in")]
     TooManyRevoked,
-    /// It can do too little.
+    /// The server's feature level is too low.
     #[error(
         "the server has feature level {0}, this program needs at least {needed}: use a newer server",
         needed = FEATURES_NEEDED
     )]
     Features(u32),
-    /// It has another volume than was asked for.
+    /// The other side has another volume than was asked for.
     #[error("it has another volume ({})", uuid(.0))]
     OtherVolume([u8; 16]),
 }
@@ -84,7 +84,7 @@ impl From<io::Error> for HandshakeError {
 }
 
 impl HandshakeError {
-    /// Why there is no connection at all.
+    /// The error of a connection that cannot be made.
     #[must_use]
     pub fn unreached(error: io::Error) -> Self {
         error.downcast().map_or_else(Self::Unreached, Self::Impostor)
@@ -94,18 +94,18 @@ impl HandshakeError {
 /// A connection that may be used.
 #[derive(Debug)]
 pub struct Opened {
-    /// What comes in.
+    /// Its incoming half.
     pub inbound: Inbound,
-    /// Which volume the other side has.
+    /// The other side's volume.
     pub volume: [u8; 16],
-    /// What it said; all that it says is revoked is there.
+    /// The other side's welcome, with all the keys that it says are revoked.
     pub welcome: Welcome,
-    /// What it has shown over TLS.
+    /// The certificates that the other side has sent over TLS.
     pub shown: Option<Shown>,
 }
 
-/// Opens a connection as `role`. `volume` zero: any. Over TCP it needs a key, and the other side
-/// one of a server of the same volume.
+/// Opens a connection as `role`. A `volume` of zero stands for any. Over TCP this side needs a key,
+/// and the other side that of a server of the volume.
 pub async fn open(
     stream: Stream,
     volume: [u8; 16],
@@ -145,11 +145,12 @@ async fn open_unhurried(
         HandshakeError::Closed(Closed::Frame(error)) if !is_of_version(&error) => {
             HandshakeError::Stranger(error)
         }
-        // That it does not accept the key is known here only after the own half of the handshake.
+        // TLS tells this side only here that the other side does not accept its key: after its own
+        // part of the handshake.
         HandshakeError::Closed(Closed::Alert(alert)) => HandshakeError::Tls(TlsError::Alert(alert)),
         other => other,
     });
-    // An answer says more than that nothing could be said.
+    // An answer says more than a failure to send.
     let challenge = match (first, said) {
         (Ok(Message::Challenge(challenge)), Ok(())) => challenge,
         (Ok(other), _) => return Err(unexpected(other)),
@@ -172,7 +173,7 @@ async fn open_unhurried(
     }
 }
 
-/// Of another version it may well be Pando's.
+/// Whether the frame has another version, so that it may well be Pando's.
 const fn is_of_version(error: &FrameError) -> bool {
     matches!(error, FrameError::Version(_))
 }
@@ -184,26 +185,26 @@ fn unexpected(message: Message) -> HandshakeError {
     }
 }
 
-/// Who comes, and what proves it.
+/// The other side of a connection, and the proof of it.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// Who.
+    /// The other side.
     pub who: Who,
-    /// What was shown over TLS.
+    /// The certificates that it has sent over TLS.
     pub shown: Option<Shown>,
 }
 
-/// Which side accepts, and what it demands.
+/// The side that accepts connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Reception<'a> {
-    /// The volume here.
+    /// Its volume.
     pub volume: [u8; 16],
-    /// The key for connections over TCP.
+    /// Its key for connections over TCP.
     pub keys: Option<&'a Keys>,
 }
 
-/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said,
-/// whatever it is. In a greeting of servers, and in the welcome, are all keys that are revoked.
+/// Accepts a connection. `admit` decides by the greeting and by its sender; its answer is sent in
+/// any case. Greetings of servers, and the welcome, carry all revoked keys.
 pub async fn accept<T>(
     accepted: Accepted,
     reception: Reception<'_>,
@@ -241,7 +242,7 @@ async fn accept_unhurried<T>(
         Err(other) => other,
     };
     if let HandshakeError::Denied { refused, .. } = &error {
-        // That it could be said does not matter.
+        // It does not matter whether this can be sent.
         let _ = talk.say(&Message::Refused(refused.clone())).await;
     }
     Err(error)
@@ -249,8 +250,8 @@ async fn accept_unhurried<T>(
 
 pub(crate) const OWN_VERSIONS: Refused = Refused::Version { oldest: VERSION, newest: VERSION };
 
-/// The same words are of no use on both sides: what the other is told to do is not for who reads
-/// the log here.
+/// A refusal that this side has decided. The other side's message tells its user what to do, which
+/// is of no use in this side's log. So the log gets other words.
 fn not_admitted(refused: Refused) -> HandshakeError {
     let why = match &refused {
         Refused::NotHere(shard) => format!("it asks for shard {shard}, which is not served here"),

@@ -1,10 +1,10 @@
-//! Which machine this is, and which network on it.
+//! The id of this machine and of its network.
 
 use std::os::unix::fs::MetadataExt;
 
-/// Equal in two processes exactly if they run on one machine, since one boot, and in one network
-/// namespace: only then a Unix socket is another's nearest address. All zero if the system does not
-/// tell.
+/// An id that is equal in two processes exactly if they run on one machine, since one boot, and in
+/// one network namespace. Only then a Unix socket leads from one to the other. All zero if the
+/// system does not tell.
 #[must_use]
 pub fn this_host() -> [u8; 16] {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Who hosts which shard, as files: one a shard, written by its server at each start, and by others
-//! who heard of it.
+//! Files that tell which process hosts each shard. There is one for each shard. Its server writes
+//! it at each start, and so do other processes that hear of it.
 //!
 //! ```text
 //! FOLDER/run/hosts/shard-0003:
@@ -9,8 +9,8 @@
 //! address 10.0.0.3:7000
 //! ```
 //!
-//! A file is replaced as a whole, and only by one of a higher epoch (or the same, from the same
-//! start). Who does that holds `FOLDER/run/hosts/lock` (`flock`).
+//! A file is replaced as a whole, and only by one of a higher epoch (or of an equal one, from the
+//! same start). The process that replaces it holds `FOLDER/run/hosts/lock` (`flock`).
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ pub struct HostsFolder {
 }
 
 impl HostsFolder {
-    /// Within the folder where a volume's processes keep their things.
+    /// The folder within `run`, where a volume's processes keep their files.
     #[must_use]
     pub fn new(run: &Path) -> Self {
         Self { path: run.join("hosts") }
@@ -37,8 +37,7 @@ impl HostsFolder {
         self.path.join(format!("shard-{:04}", shard.0))
     }
 
-    /// All that can be read; a file that is nonsense is passed over, as it is written anew at the
-    /// next start.
+    /// All files that can be read. A malformed one is skipped, as the next start writes it anew.
     #[must_use]
     pub fn read(&self) -> Vec<Hosting> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
@@ -54,7 +53,7 @@ impl HostsFolder {
         found
     }
 
-    /// Writes one, unless a newer one is there. Waits for other processes that write.
+    /// Writes a shard's file, unless a newer one is there. Waits for other processes that write.
     pub fn write(&self, hosting: &Hosting) -> io::Result<()> {
         if self.is_needless(hosting) {
             return Ok(());
@@ -70,14 +69,14 @@ impl HostsFolder {
         fs::rename(&draft, &path)
     }
 
-    /// Whether the same is there, or a newer one.
+    /// Whether an equal or a newer file is there.
     fn is_needless(&self, hosting: &Hosting) -> bool {
         let text = fs::read_to_string(self.file(hosting.shard)).ok();
         let known = text.and_then(|text| parse(hosting.shard, &text));
         known.is_some_and(|known| known.epoch > hosting.epoch || known == *hosting)
     }
 
-    /// Held by whoever compares and replaces, until the file is closed.
+    /// Locks the folder for a comparison and a replacement, until the returned file is closed.
     fn lock(&self) -> io::Result<fs::File> {
         let mut options = fs::OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).open(self.path.join("lock"))?;
@@ -115,7 +114,8 @@ fn parse(shard: ShardIndex, text: &str) -> Option<Hosting> {
     Some(Hosting { shard, epoch: epoch?, host, addresses })
 }
 
-/// Takes over into `known`, sorted by shard, what `heard` knows better. Answers what was new.
+/// Takes into `known`, which is sorted by shard, what `heard` has of further shards and of higher
+/// epochs. Returns what was new.
 pub fn newest(known: &mut Vec<Hosting>, heard: &[Hosting]) -> Vec<Hosting> {
     let mut new = Vec::new();
     for hosting in heard {

@@ -1,4 +1,4 @@
-//! Bytes that come in, as messages.
+//! The incoming half of a connection: bytes become messages.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pando_wire::{Decoder, FIRST_FRAMES_MAX, FRAME_MAX, FrameError, Message};
 use crate::stream::{Detached, Stream};
 use crate::tls::{Alert, Fed, Opener, RecordError, Sealer};
 
-/// Read at once, at most; one buffer for all connections of a thread.
+/// Most bytes read at once. One buffer serves all connections of a thread.
 pub const READ_MAX: usize = 256 << 10;
 
 /// The incoming half of a connection.
@@ -19,11 +19,11 @@ pub struct Inbound {
     tls: Option<Tls>,
 }
 
-/// What TLS adds.
+/// The state of TLS.
 #[derive(Debug)]
 struct Tls {
     opener: Opener,
-    /// For the other half, until that takes it.
+    /// The sealer of the outgoing half, until that takes it.
     sealer: Option<Sealer>,
     /// The other side has said that nothing more comes.
     is_ended: bool,
@@ -40,28 +40,29 @@ pub struct DetachedInbound {
 /// Why nothing more comes.
 #[derive(Debug, thiserror::Error)]
 pub enum Closed {
-    /// The other side has ended, between two frames.
+    /// The other side has closed the connection, between two frames.
     #[error("the other side has closed the connection")]
     End,
-    /// The other side has ended within a frame.
+    /// The other side has closed the connection within a frame.
     #[error("the connection ended in the middle of a frame")]
     Cut,
     /// The connection is broken.
     #[error("the connection is broken: {0}")]
     Io(#[from] io::Error),
-    /// It sends what is no frame.
+    /// The other side sends bytes that are not a frame.
     #[error("it sends {0}")]
     Frame(#[from] FrameError),
-    /// It sends what is no record of TLS, or somebody on the way has changed it.
+    /// The other side sends bytes that are not a TLS record, or they were changed on the way.
     #[error("it sends {0}")]
     Record(#[from] RecordError),
-    /// It says what is wrong, and leaves.
+    /// The other side has sent a TLS alert, and closes the connection.
     #[error("{0}")]
     Alert(Alert),
 }
 
 impl Inbound {
-    /// Of this stream, in plain text; frames are short until [`Inbound::welcome`].
+    /// The incoming half of `stream`, in plain text. Frames must be short until
+    /// [`Inbound::welcome`].
     #[must_use]
     pub fn new(stream: Arc<Stream>) -> Self {
         let mut decoder = Decoder::new();
@@ -69,7 +70,7 @@ impl Inbound {
         Self { stream, decoder, tls: None }
     }
 
-    /// From now on there are records. `bytes` have come already.
+    /// Expects TLS records from now on. `bytes` have come already.
     pub(crate) fn secure(
         &mut self,
         opener: Opener,
@@ -80,24 +81,24 @@ impl Inbound {
         self.take(&mut bytes)
     }
 
-    /// What seals the other half; there is one other half.
+    /// Takes the sealer for the outgoing half. There is one such half.
     pub(crate) fn take_sealer(&mut self) -> Option<Sealer> {
         let tls = self.tls.as_mut()?;
         Some(tls.sealer.take().expect("a connection has one other half"))
     }
 
-    /// What seals until the other half is there.
+    /// The sealer, until the outgoing half has taken it.
     pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
         self.tls.as_mut()?.sealer.as_mut()
     }
 
-    /// The stream.
+    /// The connection's stream.
     #[must_use]
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// From now on frames may have their full length.
+    /// Allows frames of full length from now on.
     pub fn welcome(&mut self) {
         self.decoder.limit(FRAME_MAX);
     }
@@ -107,10 +108,10 @@ impl Inbound {
         self.decoder.limit(bytes);
     }
 
-    /// Takes it from its runtime, to go on with [`Inbound::attach`] in another.
+    /// Takes the connection from its runtime. [`Inbound::attach`] goes on in another.
     ///
     /// # Panics
-    /// If somebody else holds the stream.
+    /// If the stream is shared.
     pub fn detach(self) -> io::Result<DetachedInbound> {
         let stream = Arc::try_unwrap(self.stream).expect("nobody else holds the stream yet");
         Ok(DetachedInbound { stream: stream.detach()?, decoder: self.decoder, tls: self.tls })
@@ -122,25 +123,24 @@ impl Inbound {
         Ok(Self { stream: Arc::new(stream.attach()?), decoder, tls })
     }
 
-    /// The next message at hand, if a whole one is.
+    /// The next message, if a complete one has come.
     pub fn next_message(&mut self) -> Result<Option<(pando_wire::Stream, Message)>, Closed> {
         Ok(self.decoder.message()?)
     }
 
-    /// What the last message takes in memory at most besides its own size and the bytes of its
-    /// frame.
+    /// Most memory that the last message takes, besides its own size and the bytes of its frame.
     #[must_use]
     pub const fn heap(&self) -> usize {
         self.decoder.heap()
     }
 
-    /// Bytes of a frame that is not whole yet, and of a record.
+    /// Bytes of an incomplete frame, and of an incomplete record.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.decoder.pending() + self.tls.as_ref().map_or(0, |tls| tls.opener.pending())
     }
 
-    /// Waits for bytes and takes what has come, through `buffer`.
+    /// Waits for bytes, and takes in what has come, through `buffer`.
     pub async fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Closed> {
         loop {
             self.stream.readable().await?;
@@ -150,7 +150,7 @@ impl Inbound {
         }
     }
 
-    /// Takes what has come, if anything has.
+    /// Takes in the bytes that have come; false if there are none.
     pub fn fill_now(&mut self, buffer: &mut [u8]) -> Result<bool, Closed> {
         if self.tls.as_ref().is_some_and(|tls| tls.is_ended) {
             return Err(self.end());

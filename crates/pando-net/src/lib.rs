@@ -1,4 +1,4 @@
-//! What client and server have in common about sockets. What is said on them is `pando-wire`'s.
+//! Sockets of clients and servers. The messages on them are those of `pando-wire`.
 //!
 //! ```text
 //!  Listener ─ accept ─┐                                 ┌─ Inbound: bytes → (opened) → messages
@@ -6,9 +6,9 @@
 //!  connect ───────────┘                                 └─ Outbound: messages → (sealed) → one write for all at hand
 //! ```
 //!
-//! Everything that waits does so in tokio; [`Outbound::flush`] alone may be called from any thread.
-//! Over TCP there is nothing but TLS ([`tls`]); a Unix socket is for root and its folder's owner,
-//! as the kernel tells ([`Origin`]).
+//! Everything that waits does so in tokio. Only [`Outbound::flush`] may be called from any thread.
+//! Over TCP all connections use TLS ([`tls`]). A Unix socket is for root and the owner of its
+//! folder; the kernel tells the other side's user ([`Origin`]).
 #![forbid(unsafe_code)]
 
 mod handshake;

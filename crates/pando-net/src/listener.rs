@@ -1,4 +1,4 @@
-//! Where connections come in.
+//! Sockets that accept connections.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::stream::{Stream, overflow_user, short_path, tune};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// One socket that accepts connections. A Unix socket's path goes away with it.
+/// A socket that accepts connections. Dropping it removes a Unix socket's path.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -27,19 +27,19 @@ enum Socket {
     Unix { listener: UnixListener, path: PathBuf, id: FileId, owner: u32 },
 }
 
-/// What the kernel tells of where a connection comes from.
+/// What the kernel tells of a connection's other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Over TCP, from this address. It proves nothing.
+    /// A connection over TCP from this address, which proves nothing.
     Network(IpAddr),
-    /// Over a Unix socket: root, or the owner of the folder that the socket is in.
+    /// A Unix socket's client that is root, or the owner of the socket's folder.
     Owner,
-    /// Over a Unix socket: another user.
+    /// A Unix socket's client that is another user.
     Stranger(u32),
 }
 
 impl Origin {
-    /// Of a user who comes over a Unix socket in a folder of this owner.
+    /// The origin for `user`, over a Unix socket in a folder of `owner`.
     fn of_user(user: u32, owner: u32) -> Self {
         if user == 0 || (user == owner && user != overflow_user()) {
             Self::Owner
@@ -49,32 +49,32 @@ impl Origin {
     }
 }
 
-/// Device and inode: which file it is, whatever its name.
+/// Device and inode of a file: which file it is, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FileId(u64, u64);
 
 impl FileId {
-    /// Of what is at `path` itself, not at where a link leads.
+    /// The file at `path` itself: a symlink is not followed.
     fn at(path: &Path) -> io::Result<Self> {
         fs::symlink_metadata(path).map(|metadata| Self(metadata.dev(), metadata.ino()))
     }
 }
 
-/// A connection that has come in.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: Stream,
-    /// From where, for messages.
+    /// The other side, for messages.
     pub from: String,
-    /// From where, to decide by.
+    /// The other side, to decide by.
     pub origin: Origin,
 }
 
-/// Why nobody can listen there.
+/// Why no process can listen there.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody does.
+    /// Another process listens there.
     #[error(
         "{0} is in use: another process listens there. Name another address, or end that process"
     )]
@@ -82,15 +82,15 @@ pub enum ListenError {
     /// The machine has no such address.
     #[error("{0} is not an address of this machine")]
     NotHere(Address),
-    /// A file that is no socket is there.
+    /// A file that is not a socket is there.
     #[error(
         "cannot listen at {0}: a file that is not a socket is there. Move it away, or name another path"
     )]
     NotASocket(Address),
-    /// Anything else.
+    /// Another error of the system.
     #[error("cannot listen at {address}: {error}")]
     Io {
-        /// Where.
+        /// The address.
         address: Address,
         /// The system's error.
         error: io::Error,
@@ -98,9 +98,9 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Listens. A Unix socket that a dead process left is replaced, and only its owner may connect;
-    /// nothing else is ever replaced. Of processes that do this at one path at the same time the
-    /// last one wins: who may is to be settled before, by a lock. Needs a runtime.
+    /// Listens at `address`. A Unix socket that a dead process has left is replaced, and only its
+    /// owner may connect; nothing else is ever replaced. If several processes do this at one path
+    /// at once, the last one wins: a lock must settle before which of them may. Needs a runtime.
     pub async fn bind(address: &Address) -> Result<Self, ListenError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::InUse(address.clone()),
@@ -129,7 +129,8 @@ impl Listener {
         Ok(Self { socket })
     }
 
-    /// Where it listens: with the port that the system chose, if 0 was asked for.
+    /// The address at which it listens. If port 0 was asked for, the address has the port that the
+    /// system chose.
     pub fn address(&self) -> io::Result<Address> {
         Ok(match &self.socket {
             Socket::Tcp(listener) => {
@@ -165,7 +166,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // By now somebody else's may be there.
+        // Another process may have replaced the socket.
         if let Socket::Unix { path, id, .. } = &self.socket
             && FileId::at(path).is_ok_and(|found| found == *id)
         {
@@ -174,7 +175,7 @@ impl Drop for Listener {
     }
 }
 
-/// What is where a socket is to be.
+/// What is at the path of a socket.
 enum Found {
     Nothing,
     DeadSocket,
@@ -184,7 +185,7 @@ enum Found {
 
 async fn found_at(path: &Path) -> io::Result<Found> {
     let (_folder, short) = short_path(path)?;
-    // One to which nobody could connect must not be made.
+    // A path that is too long to connect to is refused here.
     SocketAddrUnix::new(&short)?;
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
@@ -197,17 +198,17 @@ async fn found_at(path: &Path) -> io::Result<Found> {
         Err(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => Ok(Found::DeadSocket),
             io::ErrorKind::NotFound => Ok(Found::Nothing),
-            // Too many wait there to be accepted.
+            // Too many connections wait there to be accepted.
             io::ErrorKind::WouldBlock => Ok(Found::LiveSocket),
             _ => Err(error),
         },
     }
 }
 
-/// Listens at `path`, in place of what is there. The socket is made at another name of the same
-/// folder, and takes its place when it is complete: nobody but its owner can connect at any time,
-/// and whoever finds it finds it alive. Nothing is asked of the process's umask, which all its
-/// threads share.
+/// Listens at `path`, and replaces what is there. The socket is made under another name in the
+/// folder, and takes its place when it is complete. So no other user can connect at any time, and a
+/// process that finds the socket finds it alive. The process's umask plays no part, as all its
+/// threads share it.
 pub fn listen_at(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     let draft = path.with_file_name(format!(".new-{:016x}", random));
@@ -217,7 +218,7 @@ pub fn listen_at(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
     let complete = || {
         fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
-        // Before this nobody can connect.
+        // Before this call no process can connect.
         rustix::net::listen(&socket, BACKLOG)?;
         fs::rename(&draft, path)
     };
@@ -240,8 +241,8 @@ mod tests {
         assert_eq!(Origin::of_user(0, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1000, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1001, 1000), Origin::Stranger(1001));
-        // So looks each user whom this user namespace does not know: the folder's owner, and
-        // anybody else.
+        // This number stands for every user that this user namespace does not know: the folder's
+        // owner, and any other.
         assert_eq!(Origin::of_user(65_534, 65_534), Origin::Stranger(65_534));
     }
 

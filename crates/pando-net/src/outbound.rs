@@ -1,7 +1,7 @@
-//! Bytes on their way out of a connection.
+//! The outgoing half of a connection.
 //!
-//! Whoever has something to say appends it; a batch is flushed once, on the thread that made it.
-//! Only what the socket does not take at once is left to the connection's own task.
+//! Any thread appends messages. A batch is flushed once, on the thread that made it. Only bytes
+//! that the socket does not take at once are left to the connection's own task.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::inbound::Inbound;
 use crate::stream::Stream;
 use crate::tls::{HEAD, Sealer};
 
-/// Room that an empty buffer keeps, bytes.
+/// Capacity that an empty buffer keeps, bytes.
 const KEPT_MAX: usize = 256 << 10;
 
 /// The outgoing half of a connection.
@@ -24,12 +24,12 @@ pub struct Outbound {
     buffer: Mutex<Buffer>,
     /// Bytes in the buffer.
     waiting: AtomicUsize,
-    /// Bytes that the socket has taken, ever; tells whether the other side reads.
+    /// Bytes that the socket has taken, ever. They tell whether the other side reads.
     taken: AtomicUsize,
-    /// Writes that the socket took something of; of all connections that share the counter.
+    /// Writes of which the socket took something, over all connections that share this counter.
     writes: Arc<AtomicU64>,
     is_closed: AtomicBool,
-    /// There is something the socket did not take, or somebody prefers not to write himself.
+    /// The socket has not taken everything, or a caller leaves the write to the task.
     write: Notify,
     drained: Notify,
 }
@@ -39,8 +39,8 @@ struct Buffer {
     bytes: Vec<u8>,
     sent: usize,
     sealer: Option<Sealer>,
-    /// What follows is not ready to be written; where it is to be sealed, it has room for a head
-    /// before it.
+    /// Bytes from here on are not ready to be written. If they are to be sealed, room for a head
+    /// comes first.
     sealed: usize,
 }
 
@@ -56,7 +56,7 @@ impl Buffer {
         }
     }
 
-    /// All that was appended is ready to be written.
+    /// Makes all that was appended ready to be written.
     fn seal(&mut self) -> io::Result<()> {
         if let Some(sealer) = &mut self.sealer
             && self.sealed < self.bytes.len()
@@ -69,16 +69,16 @@ impl Buffer {
 }
 
 impl Outbound {
-    /// The other half of this one.
+    /// The outgoing half of the connection of `inbound`.
     ///
     /// # Panics
-    /// If there is another already, and the connection is encrypted.
+    /// If the connection is encrypted and has an outgoing half already.
     #[must_use]
     pub fn new(inbound: &mut Inbound) -> Self {
         Self::counted(inbound, Arc::default())
     }
 
-    /// The same; its writes are counted there, one each, whatever their length.
+    /// As [`Outbound::new`]. Adds one to `writes` with each write, whatever its length.
     ///
     /// # Panics
     /// As [`Outbound::new`].
@@ -98,13 +98,13 @@ impl Outbound {
         }
     }
 
-    /// The stream.
+    /// The connection's stream.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Appends. What is appended to a closed connection is lost.
+    /// Appends a message. On a closed connection it is lost.
     pub fn append(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.is_closed() {
             return;
@@ -114,7 +114,7 @@ impl Outbound {
         self.waiting.store(buffer.bytes.len() - buffer.sent, Ordering::Release);
     }
 
-    /// Writes what the socket takes, now; leaves the rest to [`Outbound::drive`].
+    /// Writes what the socket takes now, and leaves the rest to [`Outbound::drive`].
     pub fn flush(&self) {
         match self.write_some() {
             Ok(true) => {}
@@ -123,18 +123,18 @@ impl Outbound {
         }
     }
 
-    /// Lets [`Outbound::drive`] write: when its task comes to it, more may have been appended.
+    /// Lets [`Outbound::drive`] write. By the time its task runs, more may be appended.
     pub fn flush_soon(&self) {
         self.write.notify_one();
     }
 
-    /// Bytes not yet taken by the socket.
+    /// Bytes that the socket has not taken yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Bytes the socket has taken so far.
+    /// Bytes that the socket has taken so far.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
@@ -151,7 +151,7 @@ impl Outbound {
         }
     }
 
-    /// Writes what others left, until the connection is closed.
+    /// Writes what other threads have left, until the connection is closed.
     pub async fn drive(&self) {
         while !self.is_closed() {
             self.write.notified().await;
@@ -169,7 +169,7 @@ impl Outbound {
         }
     }
 
-    /// Ends the connection, in both directions. Nothing is sent any more.
+    /// Closes the connection in both directions. Nothing is sent any more.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.stream.shut();
@@ -177,13 +177,13 @@ impl Outbound {
         self.drained.notify_waiters();
     }
 
-    /// Whether it has ended.
+    /// Whether the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Whether all is written.
+    /// Writes what the socket takes. True if nothing is left.
     fn write_some(&self) -> io::Result<bool> {
         if self.is_closed() {
             return Ok(true);

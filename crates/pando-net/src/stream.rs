@@ -1,4 +1,4 @@
-//! A connection of either kind.
+//! A connected socket, over TCP or in a Unix socket.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,9 +11,9 @@ use pando_wire::Address;
 use rustix::net::sockopt;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A connection that is silent for so long is asked whether it is still there.
+/// After this time without traffic, the kernel asks whether the other side is still there.
 const IDLE: Duration = Duration::from_secs(10);
-/// What was sent and is not acknowledged for so long ends the connection.
+/// The connection ends if sent bytes are not acknowledged within this time.
 const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// A connected socket. Any number of threads may try to read and write.
@@ -25,7 +25,7 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
-/// What listens at a Unix socket is not who may serve there.
+/// The process that listens at a Unix socket may not serve there.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a process of user {user} listens at {}, who is neither root, nor you, nor the owner of that folder: nothing was said to it. \
@@ -33,14 +33,14 @@ pub enum Stream {
     .path.display()
 )]
 pub struct Impostor {
-    /// Where.
+    /// The path of the socket.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The process's user.
     pub user: u32,
 }
 
-/// Whether a user's process may serve at a Unix socket. No key is shown there: the kernel says who
-/// it is.
+/// Whether a process of `user` may serve at a Unix socket. No key is shown there: the kernel tells
+/// the user.
 pub fn check_server(path: &Path, user: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let owner = fs::metadata(folder.unwrap_or(Path::new(".")))?.uid();
@@ -51,13 +51,13 @@ pub fn check_server(path: &Path, user: u32) -> io::Result<()> {
     Err(io::Error::other(Impostor { path: path.to_owned(), user }))
 }
 
-/// What a user is whom this user namespace does not know, and so many users at once.
+/// The number that the kernel shows for every user that this user namespace does not know.
 pub(crate) fn overflow_user() -> u32 {
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
     overflow.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534)
 }
 
-/// A connected socket of either kind, of no runtime.
+/// A connected socket that belongs to no runtime.
 #[derive(Debug)]
 pub enum Detached {
     /// Over TCP.
@@ -67,8 +67,8 @@ pub enum Detached {
 }
 
 impl Stream {
-    /// Connects. The caller limits the time. Over a Unix socket only to who may serve there: else
-    /// the error is an [`Impostor`].
+    /// Connects. The caller limits the time. Over a Unix socket only to a process that may serve
+    /// there: else the error is an [`Impostor`].
     pub async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(host, port) => {
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is there; `Ok(0)`: the other side has ended.
+    /// Reads the bytes that have come. `Ok(0)` means that the other side has closed the connection.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_read(buffer),
@@ -93,7 +93,7 @@ impl Stream {
         }
     }
 
-    /// Writes what fits.
+    /// Writes as many bytes as fit.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
@@ -117,17 +117,17 @@ impl Stream {
         }
     }
 
-    /// Ends both directions, whoever else still holds the stream.
+    /// Closes both directions, even if the stream is shared.
     pub fn shut(&self) {
         let how = rustix::net::Shutdown::Both;
-        // One that is not connected any more needs no end.
+        // A socket that is not connected any more needs no end.
         let _ = match self {
             Self::Tcp(stream) => rustix::net::shutdown(stream, how),
             Self::Unix(stream) => rustix::net::shutdown(stream, how),
         };
     }
 
-    /// Whether it stays within this machine, as the kernel sees it.
+    /// Whether it is a Unix socket, and so stays within this machine.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
@@ -152,8 +152,8 @@ impl Detached {
     }
 }
 
-/// Sends without delay, and notices within some twenty seconds that the other side's machine or the
-/// way to it is gone.
+/// Sends without delay. Notices within some twenty seconds if the other side's machine, or the
+/// network to it, is gone.
 pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -164,8 +164,8 @@ pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket's path holds 107 bytes at most: a longer one goes through a descriptor of its folder,
-/// which is to be kept open until the path has been used.
+/// A path to use for a socket, as one holds 107 bytes at most. A longer one goes through a
+/// descriptor of its folder. Keep the returned file open until the path has been used.
 pub fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
     if path.as_os_str().len() < 100 {
         return Ok((None, path.to_owned()));
@@ -182,7 +182,7 @@ pub fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
 mod tests {
     use super::*;
 
-    /// Listens as another user, of this thread alone.
+    /// Listens as another user, in a thread of its own.
     fn listener_of(user: u32, path: PathBuf) -> std::os::unix::net::UnixListener {
         let listens = move || {
             let uid = rustix::process::Uid::from_raw(user);
@@ -213,7 +213,7 @@ mod tests {
         connected().unwrap();
         drop(listener);
         fs::remove_file(&path).unwrap();
-        // Root may serve wherever it is.
+        // Root may serve in any folder.
         let _listener = listener_of(0, path);
         connected().unwrap();
     }

@@ -1,4 +1,4 @@
-//! What is said at the beginning of a connection, word by word, from both sides.
+//! The messages at the beginning of a connection, one by one, from both sides.
 
 use std::io;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(crate) fn denied(refused: Refused, why: impl Into<String>) -> HandshakeError
     HandshakeError::Denied { refused, why: why.into() }
 }
 
-/// Parts what is to be told into frames: the first is `revoked` itself. Only a last one is not
-/// full, and it may be empty.
+/// Splits a list of revoked keys into frames. The first holds what is left in `revoked`, and the
+/// others are returned. Only the last one is not full; it may be empty.
 pub fn pages_of(revoked: &mut Vec<[u8; 16]>) -> Vec<Message> {
     if revoked.len() < REVOKED_MAX {
         return Vec::new();
@@ -62,14 +62,14 @@ impl Talk {
         Ok(tls::write(self.inbound.stream(), &bytes).await?)
     }
 
-    /// A greeting, with all that is revoked.
+    /// Sends a greeting, with all revoked keys.
     pub(crate) async fn say_hello(&mut self, mut hello: Hello) -> Result<(), HandshakeError> {
         let pages = pages_of(&mut hello.revoked);
         self.say(&hello.into()).await?;
         self.say_all(&pages).await
     }
 
-    /// A welcome, with all that is revoked.
+    /// Sends a welcome, with all revoked keys.
     pub(crate) async fn say_welcome(&mut self, mut welcome: Welcome) -> Result<(), HandshakeError> {
         let pages = pages_of(&mut welcome.revoked);
         self.say(&Message::Welcome(welcome)).await?;
@@ -83,7 +83,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Hears what did not fit into the frame that began with this.
+    /// Receives the revoked keys that did not fit into the frame that began with `revoked`.
     pub(crate) async fn hear_revoked(
         &mut self,
         revoked: &mut Vec<[u8; 16]>,
@@ -117,7 +117,7 @@ impl Talk {
             return Err(denied(Refused::Malformed(what.to_owned()), what));
         };
         check(&hello, &reception.volume)?;
-        // Others are not believed, and not listened to.
+        // Revoked keys of other sides are not believed, and not read.
         if matches!(hello.role, Role::Peer(..)) && proof.who.is_server() {
             self.hear_revoked(&mut hello.revoked).await?;
         }
@@ -127,7 +127,7 @@ impl Talk {
         Ok((hello, proof))
     }
 
-    /// Who comes, by what the kernel or a key proves.
+    /// The other side, as the kernel or a key proves it.
     async fn prove(
         &mut self,
         origin: Origin,
@@ -156,7 +156,7 @@ impl Talk {
     }
 }
 
-/// Whether a server of this volume can speak with it.
+/// Whether a server of `volume` can speak with the sender of this greeting.
 fn check(hello: &Hello, volume: &[u8; 16]) -> Result<(), HandshakeError> {
     let Hello { oldest, newest, features: found, volume: wanted, .. } = hello;
     if *oldest > VERSION || *newest < VERSION {

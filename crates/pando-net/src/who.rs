@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The proved identity of a connection's other side.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,12 @@ use std::sync::Arc;
 use pando_keys::{Identity, KeyRole, Serial, Squash};
 use pando_types::KeyId;
 
-/// Whom the other end of a connection has proved to be.
+/// The proved identity of a connection's other side.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Who {
-    /// Over a Unix socket: root, or the owner of the folder that the socket is in. May do
-    /// everything.
+    /// Root, or the owner of the socket's folder, over a Unix socket. May do everything.
     Owner,
-    /// Over TLS: the holder of this key.
+    /// The holder of this key, over TLS.
     Key(Arc<Identity>),
 }
 
@@ -24,7 +23,7 @@ impl Who {
         }
     }
 
-    /// What owns the sessions that it opens. Whom the volume trusts is as good as its owner.
+    /// The id that owns the sessions of the other side. Trusted keys count as the volume's owner.
     #[must_use]
     pub fn key(&self) -> KeyId {
         match self.identity() {
@@ -33,37 +32,38 @@ impl Who {
         }
     }
 
-    /// As what it comes.
+    /// The role of the other side.
     #[must_use]
     pub fn role(&self) -> KeyRole {
         self.identity().map_or(KeyRole::Admin, |identity| identity.role)
     }
 
-    /// Whether it may change nothing.
+    /// Whether the other side may only read.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.identity().is_some_and(|identity| identity.read_only)
     }
 
-    /// As whom it acts, whatever it says.
+    /// The users that its users act as, whatever its requests say.
     #[must_use]
     pub fn squash(&self) -> Option<Squash> {
         self.identity().and_then(|identity| identity.squash)
     }
 
-    /// Which certificate it has.
+    /// The serial number of its certificate.
     #[must_use]
     pub fn serial(&self) -> Option<Serial> {
         self.identity().map(|identity| identity.serial)
     }
 
-    /// Whether it may say what only the volume's owner and its servers may.
+    /// Whether it may send what only the volume's owner and its servers may.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         matches!(self.role(), KeyRole::Server | KeyRole::Admin)
     }
 
-    /// Whether it is a process of the volume: a server's key, or one on the volume's own folder.
+    /// Whether it is a process of the volume: it has a server's key, or comes over a Unix socket as
+    /// the owner of the folder.
     #[must_use]
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Owner) || self.role() == KeyRole::Server

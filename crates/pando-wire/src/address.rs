@@ -9,11 +9,11 @@ use std::str::FromStr;
 pub enum Address {
     /// A host, by name or number, and a port.
     Tcp(String, u16),
-    /// A socket's path.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// Not an address.
+/// A text that is no address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is not an address: write HOST:PORT, or unix:PATH")]
 pub struct NoAddress(String);
@@ -29,7 +29,7 @@ impl FromStr for Address {
         let text = text.strip_prefix("tcp:").unwrap_or(text);
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        // An IPv6 address without brackets could end in anything.
+        // An IPv6 address without brackets leaves open where its port begins.
         if host.is_empty() || host.contains('/') || (bare.is_none() && host.contains(':')) {
             return Err(wrong());
         }

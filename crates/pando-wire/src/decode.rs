@@ -1,4 +1,4 @@
-//! Bytes → messages, as they come in.
+//! Decodes bytes, as they come in, into messages.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use serde::de::DeserializeOwned;
 
 use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, UNASKED, VERSION};
 
-/// Room that an empty decoder keeps, bytes.
+/// Capacity that an empty decoder keeps, bytes.
 const KEPT_MAX: usize = 256 << 10;
 
-/// The room that a list has, by what is in it.
+/// Capacity of a list, in relation to its content.
 const ROOM_OF_ELEMENTS: usize = 2;
 
-/// Why a connection must be closed: what follows a bad frame cannot be trusted.
+/// Why a connection must be closed: bytes after a bad frame cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
-    /// The length field, which is below a header's or above what is allowed here, and that:
+    /// The length field is below a header's or above the limit. Holds the length, and the limit:
     /// [`FRAME_MAX`] or less.
     Length(u32, u32),
-    /// The checksum is not that of the bytes.
+    /// The checksum does not match the bytes.
     Checksum,
-    /// The other side speaks another version.
+    /// The other side speaks this other version.
     Version(u8),
-    /// A kind this build does not know.
+    /// This build does not know the kind.
     Kind(u8),
-    /// Flags that nobody has defined.
+    /// Flags that are not defined.
     Flags(u16),
     /// The body is not a message of its kind.
     Body(u8),
-    /// The body has lists of so many small elements that it would be much longer in memory than it
-    /// is.
+    /// The body has lists of so many small elements that it would take many times its length in
+    /// memory.
     Elements(u8),
 }
 
@@ -60,15 +60,15 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Takes bytes as they arrive, gives messages.
+/// Takes bytes as they arrive, and returns messages.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are done with.
+    /// Bytes of the buffer that are decoded.
     taken: usize,
     frame_max: u32,
     failed: Option<FrameError>,
-    /// See [`Decoder::heap`].
+    /// Memory of the last message's lists, at most: [`Decoder::heap`].
     heap: usize,
 }
 
@@ -79,23 +79,23 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// An empty one.
+    /// An empty decoder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Refuses frames beyond `max` bytes from now on; [`FRAME_MAX`] at first.
+    /// Refuses frames beyond `max` bytes from now on. The limit is [`FRAME_MAX`] at first.
     pub fn limit(&mut self, max: u32) {
         self.frame_max = max.min(FRAME_MAX);
     }
 
-    /// More bytes have come.
+    /// Takes in more bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.taken == self.buffer.len() {
             self.buffer.clear();
             self.taken = 0;
-            // A frame that was once long is no reason to keep its room.
+            // A long frame in the past is no reason to keep its capacity.
             if self.buffer.capacity() > KEPT_MAX {
                 self.buffer = Vec::new();
             }
@@ -106,7 +106,8 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message, or `None` until more bytes come. After an error nothing but that error.
+    /// The next message, or `None` until more bytes come. After an error every call returns that
+    /// error.
     pub fn message(&mut self) -> Result<Option<(Stream, Message)>, FrameError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -116,14 +117,14 @@ impl Decoder {
         next
     }
 
-    /// Bytes of a frame that is not whole yet. Bounded by [`FRAME_MAX`] and what one `feed` brings.
+    /// Bytes of a frame that is not complete. At most [`FRAME_MAX`], and the bytes of one `feed`.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.taken
     }
 
-    /// What the last message takes in memory at most besides its own size and the bytes of its
-    /// frame: its lists.
+    /// Most memory that the last message's lists take, bytes: besides its own size and the bytes of
+    /// its frame.
     #[must_use]
     pub const fn heap(&self) -> usize {
         self.heap
@@ -148,7 +149,7 @@ impl Decoder {
     }
 }
 
-/// The first frame of `bytes`, if all of it is there.
+/// The first frame of `bytes`, if it is complete.
 fn whole(bytes: &[u8], frame_max: u32) -> Result<Option<&[u8]>, FrameError> {
     let Some(length) = bytes.first_chunk::<4>().copied().map(u32::from_le_bytes) else {
         return Ok(None);
@@ -159,7 +160,7 @@ fn whole(bytes: &[u8], frame_max: u32) -> Result<Option<&[u8]>, FrameError> {
     Ok(bytes.get(..4 + length as usize))
 }
 
-/// A message, and what its lists take in memory. `None`: a kind that may be skipped.
+/// A message, and the memory that its lists take. `None` for a kind that may be skipped.
 fn read(frame: &[u8]) -> Result<Option<(Stream, Message, usize)>, FrameError> {
     let word =
         |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
@@ -175,7 +176,7 @@ fn read(frame: &[u8]) -> Result<Option<(Stream, Message, usize)>, FrameError> {
         return Err(FrameError::Flags(flags));
     }
     let stream = Stream(u64::from(word(12)) | u64::from(word(16)) << 32);
-    // The frame's version is the body's.
+    // The body has the frame's version.
     let body = &frame[HEADER_LEN..];
     let mut lists = 0;
     let message = match kind {
@@ -208,21 +209,22 @@ fn parse<T: DeserializeOwned>(body: &[u8], kind: Kind, lists: &mut usize) -> Res
     Ok(value)
 }
 
-/// What lists of a message of so many bytes may take in memory. What this build sends stays below.
+/// Most memory that lists of a message with so many bytes may take. Messages of this build stay
+/// below.
 const fn lists_max(kind: Kind, bytes: usize) -> usize {
     match kind {
-        // Of clients. What was written byte by byte is told in some two thousand pieces, each of
-        // which is 5 bytes here and 80 in memory.
+        // From clients. A file written byte by byte comes in some two thousand pieces. Each is 5
+        // bytes here, and 80 in memory.
         Kind::Request => 4 * bytes + (256 << 10),
-        // Of anybody.
+        // From any side.
         Kind::Hello
         | Kind::Challenge
         | Kind::Welcome
         | Kind::Refused
         | Kind::Revoked
         | Kind::Ask => 4 * bytes + (4 << 10),
-        // Of servers. A component of which nothing is told is one byte; an entry of a listing is a
-        // tenth of what it takes.
+        // From servers. A component without an answer is one byte. An entry of a listing is a tenth
+        // of the memory it takes.
         Kind::Reply | Kind::Peer | Kind::Told => 16 * bytes + (256 << 10),
     }
 }

@@ -1,4 +1,4 @@
-//! Message → bytes.
+//! Encodes messages as bytes.
 
 use pando_types::reply::{Refusal, Reply};
 use pando_types::{Errno, codec};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, VERSION};
 
-/// Appends `message` to `out` as one frame, so that a batch is one write.
+/// Appends `message` to `out` as one frame, so that many messages can be written at once.
 pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
     match message {
         Message::Request(body) => frame(out, stream, Kind::Request, body),
@@ -22,13 +22,13 @@ pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
     }
 }
 
-/// [`encode`] of a request that is kept.
+/// As [`encode`], for a request that the caller keeps.
 pub fn encode_request(out: &mut Vec<u8>, stream: Stream, request: &pando_types::op::Request) {
     frame(out, stream, Kind::Request, request);
 }
 
-/// [`encode`] of a reply that is kept. One that is too long for a frame becomes a refusal with
-/// `EIO`.
+/// As [`encode`], for a reply that the caller keeps. A reply that is too long for a frame becomes a
+/// refusal with `EIO`.
 pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     let start = out.len();
     frame(out, stream, Kind::Reply, reply);
@@ -39,8 +39,8 @@ pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     }
 }
 
-/// [`encode`] of a message between shards that is kept. Answers whether it fits into a frame; else
-/// nothing is appended.
+/// As [`encode`], for a peer message that the caller keeps. False if it does not fit into a frame;
+/// then nothing is appended.
 #[must_use]
 pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) -> bool {
     let start = out.len();
@@ -58,7 +58,7 @@ fn frame(out: &mut Vec<u8>, stream: Stream, kind: Kind, body: &impl Serialize) {
     out.extend_from_slice(&[VERSION, kind as u8, 0, 0]);
     out.extend_from_slice(&stream.0.to_le_bytes());
     debug_assert_eq!(out.len() - start, HEADER_LEN);
-    // The body's version is the frame's.
+    // The body has the frame's version.
     codec::encode_body(out, body);
     let length = (out.len() - start - 4) as u32;
     let checksum = crc32c::crc32c(&out[start + 8..]);

@@ -1,21 +1,22 @@
-//! Frames: how requests, replies and messages between shards travel as bytes. No sockets, no clock,
-//! no state but a buffer.
+//! Frames: how requests, replies and peer messages travel as bytes. This crate has no sockets, no
+//! clock, and no state but a buffer.
 //!
 //! ```text
 //!  0        4          8         9      10        12         20
 //!  ┌────────┬──────────┬─────────┬──────┬─────────┬──────────┬──────────────┐
 //!  │ length │ checksum │ version │ kind │ flags 0 │  stream  │ body …       │   integers little-endian
 //!  └────────┴──────────┴─────────┴──────┴─────────┴──────────┴──────────────┘
-//!            └ CRC-32C of all that follows it      └ who asked: the reply carries it back
+//!            └ CRC-32C of all that follows it      └ the call: the reply carries it back
 //! ```
 //!
-//! `length` counts what follows it. It is checked against [`FRAME_MAX`] before anything is
-//! allocated or awaited, and a frame is not looked into before its checksum is right. Many frames
-//! may be in one buffer; replies may come in any order. Fields that every message of clients and
-//! shards has whatever it says (trace, cut epoch, clock) are the first of its body
-//! (`pando_types::op::Head`, `pando_types::reply::Reply`, `pando_types::peer::Peer`). The beginning
-//! of a connection and what tools ask have none: they belong to no operation, and change nothing
-//! that a cut could be of.
+//! `length` counts the bytes after it. It is checked against [`FRAME_MAX`] before anything is
+//! allocated or awaited, and a frame is not parsed before its checksum is right. A buffer may hold
+//! many frames, and replies may come in any order.
+//!
+//! Every message of clients and shards begins with fields that do not depend on its kind: trace,
+//! cut epoch and clock (`pando_types::op::Head`, `pando_types::reply::Reply`,
+//! `pando_types::peer::Peer`). Greetings and tools' questions have none of these: they belong to no
+//! operation, and change nothing that a cut could cover.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -37,56 +38,56 @@ use pando_types::op::Request;
 use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 
-/// Version of frames this build speaks.
+/// Version of frames that this build speaks.
 pub const VERSION: u8 = 13;
-/// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits
+/// Longest frame, in bytes after its length field. A page of a split, or a file's inline data, fits
 /// many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.
 pub const FIRST_FRAMES_MAX: u32 = 256 << 10;
-/// Most revoked keys that one frame names: they fit into the first frames of a connection. A frame
-/// of so many is followed by another one ([`Message::Revoked`]).
+/// Most revoked keys that one frame names: they fit into the first frames of a connection. After a
+/// frame with so many comes another one ([`Message::Revoked`]).
 pub const REVOKED_MAX: usize = 12_000;
-/// Most revoked keys that anybody takes in at the beginning of a connection.
+/// Most revoked keys that a process takes in at the beginning of a connection.
 pub const REVOKED_IN_ALL_MAX: usize = 20 * REVOKED_MAX;
 /// Most bytes of records in one answer to a scan.
 pub const SCAN_MAX: u32 = 4 << 20;
 /// Bytes before the body, the length field included.
 pub const HEADER_LEN: usize = 20;
 
-/// Whom a frame's answer is for; means something to the side that asked only.
+/// The call that a reply is for. Only the side that asked knows its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stream(pub u64);
 
-/// What one frame carries.
+/// The content of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// A client asks.
+    /// A client's request.
     Request(Request),
-    /// A shard answers.
+    /// A shard's reply.
     Reply(Reply),
-    /// A shard speaks to a shard.
+    /// A peer message.
     Peer(Peer),
-    /// A connection begins.
+    /// The first message of a connection.
     Hello(Hello),
-    /// Its second word.
+    /// The answer to it.
     Challenge(Challenge),
-    /// Its last.
+    /// The connection may be used.
     Welcome(Welcome),
-    /// Or that.
+    /// The connection may not be used.
     Refused(Refused),
-    /// A tool asks.
+    /// A tool's question.
     Ask(Ask),
-    /// The answer.
+    /// The answer to a tool.
     Told(Told),
-    /// Serials of keys that are revoked: those that did not fit into a greeting, or what a server
+    /// Serials of revoked keys: those that did not fit into a greeting, or those that a server
     /// tells its clients later.
     Revoked(Vec<[u8; 16]>),
 }
 
-/// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are reserved
-/// for what a shard sends unasked (recalls, wake-ups): a client that does not know one of these
-/// skips it.
+/// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are for
+/// messages that a shard sends unasked, such as recalls. A client skips those that it does not
+/// know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Kind {

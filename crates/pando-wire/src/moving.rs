@@ -1,5 +1,4 @@
-//! What is said about shards as wholes: what each has, and how one moves from one process to
-//! another.
+//! Messages about whole shards: what each has, and how one moves from one process to another.
 //!
 //! ```text
 //!  tool                     target                                     source
@@ -11,7 +10,7 @@
 //!   | -- Moves: how far? --->|    … until little is left …              |
 //!   |                        | -- Freeze ------------------------------>|   runs nothing more, for some seconds; syncs
 //!   |                        |    syncs its copy: it is ready           |
-//!   |                        | -- GiveAway ---------------------------->|   notes durably whose it is: never again its own
+//!   |                        | -- GiveAway ---------------------------->|   notes durably that the shard is the target's, for good
 //!   |                        |    opens its copy, with a later epoch    |
 //!   |                        | -- Moved ------------------------------->|   removes what is left
 //! ```
@@ -22,44 +21,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::Hosting;
 
-/// One attempt to move a shard; random, so that nothing late of another attempt is taken for one of
-/// this.
+/// Identifies one attempt to move a shard. It is random, so that a late message of another attempt
+/// is not taken for one of this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MoveToken(pub [u8; 16]);
 
-/// What is said between the two processes.
+/// A message from the target process of a move to the source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MoveAsk {
-    /// What has changed after a position; `None`: keep what changes from now on.
+    /// Asks for the changes after a position. `None`: the source keeps changes from now on.
     Follow(Option<Lsn>),
-    /// Run nothing more, and tell what has changed after a position. It thaws by itself if it is
-    /// not given away soon.
+    /// Stops the shard, and asks for the changes after a position. The shard thaws by itself if it
+    /// is not given away soon.
     Freeze(Lsn),
-    /// The copy ends with this group, and is durable: the shard belongs to this process from now
-    /// on.
+    /// Gives the shard away. The target's copy ends with this group, and is durable. From now on
+    /// the shard belongs to the target.
     GiveAway {
         /// Epoch and position of the last group.
         last: (Epoch, Lsn),
-        /// Its new host, with the epoch that it will at least have.
+        /// The shard's new host, with the lowest epoch that it will have.
         to: Hosting,
     },
-    /// Its new host serves it: what is left of the old copy can go.
+    /// The new host serves the shard: the source may remove the old copy.
     Moved(Hosting),
-    /// How far it is: whoever asks the source shall hear it. Said from time to time while records
-    /// are copied.
+    /// How far the move is, so that the source can tell it to callers. Sent from time to time while
+    /// records are copied.
     SoFar(Moving),
 }
 
-/// Answers.
+/// Answers of the source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MoveTold {
-    /// To [`MoveAsk::Follow`] and [`MoveAsk::Freeze`].
+    /// Answer to [`MoveAsk::Follow`] and [`MoveAsk::Freeze`].
     Changes {
         /// Insert groups, in order.
         groups: Vec<Group>,
-        /// Position of the last of them, or that which was asked for.
+        /// Position of the last of them, or the one that was asked for.
         upto: Lsn,
-        /// Position of the last group there is.
+        /// Position of the last group in the log.
         last: Lsn,
         /// Epoch of the log.
         epoch: Epoch,
@@ -68,14 +67,15 @@ pub enum MoveTold {
         /// Bytes that the store takes, roughly.
         bytes: u64,
     },
-    /// To [`MoveAsk::GiveAway`]: it is done, for good.
+    /// Answer to [`MoveAsk::GiveAway`]: the shard is given away for good.
     Given,
-    /// To [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
+    /// Answer to [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
     Done,
-    /// Not this attempt (any more): it must begin anew. The shard is the source's, and stays so.
+    /// This attempt is not or no longer valid, and must begin anew. The shard belongs to the
+    /// source, and stays there.
     Over(String),
-    /// To [`MoveAsk::GiveAway`]: whether it is done cannot be told now, in words why. Whoever has a
-    /// copy keeps it, and asks again.
+    /// Answer to [`MoveAsk::GiveAway`]: it is not known now whether the shard is given away; the
+    /// reason in words. The target keeps its copy, and asks again.
     Unsure(String),
 }
 
@@ -91,40 +91,40 @@ pub struct Group {
 /// How far a move has come.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Moving {
-    /// Which shard.
+    /// The shard.
     pub shard: ShardIndex,
-    /// Where it comes from.
+    /// Addresses of the source.
     pub from: Vec<String>,
-    /// Where it goes.
+    /// Addresses of the target.
     pub to: Vec<String>,
-    /// What is being done.
+    /// The present stage.
     pub stage: MoveStage,
     /// Bytes of keys and values copied.
     pub copied: u64,
-    /// Bytes that the source's store takes on its disk and in memory: compressed, so that `copied`
-    /// may go beyond it.
+    /// Bytes that the source's store takes on its disk and in memory. These are compressed, so
+    /// `copied` may exceed them.
     pub total: u64,
 }
 
-/// Where a move stands.
+/// The stage of a move.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MoveStage {
     /// Records are copied while the shard is in use.
     Copying,
-    /// The source does not serve it; the last changes come.
+    /// The source has stopped the shard; the last changes are sent.
     Exchanging,
-    /// The copy is complete; the source has not said yet that it is given away.
+    /// The copy is complete; the source has not confirmed yet that the shard is given away.
     Asking,
-    /// The shard is opened here.
+    /// The target opens the shard.
     Opening,
-    /// It is served here.
+    /// The target serves the shard.
     Done,
-    /// It stays where it was.
+    /// The move failed; the shard stays where it was.
     Failed(String),
 }
 
 impl MoveStage {
-    /// In a word, for people and scripts.
+    /// The name of the stage, in one word, for people and scripts.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -137,20 +137,20 @@ impl MoveStage {
         }
     }
 
-    /// Whether it goes on.
+    /// Whether the move goes on.
     #[must_use]
     pub const fn is_under_way(&self) -> bool {
         !matches!(self, Self::Done | Self::Failed(_))
     }
 }
 
-/// What some directories of a shard add up to.
+/// The sum of some directories of a shard.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Census {
-    /// Partitions whose owner the shard is.
+    /// Partitions that the shard owns.
     pub partitions: u64,
     /// Names in them.
     pub entries: u64,
-    /// Where to go on; `None`: these were the last.
+    /// The key at which to go on; `None` if these were the last.
     pub next: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Frames there and back, in pieces, damaged, hostile.
+//! Frames encoded and decoded: in pieces, damaged, hostile.
 
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
 use pando_types::peer::{Behalf, Floor, Peer, Prepare, Say};

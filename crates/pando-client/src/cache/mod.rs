@@ -1,19 +1,20 @@
-//! The ways to directories that this client remembers: access metadata only, no file, no attribute,
-//! no name that leads nowhere (InfiniFS §3.4).
+//! The directories that this client remembers by their paths. It keeps access metadata only: no
+//! file, no other attribute, no absent name (InfiniFS §3.4).
 //!
-//! A path whose directories are all remembered costs one request, whatever its depth. Nobody tells
-//! a client when they change; each request carries its trail ([`Trail`]), and the shard that runs
-//! it refuses one whose way has changed. What a reply tells in news drops what it names.
+//! A path of remembered directories costs one request, whatever its depth. No shard tells a client
+//! of a change on its own. Each request carries its trail ([`Trail`](pando_types::Trail)), and the
+//! shard refuses it if a directory on the trail has changed. The client drops the directories that
+//! a reply's news name. The protocol is in docs/design/path-versions.md.
 //!
 //! Invariants:
-//! 1. Everything in the tree was true once `version` and no version above it had been taken into
-//!    account. What a shard told that knew less is put in only if no version between names it; so a
-//!    late answer spoils nothing.
-//! 2. A directory stands beneath another only as long as users may search that as they might when
-//!    it was read. A change of permissions of a directory without subdirectories has no version:
-//!    what is made beneath it afterwards comes with the new permissions, and then the old ones go,
-//!    and all beneath them.
-//! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew,
+//! 1. The tree holds at `version`: all versions up to it have been applied. An answer from a shard
+//!    that knew less is put in only if no version between names its directories. So a late answer
+//!    spoils nothing.
+//! 2. A directory stays beneath another only while the other has the search permissions under which
+//!    it was read. A permission change of a directory without subdirectories has no version. When a
+//!    subdirectory is made later, the answer tells the new permissions. Then the client drops the
+//!    directory, and all beneath it.
+//! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew
 //!    each time.
 
 mod on_path;
@@ -32,34 +33,33 @@ pub use on_path::OnPath;
 pub use recent::{Applied, Recent};
 use tree::Tree;
 
-/// Who hears of all news, in order.
+/// Hears all news of changed directories, in order.
 pub(crate) type Watcher = Box<dyn Fn(&News) + Send + Sync>;
 
-/// What the memory of ways has done since the client began.
+/// What the memory of paths has done since the client began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WayStats {
     /// Directories remembered now.
     pub directories: usize,
-    /// What they take, bytes.
+    /// Memory they take, bytes.
     pub bytes: usize,
     /// Components of paths that were remembered.
     pub hits: u64,
-    /// Those that were not, or that the user might not search.
+    /// Components that were not remembered, or that the user might not search.
     pub misses: u64,
-    /// Requests refused because their way had changed.
+    /// Requests refused because a directory on their trail had changed.
     pub refusals: u64,
-    /// Directories forgotten because something had changed.
+    /// Directories dropped because something had changed.
     pub drops: u64,
-    /// Directories forgotten to make room.
+    /// Directories evicted to make room.
     pub evictions: u64,
     /// Rounds in which many components were guessed at once.
     pub rounds: u64,
-    /// Of these, how often some were asked for once more, elsewhere, as their directories had split
-    /// unnoticed.
+    /// Rounds that asked other shards once more, because directories had split unnoticed.
     pub repeats: u64,
 }
 
-/// See the module.
+/// The memory of paths: a tree of directories, and the versions heard last.
 pub(crate) struct Ways {
     state: Mutex<State>,
     watcher: OnceLock<Watcher>,
@@ -77,17 +77,17 @@ struct State {
     evictions: u64,
 }
 
-/// What was read of a component.
+/// A component of a path, as a shard told of it.
 pub(crate) struct Read<'a> {
-    /// The directory.
+    /// The directory that has the name.
     pub(crate) dir: Ino,
-    /// Who may search it.
+    /// Its search permissions.
     pub(crate) search: Search,
-    /// The name.
+    /// The name of the component.
     pub(crate) name: &'a Name,
-    /// The subdirectory it leads to.
+    /// The subdirectory that the name leads to.
     pub(crate) access: Access,
-    /// What the shard knew when it was read.
+    /// The version that the shard knew when it answered.
     pub(crate) version: u64,
 }
 
@@ -110,20 +110,21 @@ impl Ways {
         }
     }
 
-    /// Up to where everything in the tree has been taken into account.
+    /// The version at which everything in the tree holds.
     pub(crate) fn version(&self) -> u64 {
         self.state.lock().recent.version()
     }
 
-    /// Has somebody hear of all news from now on, in order, each before anything is asked with its
-    /// version; the version he begins with. Only one can.
+    /// Sets the watcher of all news from now on, and returns the version with which it begins. Each
+    /// news arrives before any request carries its version. Only the first watcher counts.
     pub(crate) fn watch(&self, watcher: Watcher) -> u64 {
         let state = self.state.lock();
         let _ = self.watcher.set(watcher);
         state.recent.version()
     }
 
-    /// A shard knows this version. Who remembers nothing has missed nothing.
+    /// Begins at `version`, which a shard knows. A client that remembers nothing, without a
+    /// watcher, has missed nothing before it.
     pub(crate) fn begin(&self, version: u64) {
         let mut state = self.state.lock();
         if state.tree.len() == 0 && state.recent.version() < version && self.watcher.get().is_none()
@@ -133,7 +134,7 @@ impl Ways {
         }
     }
 
-    /// The subdirectory `name` of `dir`, if it is remembered, and that `by` may search `dir`.
+    /// The subdirectory `name` of `dir`, if it is remembered and `by` may search `dir`.
     pub(crate) fn step(&self, by: &Credentials, dir: Ino, name: &Name) -> Option<Access> {
         let mut state = self.state.lock();
         let may = state.tree.search(dir).is_some_and(|search| search.allows(by));
@@ -145,7 +146,7 @@ impl Ways {
         found
     }
 
-    /// Remembers what a shard told.
+    /// Remembers a subdirectory that a shard told of.
     pub(crate) fn learn(&self, read: &Read<'_>) {
         let State { tree, recent, drops, evictions, .. } = &mut *self.state.lock();
         if !recent.still_holds(read.version, &[read.access.dir.ino, read.dir]) {
@@ -166,7 +167,7 @@ impl Ways {
         *evictions += tree.insert(read.dir, read.name, read.access);
     }
 
-    /// Takes news into account.
+    /// Applies news: drops the directories that changed, and calls the watcher.
     pub(crate) fn apply(&self, news: &News) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -177,14 +178,13 @@ impl Ways {
                 state.drops += dirs.iter().map(|dir| state.tree.remove(*dir)).sum::<u64>();
             }
         }
-        // Under the lock, so that nobody hears of them in another order.
+        // Called under the lock, so the watcher hears news in order.
         if let Some(watcher) = self.watcher.get() {
             watcher(news);
         }
     }
 
-    /// Forgets these directories, and all beneath them: one of them is gone, or none is where it
-    /// was.
+    /// Drops these directories and all beneath them: one is gone, or none is where it was.
     pub(crate) fn forget(&self, dirs: &[Ino]) {
         let mut state = self.state.lock();
         for dir in dirs.iter().filter(|dir| **dir != Ino::ROOT) {
@@ -193,17 +193,17 @@ impl Ways {
         }
     }
 
-    /// A request was refused because its way had changed.
+    /// Counts a request that was refused because a directory on its trail had changed.
     pub(crate) fn refused(&self) {
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Components were guessed.
+    /// Counts a round of guesses.
     pub(crate) fn guessed(&self) {
         self.rounds.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Some of them were asked for once more.
+    /// Counts a round that asked for some components once more.
     pub(crate) fn repeated(&self) {
         self.repeats.fetch_add(1, Ordering::Relaxed);
     }

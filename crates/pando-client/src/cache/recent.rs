@@ -1,54 +1,54 @@
-//! The versions that were heard of last: to judge answers by that come later than they were given.
+//! The versions heard of last, to judge answers that arrive late.
 
 use std::collections::VecDeque;
 
 use pando_types::{Ino, News};
 
-/// Versions remembered.
+/// Most versions remembered.
 const RECENT_MAX: usize = 4096;
 
-/// See the module.
+/// The newest version, and what the versions before it changed.
 #[derive(Default, Debug)]
 pub struct Recent {
     version: u64,
-    /// Versions and what they name, ascending: all above `floor`, up to `version`.
+    /// Versions and the directories that they name, ascending: all above `floor`, up to `version`.
     list: VecDeque<(u64, Ino)>,
     floor: u64,
 }
 
-/// What news change.
+/// The effect of news.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Applied {
-    /// Nothing.
+    /// None: the version is known already.
     Known,
-    /// Some were missed: anything may be as it is or not.
+    /// Some versions were missed: any directory may have changed.
     All,
-    /// These directories.
+    /// These directories have changed.
     These(Vec<Ino>),
 }
 
 impl Recent {
-    /// Everything is known up to `version`, by whoever knows nothing.
+    /// Begins at `version`, with an empty memory.
     #[must_use]
     pub const fn new(version: u64) -> Self {
         Self { version, list: VecDeque::new(), floor: version }
     }
 
-    /// The newest one.
+    /// The newest version.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether what a shard told of these directories that knew `version` is true now, as far as
-    /// anybody has heard.
+    /// Whether an answer about these directories, from a shard that knew `version`, still holds as
+    /// far as this client has heard.
     #[must_use]
     pub fn still_holds(&self, version: u64, dirs: &[Ino]) -> bool {
         let mut later = self.list.iter().rev().take_while(|(at, _)| *at > version);
         version >= self.floor && !later.any(|(_, dir)| dirs.contains(dir))
     }
 
-    /// Takes news in.
+    /// Applies news.
     pub fn apply(&mut self, news: &News) -> Applied {
         if news.version <= self.version {
             return Applied::Known;

@@ -131,7 +131,7 @@ fn a_budget_of_nothing_remembers_nothing() {
     assert_eq!(ways.stats().directories, 0);
 }
 
-/// InfiniFS §3.4, Figure 6, as it shows in what is counted.
+/// InfiniFS §3.4, Figure 6, as the counters show it.
 #[test]
 fn what_is_used_least_recently_goes_for_room_and_all_of_it_is_counted() {
     let measure = Ways::new(1 << 20);
@@ -158,8 +158,8 @@ fn what_is_used_least_recently_goes_for_room_and_all_of_it_is_counted() {
     assert_eq!(left, [Some(20), Some(21), Some(23)]);
     assert_eq!(ways.stats(), WayStats { hits: 4, misses: 2, evictions: 1, ..full });
 
-    // What has changed is forgotten, too, but not for room; and who may not search a directory
-    // misses all that is in it.
+    // A change drops a directory too, but that is no eviction. A user that may not search a
+    // directory misses all names in it.
     ways.apply(&news(10, &[(11, 23)]));
     let access = access(24, 0o700);
     ways.learn(&Read { dir: ROOT, search: OPEN, name: &name("e"), access, version: 11 });

@@ -1,12 +1,12 @@
-//! Access metadata of directories, in a tree of the hierarchy's shape; its leaves are linked by
-//! last use, and the one used least recently is the first to go (InfiniFS §3.4, Figure 6). So what
-//! lies near the root stays as long as anything beneath it does.
+//! Access metadata of directories, in a tree of the hierarchy's shape. A list links the leaves by
+//! last use, and the leaf used least recently is evicted first (InfiniFS §3.4, Figure 6). So a
+//! directory near the root stays as long as anything beneath it does.
 //!
 //! Invariants:
-//! 1. A directory is in the tree once at most, and its parent is there too, up to the root, which
-//!    never goes.
+//! 1. A directory is in the tree once at most. Its parent is in the tree too, up to the root, which
+//!    is never removed.
 //! 2. The list holds exactly the nodes without children, but for the root.
-//! 3. What all nodes weigh together is at most the budget.
+//! 3. The weight of all nodes is at most the budget.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,12 @@ use foldhash::fast::FixedState;
 use pando_types::reply::Access;
 use pando_types::{Ino, Name, Search};
 
-/// What a node takes with its places in two tables and the parent's, names apart, bytes.
+/// Bytes that a node takes, with its places in two tables and in the parent's table, but without
+/// names.
 const NODE_BYTES: usize = 256;
-/// The root's place.
+/// Index of the root.
 const ROOT: u32 = 0;
-/// No place.
+/// No node.
 const NONE: u32 = u32::MAX;
 
 struct Node {
@@ -32,14 +33,14 @@ struct Node {
     earlier: u32,
 }
 
-/// See the module.
+/// The tree of remembered directories.
 pub(super) struct Tree {
     nodes: Vec<Node>,
     vacant: Vec<u32>,
     places: HashMap<Ino, u32, FixedState>,
     bytes: usize,
     budget: usize,
-    /// Leaves used last, and first to go.
+    /// The leaf used last, and the leaf to evict first.
     newest: u32,
     oldest: u32,
 }
@@ -59,17 +60,17 @@ impl Tree {
         tree
     }
 
-    /// Directories in it, the root apart.
+    /// Number of directories, without the root.
     pub(super) fn len(&self) -> usize {
         self.places.len() - 1
     }
 
-    /// What they weigh.
+    /// Weight of all directories, bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets everything; how many directories that were.
+    /// Drops everything, and returns how many directories that were.
     pub(super) fn clear(&mut self) -> u64 {
         let dropped = self.places.len().saturating_sub(1);
         self.nodes.clear();
@@ -89,7 +90,7 @@ impl Tree {
         dropped as u64
     }
 
-    /// Who may search a directory, if that is known.
+    /// Search permissions of a directory, if they are known.
     pub(super) fn search(&self, dir: Ino) -> Option<Search> {
         self.node(dir).and_then(|node| node.search)
     }
@@ -99,7 +100,7 @@ impl Tree {
         self.places.contains_key(&dir)
     }
 
-    /// A subdirectory by its name. That is a use of it.
+    /// The subdirectory `name`, if it is remembered. Counts as a use of it.
     pub(super) fn child(&mut self, dir: Ino, name: &Name) -> Option<Access> {
         let place = *self.node(dir)?.children.get(name)?;
         if self.nodes[place as usize].children.is_empty() && self.newest != place {
@@ -109,13 +110,13 @@ impl Tree {
         self.nodes[place as usize].access
     }
 
-    /// The root has no entry that would tell of it.
+    /// Sets the root's search permissions. No entry tells them.
     pub(super) fn set_root(&mut self, search: Search) {
         self.nodes[ROOT as usize].search = Some(search);
     }
 
-    /// A subdirectory of one that is in the tree; wherever it was before, it is no more. How many
-    /// directories went for it.
+    /// Puts a subdirectory beneath `dir`, if `dir` is in the tree, and removes it from where it
+    /// was. Returns how many directories were evicted for it.
     pub(super) fn insert(&mut self, dir: Ino, name: &Name, access: Access) -> u64 {
         let ino = access.dir.ino;
         if let Some(&place) = self.node(dir).and_then(|node| node.children.get(name))
@@ -169,14 +170,14 @@ impl Tree {
         evicted
     }
 
-    /// A directory and all beneath it; how many that were. Of the root, all beneath it, and who may
-    /// search it.
+    /// Removes a directory and all beneath it, and returns how many that were. Of the root, removes
+    /// all beneath it, and its search permissions.
     pub(super) fn remove(&mut self, dir: Ino) -> u64 {
         let Some(&place) = self.places.get(&dir) else { return 0 };
         if place == ROOT {
             return self.clear();
         }
-        // Children after their parents, so that from its end every node is a leaf.
+        // Parents come before their children, so from the end on every node is a leaf.
         let mut all = vec![place];
         let mut next = 0;
         while let Some(&at) = all.get(next) {
@@ -193,7 +194,8 @@ impl Tree {
         self.places.get(&dir).map(|place| &self.nodes[*place as usize])
     }
 
-    /// Takes out a leaf. Its parent, if it is one then, was used when the leaf was, or later.
+    /// Removes a leaf. A parent that becomes a leaf goes to the front of the list: it was used when
+    /// this leaf was, or later.
     fn take_out(&mut self, place: u32) {
         self.unlink(place);
         let node = &mut self.nodes[place as usize];
@@ -213,7 +215,7 @@ impl Tree {
         }
     }
 
-    /// Puts a leaf at the beginning of the list.
+    /// Puts a leaf at the front of the list.
     fn link(&mut self, place: u32) {
         let first = self.newest;
         let node = &mut self.nodes[place as usize];
@@ -266,7 +268,7 @@ mod tests {
         tree.child(Ino(dir), &called(name)).map(|access| access.dir.ino.0)
     }
 
-    /// The list is right, walked both ways, and so is what all weigh.
+    /// The list holds all leaves in both directions, and the weights add up.
     fn check(tree: &Tree) {
         let mut leaves = 0;
         let (mut at, mut before) = (tree.newest, NONE);

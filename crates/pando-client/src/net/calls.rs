@@ -1,5 +1,5 @@
-//! Calls to one shard that are under way. A call's stream number is its place in a table and how
-//! often that place was used, so that a late answer reaches nobody.
+//! The pending calls to one shard. A call's stream number holds its index in a table, and how often
+//! that index was used. So a late reply reaches no other call.
 
 use std::task::Waker;
 
@@ -9,19 +9,19 @@ use pando_wire::Stream;
 
 use crate::transport::{Called, TransportError};
 
-/// The table.
+/// The table of pending calls.
 #[derive(Default)]
 pub(super) struct Calls {
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Those not free.
+    /// Number of places that are not free.
     busy: usize,
 }
 
 #[derive(Default)]
 struct Place {
     generation: u32,
-    /// Sweeps it has seen.
+    /// Sweeps since the call began, or since its request was sent.
     age: u32,
     state: State,
 }
@@ -30,13 +30,13 @@ struct Place {
 enum State {
     #[default]
     Free,
-    /// Waits for the connection with its request, or for an answer without.
+    /// Waits, with a request that is not sent yet, or for the answer to one that is.
     Waiting(Option<Box<Request>>, Option<Waker>),
     Done(Called),
 }
 
 impl Calls {
-    /// A call begins; with its request if that cannot be sent yet.
+    /// Begins a call. `unsent` is its request, if that cannot be sent yet.
     pub(super) fn begin(&mut self, unsent: Option<Box<Request>>) -> Stream {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
@@ -54,7 +54,7 @@ impl Calls {
         (u64::from(place.generation) == stream.0 >> 32).then_some(place)
     }
 
-    /// Takes the result, or keeps the waker.
+    /// Takes the result if there is one. Else it keeps the waker.
     pub(super) fn poll(&mut self, stream: Stream, waker: &Waker) -> Option<Called> {
         // Only the call itself frees its place.
         let place = self.place(stream)?;
@@ -76,7 +76,7 @@ impl Calls {
         }
     }
 
-    /// The place may be used again.
+    /// Frees the place of a call.
     pub(super) fn release(&mut self, stream: Stream) {
         let Some(place) = self.place(stream) else { return };
         place.state = State::Free;
@@ -85,14 +85,14 @@ impl Calls {
         self.busy -= 1;
     }
 
-    /// An answer has come; whom to wake is added to `wakers`.
+    /// Takes a reply in, and adds the call's waker to `wakers`.
     pub(super) fn answer(&mut self, stream: Stream, reply: Box<Reply>, wakers: &mut Vec<Waker>) {
         if let Some(place) = self.place(stream) {
             place.finish(Ok(reply), wakers);
         }
     }
 
-    /// The connection is there: requests that waited for it, in no order.
+    /// Takes all requests that waited for the connection, in no order.
     pub(super) fn unsent(&mut self) -> Vec<(Stream, Box<Request>)> {
         let places = self.places.iter_mut().zip(0_u64..);
         places
@@ -105,7 +105,7 @@ impl Calls {
             .collect()
     }
 
-    /// The connection broke: what was sent is lost.
+    /// Ends all calls with requests that were sent, as their connection broke.
     pub(super) fn lose_sent(&mut self, wakers: &mut Vec<Waker>) {
         for place in &mut self.places {
             if matches!(place.state, State::Waiting(None, _)) {
@@ -114,13 +114,13 @@ impl Calls {
         }
     }
 
-    /// All end.
+    /// Ends all calls.
     pub(super) fn end(&mut self, error: TransportError, wakers: &mut Vec<Waker>) {
         self.places.iter_mut().for_each(|place| place.finish(Err(error), wakers));
     }
 
-    /// Another sweep; who has seen `patience` of them is lost. Answers whether any of those had
-    /// been sent.
+    /// Ages all calls by a sweep. Calls older than `patience` sweeps end as lost. Returns whether
+    /// the request of any of these had been sent.
     pub(super) fn sweep(&mut self, patience: u32, wakers: &mut Vec<Waker>) -> bool {
         if self.busy == 0 {
             return false;

@@ -1,4 +1,4 @@
-//! Where shards are: from the volume's folder, or from whichever server answers.
+//! Finds shards: in the volume's folder, or through any server that answers.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,28 +16,28 @@ use super::in_turn::in_turn;
 use super::tool::Questions;
 use super::{NetError, NetOptions, Target};
 
-/// A server that has not welcomed us by then is tried at its next address.
+/// If a server has not welcomed the client by then, the next address is tried.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// A connection to a shard, with what it was judged by.
+/// A connection to a shard, with the server's proof.
 pub(super) struct Reached {
     pub(super) inbound: Inbound,
     pub(super) judged: Judged,
 }
 
-/// By what the other side has proved that it is a server, and after which news ([`Keys::news`]) it
-/// was last looked at.
+/// The server's proof of being one, and the news ([`Keys::news`]) at which the proof was last
+/// judged.
 #[derive(Default)]
 pub(super) struct Judged {
     shown: Option<Shown>,
     news: u64,
 }
 
-/// See the module.
+/// Knows the volume's servers, and connects to shards.
 pub(super) struct Finder {
     target: Target,
     keys: Option<Keys>,
-    /// Which volume; zero until it is known.
+    /// The volume's id; zero until it is known.
     volume: Mutex<[u8; 16]>,
     hosts: Mutex<Vec<Hosting>>,
 }
@@ -56,17 +56,17 @@ impl Finder {
         *self.volume.lock()
     }
 
-    /// Which volume, and the key that opens its servers.
+    /// The volume's id, and the keys for its servers.
     pub(super) fn way(&self) -> ([u8; 16], Option<&Keys>) {
         (self.volume(), self.keys.as_ref())
     }
 
-    /// Who hosts what, as far as is known.
+    /// The known shards and their addresses.
     pub(super) fn hosts(&self) -> Vec<Hosting> {
         self.hosts.lock().clone()
     }
 
-    /// What the volume is, from the first server that answers.
+    /// Facts of the volume, from the first server that answers.
     pub(super) async fn facts(&self) -> Result<VolumeFacts, NetError> {
         let servers = known(&self.target);
         let asked = servers.iter().map(|address| async move {
@@ -93,21 +93,21 @@ impl Finder {
         Ok(facts)
     }
 
-    /// As if a server had said who hosts what.
+    /// Adds hosts, as if a server had told of them.
     #[cfg(test)]
     pub(super) fn know(&self, hosts: impl Iterator<Item = Hosting>) {
         newest(&mut self.hosts.lock(), &hosts.collect::<Vec<_>>());
     }
 
-    /// A server says that these are revoked.
+    /// Takes in serials of revoked keys.
     pub(super) fn learn(&self, revoked: &[[u8; 16]]) {
         if let Some(keys) = &self.keys {
             learn(keys, revoked);
         }
     }
 
-    /// Looks again at a server whose connection lasts: its certificate ends, and it may be revoked
-    /// by what others have said since.
+    /// Judges the server of an open connection again. Its certificate may have expired, or another
+    /// server may have told since that it is revoked.
     pub(super) fn judge(&self, judged: &mut Judged, now: SystemTime) -> Result<(), String> {
         let (Some(shown), Some(keys)) = (&judged.shown, &self.keys) else { return Ok(()) };
         if shown.is_expired(now) {
@@ -127,7 +127,7 @@ impl Finder {
         let hosting = hosting.ok_or("no server of it is known: start one")?;
         let mut why = None;
         for address in self.usable(&hosting) {
-            // Before what it is judged by: later news are looked at again.
+            // Read before the connection is judged, so that later news cause another look.
             let news = self.keys.as_ref().map_or(0, Keys::news);
             match dial(&address, self.volume(), Role::Client(shard), self.keys.as_ref()).await {
                 Ok(opened) => {
@@ -143,7 +143,8 @@ impl Finder {
         }))
     }
 
-    /// Addresses that lead there from here. Who came over a network stays with it.
+    /// Addresses that lead to a shard from here. A client that was given network addresses only
+    /// uses no Unix sockets.
     pub(super) fn usable(&self, hosting: &Hosting) -> Vec<Address> {
         let is_near = match &self.target {
             Target::Run(_) => true,
@@ -154,7 +155,7 @@ impl Finder {
         all.filter(|address| takes_unix || matches!(address, Address::Tcp(..))).collect()
     }
 
-    /// Looks anew: in the folder, or with every server that is known.
+    /// Looks for shards anew: in the folder, or with every known server.
     pub(super) async fn refresh(&self) {
         if let Target::Run(run) = &self.target {
             newest(&mut self.hosts.lock(), &HostsFolder::new(run).read());
@@ -176,7 +177,7 @@ impl Finder {
     }
 }
 
-/// Servers that can be asked, nearest first.
+/// Servers that can be asked, in order of preference.
 fn known(target: &Target) -> Vec<Address> {
     match target {
         Target::Servers(servers) => servers.clone(),
@@ -195,8 +196,8 @@ fn known(target: &Target) -> Vec<Address> {
     }
 }
 
-/// It is a server that says so: over TLS it has proved that, and Unix sockets are those of the
-/// volume's owner.
+/// Takes in revoked serials. They come from a server: over TLS it has proved to be one, and a Unix
+/// socket belongs to the volume's owner.
 fn learn(keys: &Keys, revoked: &[[u8; 16]]) {
     keys.learn(revoked.iter().map(|serial| Serial(*serial)));
 }
@@ -212,7 +213,7 @@ pub(super) async fn dial(
         let opened = open(stream, volume, role, keys).await?;
         if let Some(keys) = keys {
             learn(keys, &opened.welcome.revoked);
-            // While it was greeted, another may have said that it is revoked.
+            // During the handshake another server may have told that this one is revoked.
             if let Some(shown) = &opened.shown {
                 keys.judge(shown, true).map_err(HandshakeError::Tls)?;
             }
@@ -223,7 +224,7 @@ pub(super) async fn dial(
     timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(silent))
 }
 
-/// Asks one server one thing.
+/// Asks one server a question.
 pub(super) async fn ask(
     address: &Address,
     volume: [u8; 16],

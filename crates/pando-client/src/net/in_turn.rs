@@ -1,4 +1,4 @@
-//! One after the other, as long as each answers.
+//! Runs futures one after the other, as long as each ends soon.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// After this time all begin that have not: silent ones add up to no more than one.
+/// After this time all the other futures begin at once. So many silent servers cost no more time
+/// than one.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Runs futures until an output is one that was looked for. Whatever its place, it is found even if
-/// others never end.
+/// Runs futures until `is_found` accepts an output, or all have ended. It finds that output even if
+/// other futures never end.
 pub(super) async fn in_turn<F: Future>(
     futures: impl IntoIterator<Item = F>,
     mut is_found: impl FnMut(F::Output) -> bool,

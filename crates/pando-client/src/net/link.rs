@@ -22,13 +22,13 @@ use crate::transport::{Called, TransportError};
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What all links need to come about.
+/// What all links share to connect.
 pub(super) struct Way {
     pub(super) finder: Finder,
     pub(super) notice: fn(&str),
 }
 
-/// One shard's.
+/// The link to one shard.
 pub(super) struct Link {
     shard: ShardIndex,
     way: Arc<Way>,
@@ -40,11 +40,11 @@ pub(super) struct Link {
 struct State {
     calls: Calls,
     out: Option<Arc<Outbound>>,
-    /// Of that connection.
+    /// The server's proof on the connection `out`.
     judged: Judged,
     task: Option<AbortHandle>,
     is_stopped: bool,
-    /// Sweeps since anything came in.
+    /// Sweeps since a reply came in, or since the connection began.
     silent: u32,
 }
 
@@ -54,7 +54,7 @@ impl Link {
         Arc::new(Self { shard, way: way.clone(), state, is_started })
     }
 
-    /// Begins to connect, unless that was begun.
+    /// Begins to connect, unless it has begun.
     pub(super) fn start(self: &Arc<Self>, runtime: &Handle) {
         if self.is_started.load(Ordering::Acquire) || self.is_started.swap(true, Ordering::AcqRel) {
             return;
@@ -63,12 +63,13 @@ impl Link {
         self.state.lock().task = Some(task.abort_handle());
     }
 
-    /// A call; `is_batched`: the link's task writes, together with what else is said by then.
+    /// Makes a call. With `is_batched` the link's task writes the request, together with others
+    /// made by then.
     pub(super) fn call(&self, request: Box<Request>, is_batched: bool) -> Call<'_> {
         Call { link: self, next: Next::Send(request), is_batched }
     }
 
-    /// Ends it for good.
+    /// Ends the link for good.
     pub(super) fn stop(&self) {
         let mut wakers = Vec::new();
         {
@@ -85,14 +86,15 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Gives up calls that have waited through more than `patience` sweeps.
+    /// Ends calls that have waited through more than `patience` sweeps, as lost.
     pub(super) fn sweep(&self, patience: u32) {
         let mut wakers = Vec::new();
         {
             let mut state = self.state.lock();
             state.silent = state.silent.saturating_add(1);
             let is_sent_lost = state.calls.sweep(patience, &mut wakers);
-            // All that would be said on it now would only wait, and be said again and again.
+            // On a silent connection further requests would only wait, and be sent again and again.
+            // So it is closed.
             if is_sent_lost
                 && state.silent > patience
                 && let Some(out) = &state.out
@@ -103,7 +105,7 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the connection to a server whose key counts no more.
+    /// Closes the connection if the server's key is no longer valid.
     pub(super) fn judge(&self, now: SystemTime) {
         let mut state = self.state.lock();
         let Some(out) = state.out.clone() else { return };
@@ -114,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Connects, and connects again, for ever.
+    /// Connects, and connects again after each loss, until the task is aborted.
     async fn keep(self: Arc<Self>) {
         let mut pause = PAUSE_MIN;
         let mut is_missed = false;
@@ -127,7 +129,7 @@ impl Link {
                     (pause, is_missed) = (PAUSE_MIN, false);
                     let begun = Instant::now();
                     self.serve(reached).await;
-                    // One that is let in and shown out again must not be tried without end.
+                    // A server that accepts and closes at once must not be tried without a pause.
                     if begun.elapsed() < PAUSE_MAX {
                         tokio::time::sleep(pause).await;
                         self.way.finder.refresh().await;
@@ -149,7 +151,7 @@ impl Link {
         }
     }
 
-    /// One connection, from beginning to end.
+    /// Runs one connection from its beginning to its end.
     async fn serve(&self, reached: Reached) {
         let Reached { mut inbound, judged } = reached;
         let out = Arc::new(Outbound::new(&mut inbound));
@@ -183,7 +185,7 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes replies, until there is no more; why.
+    /// Takes replies until the connection ends, and returns the reason.
     async fn read(&self, mut inbound: Inbound) -> Closed {
         let mut buffer = vec![0; READ_MAX];
         let (mut replies, mut wakers) = (Vec::new(), Vec::new());
@@ -218,7 +220,7 @@ impl Link {
     }
 }
 
-/// A call under way.
+/// A pending call.
 pub(super) struct Call<'a> {
     link: &'a Link,
     next: Next,

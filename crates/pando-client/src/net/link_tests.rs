@@ -1,4 +1,4 @@
-//! Servers whose keys count no more, as clients see them.
+//! Servers with invalid keys, as clients see them.
 
 use pando_keys::{Authority, KeyRole, Wanted};
 use pando_net::{Keys, Listener, Proof, Reception, Serial, accept, this_host};
@@ -17,7 +17,7 @@ fn keys(authority: &Authority, name: &str, role: KeyRole) -> Keys {
     Keys::new(&authority.issue(&wanted).unwrap()).unwrap()
 }
 
-/// A server of one shard, which tells what it is told to; where it is.
+/// Runs a server of one shard, which tells the revoked serials in `news`. Returns its address.
 async fn serve(keys: &Keys, mut news: mpsc::UnboundedReceiver<Vec<[u8; 16]>>) -> String {
     let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
     let (address, keys) = (listener.address().unwrap().to_string(), keys.clone());
@@ -80,8 +80,8 @@ fn run(body: impl Future<Output = ()>) {
     });
 }
 
-/// What the other server says when its connection begins, or later, ends the connection to this one
-/// for good.
+/// Another server tells that a serial is revoked, when its connection begins or later. That ends
+/// the connection to this server for good.
 async fn is_left_for(says_at_once: bool, what: impl Fn(&Keys) -> Serial, authority: &Authority) {
     let next = authority.succeed().unwrap();
     let [bad, client_key] = [(authority, "bad", KeyRole::Server), (&next, "ada", KeyRole::Client)]
@@ -113,7 +113,7 @@ async fn is_left_for(says_at_once: bool, what: impl Fn(&Keys) -> Serial, authori
     assert!(is_open(&to_good));
     let why = to_bad.way.finder.connect(ShardIndex(0)).await.err().unwrap();
     assert!(why.contains("its key is not accepted"), "{why}");
-    // A connection ends with the certificate of a good server, too.
+    // A connection also ends when a good server's certificate expires.
     to_good.judge(SystemTime::now() + Duration::from_secs(2 * 86_400));
     assert!(!is_open(&to_good));
     to_bad.stop();

@@ -1,18 +1,19 @@
-//! The transport over sockets: a connection to each shard, opened when it is first needed and again
-//! whenever it breaks.
+//! The transport over sockets. It opens a connection to each shard when it is first needed, and
+//! again whenever it breaks.
 //!
 //! ```text
 //!  call ─► Link of the shard ─► Outbound ─────────────► server
-//!            calls under way ◄─ reader ◄───────────────
+//!            pending calls ◄─── reader ◄───────────────
 //!            address ◄─ Finder: folder, or any server that answers
 //! ```
 //!
-//! Tasks run in the tokio runtime that [`Net::connect`] is called in. A call from that runtime's
-//! own thread leaves it to the link's task to write, so that all calls made at once are one write;
-//! a call from another thread writes by itself, so that nobody has to be woken for it.
+//! Tasks run in the tokio runtime in which [`Net::connect`] is called. A call from the only thread
+//! of that runtime leaves the write to the link's task, so that many calls become one write. A call
+//! from another thread writes on its own, so that no task has to wake for it.
 //!
-//! A call whose connection breaks, or that gets no answer in time, is [`TransportError::Lost`]:
-//! whether it ran is unknown. What could not be sent yet waits for the connection.
+//! A call is [`TransportError::Lost`] if its connection breaks, or if no answer comes in time.
+//! Whether the request ran is unknown then. A request that could not be sent yet waits for the
+//! connection.
 
 mod calls;
 mod finder;
@@ -42,22 +43,22 @@ pub use tool::Tool;
 /// Where a volume is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// In a folder on this machine; here, where its processes keep their things.
+    /// In a folder on this machine: the one where its processes keep their sockets and addresses.
     Run(std::path::PathBuf),
     /// Behind these addresses, of any of its servers.
     Servers(Vec<Address>),
 }
 
-/// How to reach it.
+/// Settings of the transport.
 #[derive(Clone, Debug)]
 pub struct NetOptions {
-    /// Which volume it must be; zero: whichever.
+    /// The id that the volume must have; zero if any will do.
     pub volume: [u8; 16],
-    /// What this side proves to servers over TCP, and whom it believes there.
+    /// The keys of this client for servers over TCP, and the authority that it trusts there.
     pub keys: Option<Keys>,
-    /// A call without an answer is taken for lost after this long.
+    /// A call counts as lost after this long without an answer.
     pub answer_within: Duration,
-    /// Is told when a shard cannot be reached, and when it can be again.
+    /// Hears when a shard cannot be reached, and when it can be again.
     pub notice: fn(&str),
 }
 
@@ -71,20 +72,20 @@ impl Default for NetOptions {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
-    /// Nobody has said where a server is.
+    /// No address of a server is known.
     #[error("no server of this volume has been started yet")]
     NoServer,
-    /// None of the known servers can be used; the first one's reason.
+    /// No known server can be used. The fields tell of one of them.
     #[error("{address}: {why}")]
     Unreachable {
-        /// Which server.
+        /// The server's address.
         address: Address,
-        /// Why.
+        /// The reason.
         why: String,
-        /// Whether it was there and said no.
+        /// Whether the server was there and refused.
         is_refusal: bool,
     },
-    /// It answers what was not asked.
+    /// The server's answer does not fit the question.
     #[error("the server at {0} did not say what its volume is")]
     OutOfTurn(Address),
 }
@@ -93,17 +94,17 @@ pub enum NetError {
 pub struct Net {
     links: Vec<Arc<Link>>,
     runtime: Handle,
-    /// The runtime's thread, if it has but one.
+    /// The runtime's thread, if it has only one.
     own_thread: Option<ThreadId>,
     begun: Instant,
     sweeper: Mutex<Option<AbortHandle>>,
 }
 
-/// How often calls are looked at that have waited for long.
+/// Time between two sweeps over waiting calls.
 const SWEEP: Duration = Duration::from_millis(250);
 
 impl Net {
-    /// Asks a server what the volume is. Must be called in the runtime that is to do the work.
+    /// Asks a server for the facts of the volume. Call it in the runtime that is to do the work.
     pub async fn connect(
         target: &Target,
         options: NetOptions,

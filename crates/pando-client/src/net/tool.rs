@@ -1,4 +1,4 @@
-//! Questions to servers, one after the other, over connections that are kept.
+//! Questions to servers, one after the other, over connections that stay open.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::finder::{self, Finder, dial};
 use super::{NetError, NetOptions, Target, unreachable};
 use crate::join::join_all;
 
-/// A question may take this long to be answered.
+/// Most time for an answer to a question.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 const BUFFER: usize = 64 << 10;
 
-/// One connection for questions.
+/// A connection for questions.
 pub(super) struct Questions {
     address: Address,
     inbound: Inbound,
@@ -49,7 +49,7 @@ impl Questions {
     }
 }
 
-/// All servers of a volume, to be asked.
+/// The servers of a volume, for a tool that asks them questions.
 pub struct Tool {
     finder: Finder,
     facts: VolumeFacts,
@@ -57,7 +57,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Finds the volume's servers. Must be called in a tokio runtime, as all else here.
+    /// Finds the volume's servers. Call it, and all the other methods, in a tokio runtime.
     pub async fn connect(target: &Target, options: &NetOptions) -> Result<Self, NetError> {
         let finder = Finder::new(target, options);
         let facts = finder.facts().await?;
@@ -65,13 +65,13 @@ impl Tool {
         Ok(Self { finder, facts, kept: Vec::new() })
     }
 
-    /// What the volume is.
+    /// Facts of the volume.
     #[must_use]
     pub const fn facts(&self) -> &VolumeFacts {
         &self.facts
     }
 
-    /// Who serves which shard, those of one process together: its addresses and its shards.
+    /// Addresses and shards of each server process.
     #[must_use]
     pub fn processes(&self) -> Vec<(Vec<Address>, Vec<ShardIndex>)> {
         let mut processes: Vec<(Vec<Address>, Vec<ShardIndex>)> = Vec::new();
@@ -85,7 +85,7 @@ impl Tool {
         processes
     }
 
-    /// Asks whoever serves a shard.
+    /// Asks the process that serves `shard`.
     pub async fn ask_shard(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
         let hosts: Vec<Hosting> = self.finder.hosts();
         let hosting = hosts.iter().find(|hosting| hosting.shard == shard);
@@ -105,8 +105,8 @@ impl Tool {
         Err(first.unwrap_or(NetError::NoServer))
     }
 
-    /// Asks many processes at once, each by connections of its own. None is waited for longer than
-    /// `within`.
+    /// Asks many processes at once, each over connections of its own. A process that takes longer
+    /// than `within` counts as silent.
     pub async fn ask_each(
         &self,
         processes: &[Vec<Address>],

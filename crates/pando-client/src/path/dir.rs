@@ -1,8 +1,9 @@
-//! A directory held on to, for many calls in it: each names one entry, and costs no walk.
+//! A directory held for many calls in it. Each call names one entry, and costs no walk.
 //!
-//! What `openat`, `fstatat` and `unlinkat` are to paths: the way to the directory was walked, and
-//! search permission on it checked, once; the directory's own permissions are checked by every
-//! call. It is the same directory wherever it is moved to. Nothing of its contents is remembered.
+//! It is to paths what `openat`, `fstatat` and `unlinkat` are. The path to the directory was
+//! walked, and its search permissions checked, once. Every call checks the directory's own
+//! permissions. It stays the same directory wherever it is moved. Nothing of its contents is
+//! remembered.
 
 use pando_types::op::{NewNode, Op};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
@@ -35,7 +36,7 @@ impl<'a> Paths<'a> {
 }
 
 impl Dir<'_> {
-    /// Its inode.
+    /// The directory's ino.
     #[must_use]
     pub const fn ino(&self) -> Ino {
         self.at.ino

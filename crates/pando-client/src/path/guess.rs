@@ -1,6 +1,6 @@
-//! Guessing what lies ahead (InfiniFS §3.3.2): a directory that was never renamed has the id that
-//! follows from its name and its parent's id. So the ids of a whole path are computed, and all its
-//! components asked for at once, those of one shard in one message.
+//! Guesses the directories ahead on a path (InfiniFS §3.3.2). The id of a directory that was never
+//! renamed follows from its name and its parent's id. So the client computes the ids of a whole
+//! path, and asks for all components at once, in one message to each shard.
 //!
 //! ```text
 //!   /A /X /Y /Z        X was born elsewhere
@@ -10,19 +10,19 @@
 //!    └───────── right
 //! ```
 //!
-//! Answers count from the first on, each as long as the directory that answered is the one, by
-//! number, that the answer before it led to. Where they end, the next round begins with an id that
-//! is true; so there are no more rounds than wrong guesses, and one.
+//! Answers count from the first on. Each counts if it comes from the directory, by ino, to which
+//! the answer before it led. The next round begins at the last true id. So there is at most one
+//! round more than wrong guesses.
 //!
-//! An id says at once who has a name in its directory, if the directory never split, or it is known
-//! how. Otherwise whoever is asked tells what partitions it has. That changes no id, so all other
-//! answers stand, and what is elsewhere is asked for once more, all of it at once, from all shards
-//! that can have it ([`Routes::candidates`]): a round takes two trips at most. What is elsewhere
-//! even then is found by whoever asks for it alone.
+//! If a directory never split, or its partitions are known, its id tells the shard of a name.
+//! Otherwise the shard that is asked tells what partitions it has. That changes no id, so all other
+//! answers stand. Names that are elsewhere are asked for once more, all at once, of all shards that
+//! can have them ([`Routes::candidates`]). So a round takes two trips at most. A name that is
+//! elsewhere even then is found when it is asked for alone.
 //!
-//! Each answer is true at its shard's version, and a walk that takes any of them goes back to the
-//! lowest; whoever is asked next judges all versions above that. So it does not matter in which
-//! trip an answer came.
+//! Each answer is true at its shard's version. A walk that takes answers goes back to the lowest of
+//! these versions, and the next shard that is asked judges all versions above. So it does not
+//! matter in which trip an answer came.
 //!
 //! [`Routes::candidates`]: crate::route::Routes::candidates
 
@@ -43,20 +43,19 @@ use crate::transport::BoxFuture;
 
 /// Most components asked for at once.
 const ROUND_MAX: usize = 256;
-/// Who has not answered after so many nanoseconds is not waited for before others are asked once
-/// more.
+/// How long the second trip waits for shards that are late with the first, nanoseconds.
 const TOGETHER: u64 = 10_000_000;
 
 /// A component that was guessed right.
 #[derive(Clone, Copy)]
 pub(super) struct Guessed {
-    /// The directory it leads to.
+    /// The directory that it leads to.
     pub(super) dir: DirRef,
-    /// What the shard knew that answered.
+    /// The version that the shard knew that answered.
     pub(super) version: u64,
 }
 
-/// Components to be asked for at once, one below the other.
+/// Components to ask for at once, one below the other.
 pub(super) struct Round {
     from: DirRef,
     components: Vec<Component>,
@@ -68,21 +67,22 @@ struct Component {
     id: DirId,
     name: Name,
     order: Order,
-    /// Who was asked first.
+    /// The shard that was asked first.
     asked: ShardIndex,
-    /// How many are yet to answer.
+    /// Number of shards that are yet to answer.
     awaited: usize,
     is_asked_twice: bool,
     answer: Option<Answer>,
 }
 
-/// What became of the question for one component.
+/// The outcome for one component.
 #[derive(Clone, Copy)]
 enum Answer {
     Dir(Told),
     Nothing,
     Stale,
-    /// Not with who was asked first; the directory, if that knew it.
+    /// The shard that was asked does not have the name. Holds the directory's ino, if the shard
+    /// knew it.
     Elsewhere(Option<Ino>),
 }
 
@@ -94,7 +94,7 @@ struct Told {
     version: u64,
 }
 
-/// What one shard says of the components that it was asked for.
+/// One shard's answer about the components that it was asked for.
 struct Heard {
     shard: ShardIndex,
     which: Vec<usize>,
@@ -103,20 +103,20 @@ struct Heard {
     seen: Result<Vec<Glimpse>, Errno>,
 }
 
-/// How far answers reach.
+/// How far the answers reach.
 enum Reach {
-    /// As far as they ever will.
+    /// To the end: further answers change nothing.
     End(Result<Vec<(Name, Guessed)>, Errno>),
-    /// To one that is yet to come.
+    /// To a component that waits for its answer.
     Awaited,
-    /// To one that is to be asked for elsewhere.
+    /// To a component that other shards must be asked for.
     Elsewhere,
 }
 
 type Asking<'a> = Vec<BoxFuture<'a, Heard>>;
 
 impl Round {
-    /// `names` one below the other, the first in `from`.
+    /// A round for `names`, one below the other, the first in `from`.
     pub(super) fn new(client: &Client, from: DirRef, mut names: Vec<Name>) -> Self {
         names.truncate(ROUND_MAX);
         let mut next = from.id;
@@ -135,8 +135,8 @@ impl Round {
         Self { from, components, is_repeated: false }
     }
 
-    /// Asks; which components, from the first on, were guessed right, and where they lead. Nobody
-    /// is waited for who cannot say more.
+    /// Asks for all components. Returns those that were guessed right, from the first on, and the
+    /// directories that they lead to. It does not wait for an answer that cannot change the result.
     pub(super) async fn ask(
         mut self,
         client: &Client,
@@ -173,7 +173,7 @@ impl Round {
         .inspect(|right| self.remember(client, right.len()))
     }
 
-    /// One question for each shard, with all that is asked of it.
+    /// Makes one request for each shard, with all components that it is asked for.
     fn frames<'a>(
         &self,
         client: &'a Client,
@@ -202,7 +202,7 @@ impl Round {
         of_shard.into_iter().map(frame).collect()
     }
 
-    /// Takes in what has been answered.
+    /// Takes in the answers that have come.
     fn hear(&mut self, client: &Client, context: &mut Context<'_>, asking: &mut Asking<'_>) {
         asking.retain_mut(|frame| match frame.as_mut().poll(context) {
             Poll::Ready(Heard { shard, which, version, seen }) => {
@@ -223,7 +223,7 @@ impl Round {
         });
     }
 
-    /// Who is to be asked for what is elsewhere, and was not asked for twice.
+    /// The other shards to ask for components that are elsewhere and were asked for only once.
     fn again(&mut self, client: &Client) -> Vec<(ShardIndex, usize)> {
         self.is_repeated = true;
         let mut again = Vec::new();
@@ -278,7 +278,7 @@ impl Component {
         matches!(self.answer, Some(Answer::Elsewhere(_)))
     }
 
-    /// What a shard's answer means; what it tells of places is learned.
+    /// What a shard's answer means for this component. Learns what it tells of partitions.
     fn read(&self, client: &Client, from: ShardIndex, version: u64, glimpse: Glimpse) -> Answer {
         match glimpse {
             Glimpse::Dir { dir, search, access } => {
@@ -300,8 +300,8 @@ impl Component {
         }
     }
 
-    /// A shard has not answered. Why, hears whoever asks for it alone; another one may still have
-    /// it.
+    /// Notes that a shard has not answered. The error comes again if the walk asks for this
+    /// component alone. Another shard may still have the name.
     fn failed(&mut self, errno: Errno) {
         self.take(match errno {
             Errno::ESTALE => Answer::Stale,
@@ -310,8 +310,8 @@ impl Component {
         });
     }
 
-    /// The first that has the name decides. If nobody has it who was asked, it is asked for
-    /// elsewhere, but once.
+    /// Takes in an answer. The first shard that has the name decides. If no asked shard has it,
+    /// others are asked, but only once.
     fn take(&mut self, answer: Answer) {
         self.awaited = self.awaited.saturating_sub(1);
         if self.answer.is_some() {

@@ -1,4 +1,4 @@
-//! Opening by name: one request where the inode is in the entry.
+//! Opening by name: one request if the entry holds the inode.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op};
 use pando_types::reply::{Body, Found};
@@ -9,11 +9,11 @@ use crate::call::{Asked, Via};
 use crate::client::Client;
 use crate::nodes::Spot;
 
-/// What came of it.
+/// The result of opening by name.
 pub(super) enum Opened {
-    /// It is open.
+    /// The file is open.
     Open(Attr),
-    /// It is a symlink; nothing was opened.
+    /// The name leads to a symlink; nothing was opened.
     Symlink(FileRef),
 }
 

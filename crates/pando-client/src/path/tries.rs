@@ -1,16 +1,16 @@
-//! How often a path is walked before its caller hears that it does not keep still.
+//! How often a path is walked before its caller hears that it keeps changing.
 //!
 //! | walk | remembers | if it is refused as stale, or a directory is gone |
 //! |---|---|---|
 //! | 1 | what is cached | the news have dropped what they name; the last directory is dropped, too |
-//! | 2 | what is cached | all directories on the way are dropped |
+//! | 2 | what is cached | all directories on the path are dropped |
 //! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
-//! | 9 … 12 | nothing, and nothing is refused but by what directories are themselves | begins anew; in the end `ENOENT` |
+//! | 9 … 12 | nothing, and its requests carry no trail | begins anew; in the end `ENOENT` |
 //!
-//! Each refusal means that somebody else has renamed a directory on the way, or changed who may
-//! search it, in the meantime. The last walks are what Linux does: each component was there at some
-//! moment of the call, if not all at one. A directory that such a walk has found and that is gone
-//! when something is asked of it was removed meanwhile, and at that moment the path led nowhere.
+//! Each refusal means that another client has meanwhile renamed a directory on the path, or changed
+//! its search permissions. The last walks are what Linux does: each component existed at some
+//! moment of the call, though perhaps not all at one. If a directory that such a walk has found is
+//! gone when it is asked, it was removed meanwhile. At that moment the path led nowhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,19 +19,19 @@ use pando_types::{Credentials, Errno};
 use super::walk::{Memory, Walk};
 use crate::client::Client;
 
-/// Walks with what is cached.
+/// Number of walks that use what is cached.
 const CACHED_MAX: u32 = 2;
-/// Walks after which the way is not asked about any more.
+/// Walks after which requests carry no trail any more.
 const TRAILED_MAX: u32 = 8;
-/// All walks.
+/// Most walks of a call.
 const WALKS_MAX: u32 = 12;
 
-/// Walks of one call.
+/// The walks of one call.
 pub(super) struct Tries<'a> {
     client: &'a Client,
     by: &'a Credentials,
     walks: u32,
-    /// Whether the last one was one of those that are not refused.
+    /// Whether the last walk had no trail.
     is_loose: &'a AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Tries<'a> {
         Self { client, by, walks: 0, is_loose }
     }
 
-    /// The next walk.
+    /// Begins the next walk.
     pub(super) fn walk(&mut self) -> Walk<'a> {
         self.walks += 1;
         let memory = match self.walks {
@@ -56,7 +56,7 @@ impl<'a> Tries<'a> {
         Walk::new(self.client, self.by, memory)
     }
 
-    /// The call's result; `None`: walk again.
+    /// The call's result; `None` if it must walk again.
     pub(super) fn settle<T>(
         &self,
         walk: &Walk<'_>,
@@ -75,7 +75,8 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// Walks until the outcome is no longer in doubt because of the way. `?` in the body ends one walk.
+/// Walks until the result does not depend on a path that has changed. `?` in the body ends one
+/// walk.
 macro_rules! walked {
     ($paths:expr, $walk:ident => $body:expr) => {{
         let mut tries =

@@ -1,12 +1,12 @@
 //! One walk along a path.
 //!
-//! What is still to be walked is a stack of texts: the path at the bottom, above it the targets of
-//! symlinks that were met, the latest on top. The walk goes on in the text below when one is used
-//! up.
+//! The part still to walk is a stack of texts. The path is at the bottom, and above it are the
+//! targets of symlinks, the latest on top. When a text is used up, the walk goes on in the text
+//! below.
 //!
-//! Every request of a walk tells by which way it comes ([`Trail`]). A shard that runs it has
-//! compared the way with all that has changed; so at that moment the whole way was there, and its
-//! user might take it.
+//! Every request of a walk carries its trail ([`Trail`]). A shard that runs it has compared the
+//! trail with all known changes. So at that moment the whole path existed, and its user might walk
+//! it.
 
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Found;
@@ -18,9 +18,9 @@ use crate::client::{Client, SYSTEM};
 use crate::names::Entry;
 use crate::nodes::Spot;
 
-/// Longest path, bytes, as Linux: `PATH_MAX` counts the final NUL.
+/// Longest path in bytes, as in Linux: `PATH_MAX` counts the final NUL.
 const PATH_LEN_MAX: usize = 4095;
-/// Most symlinks followed in one walk, as Linux.
+/// Most symlinks followed in one walk, as in Linux.
 const SYMLINKS_MAX: u32 = 40;
 const SEARCH: u8 = 1;
 
@@ -30,28 +30,28 @@ pub(super) enum Here {
     File(FileRef, Attr),
 }
 
-/// The last component of a path, not yet looked at.
+/// The last component of a path, not yet looked up.
 pub(super) struct Last {
     pub(super) name: Name,
-    /// Whether slashes follow it, so that only a directory will do.
+    /// Whether slashes follow it, so that it must be a directory.
     pub(super) is_dir: bool,
 }
 
 impl Last {
-    /// Its name, of something that is no directory; `errno` if slashes follow.
+    /// The component's name, for something that is no directory; `errno` if slashes follow it.
     pub(super) fn file(self, errno: Errno) -> Result<Name, Errno> {
         if self.is_dir { Err(errno) } else { Ok(self.name) }
     }
 }
 
-/// What a walk may know beforehand, and what it tells shards.
+/// What a walk knows beforehand, and whether its requests carry a trail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// What is cached; and shards refuse to run what comes by a way that has changed.
+    /// It uses what is cached, and its requests carry a trail.
     Cached,
-    /// Nothing; they refuse nevertheless.
+    /// It uses nothing cached, but its requests carry a trail.
     Trail,
-    /// Nothing, and nothing is refused because of the way.
+    /// It uses nothing cached, and its requests carry no trail.
     None,
 }
 
@@ -60,16 +60,16 @@ pub(super) struct Walk<'a> {
     client: &'a Client,
     by: &'a Credentials,
     memory: Memory,
-    /// From the root to where it is.
+    /// The directories from the root to where it is.
     way: Vec<DirRef>,
-    /// All directories it has come through, also those it has left by a symlink or `..`.
+    /// All directories that it has come through, also those that it left by a symlink or `..`.
     trail: Trail,
     /// Components ahead that were guessed right, the next one last.
     guessed: Vec<(Name, DirRef)>,
     ahead: Vec<Text>,
     symlinks: u32,
-    /// The way was there as a whole when a shard last answered: nothing was taken from memory, or
-    /// guessed, since.
+    /// Whether the whole path existed when a shard last answered. False once a step comes from
+    /// memory or a guess.
     is_sure: bool,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Walk<'a> {
         Self { client, by, memory, way, trail, guessed, ahead, symlinks: 0, is_sure: true }
     }
 
-    /// Begins at the root once more, for another path of the same call. What it has come through
-    /// stays on its trail.
+    /// Begins at the root once more, for another path of this call. The trail keeps all directories
+    /// that it has come through.
     pub(super) fn again(&mut self) {
         self.way.truncate(1);
         self.guessed.clear();
@@ -101,12 +101,12 @@ impl<'a> Walk<'a> {
         self.symlinks = 0;
     }
 
-    /// Directories it has come through, in the order in which it first came to them.
+    /// Directories that it has come through, in the order in which it first came to them.
     pub(super) fn dirs(&self) -> &[Ino] {
         &self.trail.dirs
     }
 
-    /// The way, for a request that comes by it.
+    /// The trail for a request, unless this walk tells none.
     pub(super) fn on(&self) -> Option<OnPath> {
         let is_told = self.memory != Memory::None && self.trail.dirs.len() <= Trail::DIRS_MAX;
         is_told.then(|| OnPath::new(self.trail.clone()))
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
         self.way.last().copied().unwrap_or(DirRef::ROOT)
     }
 
-    /// A shard has compared the whole way with what it knows: nothing on it had changed up to that
+    /// Notes that a shard has judged the whole trail: nothing on it had changed up to the shard's
     /// version.
     fn verified(&mut self, on: Option<&OnPath>) {
         if let Some(on) = on {
@@ -125,8 +125,8 @@ impl<'a> Walk<'a> {
         self.is_sure = true;
     }
 
-    /// Sees to it that `dir`, where this walk has ended, is there, and at the end of this way. For
-    /// who asks nothing of it.
+    /// Makes sure that `dir`, where this walk has ended, exists at the end of its path. For a
+    /// caller that asks the directory nothing.
     pub(super) async fn make_sure(&mut self, dir: DirRef) -> Result<(), Errno> {
         if !self.is_sure {
             let on = self.on();
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         self.way.push(dir);
     }
 
-    /// Walks to what `path` names; with `follow`, through a symlink at its end too.
+    /// Walks to what `path` names. With `follow` also through a symlink at its end.
     pub(super) async fn end_of(&mut self, path: &[u8], follow: bool) -> Result<Here, Errno> {
         let mut next = self.last_of(path).await?;
         loop {
@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks to the directory of the last component; `None` if the path ends in a directory without
+    /// Walks to the directory of the last component. `None` if the path ends in a directory without
     /// naming it (the root, `.`, `..`).
     pub(super) async fn last_of(&mut self, path: &[u8]) -> Result<Option<(DirRef, Last)>, Errno> {
         self.push(path.to_vec())?;
@@ -205,8 +205,8 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// To the directory above, of which it is known by now that this one is in it, if the way is
-    /// told.
+    /// Goes to the parent directory. With a trail, the shard's answer proves that the present
+    /// directory is still in it.
     async fn up(&mut self) -> Result<(), Errno> {
         let (at, on) = (self.at(), self.on());
         self.client.dir_access(self.by, At { dir: at, on: on.as_ref() }, SEARCH).await?;
@@ -249,7 +249,8 @@ impl<'a> Walk<'a> {
         Some(access.dir)
     }
 
-    /// What `name` leads to; a directory without its attributes, which cost messages of their own.
+    /// What `name` leads to. A directory comes without its attributes, which cost messages of their
+    /// own.
     pub(super) async fn look(&mut self, name: &Name) -> Result<Here, Errno> {
         if let Some(dir) = self.cached(name) {
             self.note(dir);
@@ -258,7 +259,7 @@ impl<'a> Walk<'a> {
         self.ask(name).await
     }
 
-    /// The same, of the shard that has the name.
+    /// Asks the shard that has `name` what it leads to.
     async fn ask(&mut self, name: &Name) -> Result<Here, Errno> {
         let (dir, on) = (self.at(), self.on());
         let found = self.client.found(self.by, &At { dir, on: on.as_ref() }, name).await?;
@@ -273,7 +274,7 @@ impl<'a> Walk<'a> {
             pointer => pointer,
         };
         let entry = match self.client.behind(pointer).await {
-            // What the name leads to now, it leads to by this way.
+            // The inode is gone: looks the name up again, with this trail.
             Err(Errno::ESTALE) => {
                 let at = At { dir, on: on.as_ref() };
                 let entry = self.client.entry(self.by, at, name).await;
@@ -291,8 +292,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Components ahead, beyond the next, that only directories and symlinks can be: as far as no
-    /// symlink or `..` comes.
+    /// Names ahead, beyond the next, that only directories and symlinks can have. It stops before a
+    /// `..`.
     fn dirs_ahead(&self) -> Vec<Name> {
         let Some(text) = self.ahead.last() else { return Vec::new() };
         let mut names = Vec::new();
@@ -349,7 +350,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next component.
+    /// The next step.
     fn step(&mut self) -> Result<Option<Step>, Errno> {
         while let Some(text) = self.ahead.last_mut() {
             let rest = &text.bytes[text.next..];
@@ -371,7 +372,8 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Whether only slashes are ahead, and if so, whether there are any.
+    /// Whether only slashes are ahead, and if so, whether there are any. `None` if more components
+    /// follow.
     fn is_last(&self) -> Option<bool> {
         let mut rest = self.ahead.iter().flat_map(|text| &text.bytes[text.next..]).peekable();
         let any = rest.peek().is_some();

@@ -1,4 +1,4 @@
-//! Requests that were given up while nobody knew whether they ran.
+//! Requests that were given up while it was unknown whether they ran.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::routing::file;
 
 pub const MILLISECOND: u64 = 1_000_000;
 const PATIENCE: u64 = 50 * MILLISECOND;
-/// Polls in which anything comes to its end that ever does.
+/// Number of polls within which everything ends that ends at all.
 const POLLS: u32 = 100_000;
 
 /// Drives `client.maintain()` until `is_done`.

@@ -1,5 +1,5 @@
 //! A cluster in one lock: namespace, partitions, sessions. It checks what every request must obey:
-//! 1. no slot has two requests under way;
+//! 1. no slot has two pending requests;
 //! 2. no slot goes back to an older sequence, nor uses one for two operations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,15 +24,15 @@ pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).expect("a valid name")
 }
 
-/// What becomes of a request, if not what should.
+/// A fault to happen to a request.
 pub enum Fate {
-    /// It does not arrive.
+    /// The request does not arrive.
     LoseRequest,
-    /// It runs, and the answer does not arrive.
+    /// The request runs, and its reply does not arrive.
     LoseReply,
-    /// This is the answer; it does not run.
+    /// The request does not run, and gets this answer.
     Answer(Result<Body, Refusal>),
-    /// It does not arrive, and that is known only after so many nanoseconds.
+    /// The request does not arrive, which is known only after so many nanoseconds.
     Hang(u64),
     /// The transport stops.
     Stop,
@@ -47,13 +47,13 @@ pub struct State {
     pub namespace: Namespace,
     pub log: Vec<(ShardIndex, Request)>,
     pub slept: Vec<u64>,
-    /// Time, nanoseconds: it passes while somebody sleeps, and while a call hangs.
+    /// Time in nanoseconds. It passes while a client sleeps, and while a call hangs.
     pub now: u64,
     /// Pending polls before each request arrives, and again before its reply does.
     pub delay: u32,
     /// Nanoseconds of sleep that take one poll.
     pub nanos_a_poll: u64,
-    /// Happens when somebody sleeps.
+    /// Called when a client sleeps.
     pub on_sleep: Option<OnSleep>,
     hook: Option<Hook>,
     outcomes: HashMap<(SessionId, u16), Outcome>,
@@ -74,7 +74,7 @@ impl Cluster {
         Self::with_shards(SHARDS, 8)
     }
 
-    /// So many shards, and partitions a shard.
+    /// A cluster with so many shards, and so many partitions on each.
     pub fn with_shards(shards: u16, per_server: u16) -> Arc<Self> {
         let secrets = Secrets { dir: [1; 32], name: [2; 16] };
         Arc::new(Self(Mutex::new(State {
@@ -113,7 +113,7 @@ impl Cluster {
         block_on(Client::connect_with(transport, volume, options)).expect("sessions open")
     }
 
-    /// `hook` sees every request before it runs.
+    /// Has `hook` see every request before it runs.
     pub fn on_request(
         &self,
         hook: impl FnMut(&mut Namespace, ShardIndex, &Request) -> Option<Fate> + Send + 'static,
@@ -121,7 +121,7 @@ impl Cluster {
         self.state().hook = Some(Box::new(hook));
     }
 
-    /// The lease of a session is over: it ends, and all that is open is closed.
+    /// Ends the lease of a session: the session ends, and its open files are closed.
     pub fn expire(&self, session: SessionId) {
         self.state().expire(session);
     }
@@ -185,7 +185,7 @@ impl State {
         self.locks.values_mut().for_each(|of| drop(of.remove(&session)));
     }
 
-    /// Of the whole cluster, wherever the file is.
+    /// Locks are of the whole cluster, wherever the file is.
     fn run_by(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
         let session = request.head.id.session;
         let (ino, wanted) = match &request.op {
@@ -254,7 +254,7 @@ async fn travel(mut polls: u32) {
     .await;
 }
 
-/// Over when it is answered, or its caller gone.
+/// Ends when the request is answered, or its caller dropped.
 struct UnderWay<'a>(&'a Cluster, (SessionId, u16));
 
 impl Drop for UnderWay<'_> {
@@ -291,7 +291,7 @@ impl Transport for Cluster {
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
         let mut state = self.state();
         state.slept.push(nanos);
-        // Time is counted in polls; a request takes `delay` of them there and as many back.
+        // Time is counted in polls. A request takes `delay` of them there and as many back.
         let polls = if state.delay == 0 { 0 } else { (nanos / state.nanos_a_poll) as u32 };
         state.now += nanos;
         if let Some(mut happens) = state.on_sleep.take() {

@@ -12,7 +12,7 @@ use pando_types::{Errno, Glimpse, Ino, PartitionIndex, Radix, ShardIndex};
 use crate::fake::{Cluster, Fate};
 use crate::ways::{deep, mv, paths};
 
-/// A small generator, so that a failing case is a number.
+/// A small generator, so that a seed stands for a failing case.
 struct Draw(u64);
 
 impl Draw {
@@ -23,7 +23,7 @@ impl Draw {
     }
 }
 
-/// Directories, some of which were renamed, or others above them.
+/// Makes directories, of which some were renamed, or directories above them.
 fn grown(draw: &mut Draw, cluster: &Arc<Cluster>) -> Vec<String> {
     let maker = cluster.client();
     let mut dirs = vec![String::new()];
@@ -57,7 +57,7 @@ fn names(path: &str) -> Vec<&str> {
     path.split('/').filter(|part| !part.is_empty()).collect()
 }
 
-/// Splits the directory at `path`, some as far as they may, some here and there, some not at all.
+/// Splits the directory at `path`: as far as it may, here and there, or not at all.
 fn split(draw: &mut Draw, cluster: &Cluster, path: &str) {
     let namespace = &mut cluster.state().namespace;
     let dir = namespace.way(&names(path)).pop().unwrap_or(pando_types::DirRef::ROOT);
@@ -74,7 +74,7 @@ fn split(draw: &mut Draw, cluster: &Cluster, path: &str) {
     }
 }
 
-/// What a walk to a name that is not there has cost.
+/// Costs of a walk to an absent name.
 #[derive(Debug)]
 struct Cost {
     rounds: u64,
@@ -83,12 +83,12 @@ struct Cost {
     /// asked for alone.
     lookups: u64,
     redirects: u64,
-    /// Messages of rounds, at the shard that had most.
+    /// Messages of rounds to the shard that got most.
     frames: u64,
 }
 
 impl Cost {
-    /// One after the other, but for the request itself, and redirects.
+    /// Trips one after the other, without the request itself and redirects.
     fn trips(&self) -> u64 {
         self.rounds + self.repeats + self.lookups - self.redirects - 1
     }
@@ -117,7 +117,7 @@ fn cost(cluster: &Cluster, client: &Client, dir: &str) -> Cost {
     }
 }
 
-/// Remembers where partitions are, and no way.
+/// A client that remembers partitions, but no paths.
 fn without_ways(cluster: &Arc<Cluster>) -> Client {
     cluster.client_with(Options { ways_bytes: 0, ..Options::default() })
 }
@@ -184,7 +184,7 @@ fn figure_5() {
     }
 }
 
-/// A path so deep, all of whose directories have split.
+/// Makes a path of this depth, and splits all its directories.
 fn deep_and_split(cluster: &Arc<Cluster>, depth: usize) -> String {
     let dir = deep(cluster, depth);
     let namespace = &mut cluster.state().namespace;
@@ -311,7 +311,7 @@ fn nobody_is_waited_for_who_need_not_be_asked() {
     let walk = |client: &Client| {
         assert_eq!(block_on(paths(client).stat(file.as_bytes())), Err(Errno::ENOENT));
         let log = cluster.take_log().into_iter();
-        // In rounds, and of the name itself, which is redirected as ever.
+        // In rounds, and for the name itself, which is redirected as usual.
         let (rounds, alone): (Vec<_>, Vec<_>) =
             log.partition(|(_, request)| matches!(request.op, Op::Glimpse(..)));
         [rounds, alone].map(|log| log.into_iter().map(|(shard, _)| shard).collect::<BTreeSet<_>>())

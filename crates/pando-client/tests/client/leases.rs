@@ -116,7 +116,7 @@ fn an_idle_client_renews_its_lease_three_times_in_its_length() {
     let client = cluster.client();
     cluster.take_log();
     let is_third = |cluster: &Cluster| cluster.state().log.len() >= 3;
-    // Time runs while somebody sleeps.
+    // Time passes while a client sleeps.
     cluster.state().nanos_a_poll = LEASE / 64;
     maintain(&cluster, &client, || is_third(&cluster));
     let slept = std::mem::take(&mut cluster.state().slept);
@@ -124,7 +124,8 @@ fn an_idle_client_renews_its_lease_three_times_in_its_length() {
     assert_eq!(cluster.ops(), ["Renew"; 3]);
 }
 
-/// DESIGN §8: lease renewals carry newer versions, so that who is idle learns early.
+/// Lease renewals carry newer versions, so that an idle client learns early
+/// (docs/design/path-versions.md).
 #[test]
 fn an_idle_client_hears_with_its_renewal_what_others_have_renamed() {
     let cluster = Cluster::new();
@@ -167,9 +168,8 @@ fn maintenance_ends_with_the_client() {
     block_on(other.maintain());
 }
 
-/// A request that was stored for in a session that is over names objects which only that session
-/// might put. Whoever stores contents is told to do so again, and has an object of the next session
-/// to store.
+/// A request may name objects of a session that is over, which only that session might put. The
+/// caller that stores contents must then store them again, as an object of the next session.
 #[test]
 fn an_object_of_a_session_that_is_over_is_stored_again() {
     let cluster = Cluster::new();
@@ -186,7 +186,7 @@ fn an_object_of_a_session_that_is_over_is_stored_again() {
         _ => false,
     }
     };
-    // As shards judge.
+    // The answer that shards give.
     cluster.on_request(move |_, _, request| {
         is_foreign(request).then(|| Fate::Answer(Err(Improper::ForeignObject.into())))
     });
@@ -224,8 +224,8 @@ fn a_session_that_somebody_else_has_ended_is_closed() {
     assert_eq!(block_on(client.close()), Ok(()));
 }
 
-/// A layout of very many slices comes in parts; if the file was changed in between, all of it is
-/// asked for anew.
+/// A layout of very many slices comes in parts. If the file changes in between, the client asks for
+/// all of it anew.
 #[test]
 fn a_layout_that_comes_in_parts_is_one() {
     let cluster = Cluster::new();
@@ -243,7 +243,7 @@ fn a_layout_that_comes_in_parts_is_one() {
     cluster.on_request(move |_, _, request| {
         let Op::ReadData { offset, .. } = request.op else { return None };
         asked += 1;
-        // After the second answer it has another version.
+        // After the second answer the file has another version.
         let attr = Attr { data_version: if asked < 3 { 7 } else { 8 }, ..attr.clone() };
         let until = if offset < 20 { offset + 10 } else { u64::MAX };
         let slices = vec![slice(offset)];
@@ -255,8 +255,8 @@ fn a_layout_that_comes_in_parts_is_one() {
     assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
 }
 
-/// The disk of shard 0 is full, or has failed, for a while: who maintains the client goes on, and
-/// renews what is opened then.
+/// The disk of shard 0 is full, or has failed, for a while. `maintain` goes on, and renews the
+/// session that is opened in the end.
 #[test]
 fn a_session_that_is_refused_for_a_while_is_opened_and_renewed_in_the_end() {
     for errno in [Errno::EIO, Errno::ENOSPC] {

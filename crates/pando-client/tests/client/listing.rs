@@ -8,7 +8,7 @@ use pando_types::{DirRef, Errno, FileKind, Ino};
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::routing::{file, fill};
 
-/// Names of the root, page by page, sorted; positions must ascend.
+/// Lists the names of the root, page by page, and sorts them. Positions must ascend.
 fn list(client: &Client, limit: u32, plus: bool) -> Vec<String> {
     let mut names = Vec::new();
     let mut position = 0;

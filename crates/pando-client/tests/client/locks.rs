@@ -1,4 +1,4 @@
-//! Locks of programs: who has what is known, and lost with the session.
+//! Locks of programs: the client knows the owners' locks, and loses them with the session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,7 +61,7 @@ fn two_clients_exclude_each_other_and_who_waits_asks_without_changing_anything()
     let mut pauses = 0;
     cluster.on_request(move |_, _, request| {
         pauses += usize::from(matches!(request.op, Op::TestLock(..)));
-        // Whoever holds it gives it back after some questions.
+        // The holder gives the lock back after some questions.
         (pauses == 5).then_some(Fate::Answer(Ok(pando_types::reply::Body::Lock(None))))
     });
     block_on(one.forget_locks(ino, SPACE, LockOwner(1)));
@@ -79,7 +79,7 @@ fn what_was_lost_with_a_session_is_told_until_it_is_forgotten() {
     let ino = made(&client);
     assert_eq!(block_on(client.try_lock(ino, of(1, 0, 9))), Ok(None));
     cluster.expire(client.session());
-    // Who has nothing there is not concerned, and goes on in the next session.
+    // An owner without locks is not concerned, and goes on in the next session.
     assert_eq!(block_on(client.try_lock(ino, of(2, 0, 0))), Ok(None));
     assert_eq!((client.locks_lost(), told.load(Ordering::Relaxed)), (1, 1));
     assert_eq!(block_on(client.try_lock(ino, of(1, 20, 29))), Err(Errno::EIO));
@@ -105,8 +105,8 @@ fn a_lock_whose_answer_was_lost_is_given_back_when_its_owner_ends() {
     });
     assert_eq!(block_on(client.try_lock(ino, of(1, 0, 9))), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
-    // What it asked for is still in doubt: what follows waits for that, and then gives back all
-    // there is.
+    // The lock request is still in doubt. The next one waits for that, then gives back all that the
+    // owner has.
     assert_eq!(client.doubts(), 1);
     maintain(&cluster, &client, || client.doubts() == 0);
     block_on(client.forget_locks(ino, SPACE, LockOwner(1)));
@@ -115,7 +115,7 @@ fn a_lock_whose_answer_was_lost_is_given_back_when_its_owner_ends() {
 
 #[test]
 fn a_lock_that_was_refused_leaves_what_there_was() {
-    // Too many, and a disk without room for one more.
+    // Too many locks, and a disk without room for one more.
     for errno in [Errno::ENOLCK, Errno::ENOSPC] {
         let cluster = Cluster::new();
         let client = cluster.client();

@@ -1,4 +1,4 @@
-//! What the fake cluster holds, and what its shards answer: no permissions, no times.
+//! What the fake cluster holds, and what its shards answer. It has no permissions and no times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use pando_types::{
     Search, SessionId, ShardIndex, Timestamp, Trail,
 };
 
-/// Of every session, nanoseconds.
+/// Lease of every session, nanoseconds.
 pub const LEASE: u64 = 60_000_000_000;
 
-/// Versions begin above it.
+/// Versions begin above this one.
 const FIRST_VERSION: u64 = 3;
 
 type Answer = Result<Body, Refusal>;
@@ -30,7 +30,7 @@ pub struct Namespace {
     sessions: u64,
     /// Whether a renamed file goes to its link shard, as if another client had it open.
     pub park_on_rename: bool,
-    /// Directories that were renamed, and the version of each.
+    /// Directories that were renamed, with the version of each rename.
     pub changed: Vec<(u64, Ino)>,
 }
 
@@ -113,7 +113,8 @@ impl Namespace {
         }
     }
 
-    /// Whether partition `i` of `dir` and its parent are the halves of what the parent was.
+    /// Whether partition `i` of `dir` and its parent are the two halves that a split made of the
+    /// parent.
     pub fn may_merge(&self, dir: DirRef, i: PartitionIndex) -> bool {
         let map = &self.dirs[&dir.id].map;
         let born = map.radix(i).filter(|radix| *radix == birth_radix(i));
@@ -138,7 +139,7 @@ impl Namespace {
         }
     }
 
-    /// Partitions of `dir` and how many entries each has.
+    /// Partitions of `dir`, with the number of entries in each.
     pub fn partitions(&self, dir: DirRef) -> Vec<(PartitionIndex, usize)> {
         let dir = &self.dirs[&dir.id];
         dir.map.leaves().into_iter().map(|(i, r)| (i, dir.within(i, r).count())).collect()
@@ -153,7 +154,7 @@ impl Namespace {
         inline.chain(self.links.values()).filter(|it| it.attr.ino == ino).map(|it| it.opens).sum()
     }
 
-    /// Nobody has anything open any more.
+    /// Closes all files.
     pub fn close_all(&mut self) {
         let in_entries = self.dirs.values_mut().flat_map(|dir| dir.entries.values_mut());
         let inline = in_entries.filter_map(|(_, value)| match value {
@@ -215,7 +216,7 @@ impl Namespace {
         found.filter(|inode| inode.attr.ino == file.ino).ok_or(Refusal::NotUnderName)
     }
 
-    /// The directories on a way, without the root.
+    /// The directories on a path, without the root.
     pub fn way(&self, names: &[&str]) -> Vec<DirRef> {
         let mut at = DirId::ROOT;
         let mut below = |name: &&str| {
@@ -229,7 +230,8 @@ impl Namespace {
         names.iter().map(&mut below).collect()
     }
 
-    /// How many directories on a way, the last apart, have another id than their names say.
+    /// Number of directories on a path, without the last, with an id that does not follow from
+    /// their names.
     pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
         let mut at = DirId::ROOT;
         let mut wrong = 0;
@@ -242,12 +244,12 @@ impl Namespace {
         wrong
     }
 
-    /// The newest version there is.
+    /// The newest version.
     pub fn version(&self) -> u64 {
         self.changed.last().map_or(FIRST_VERSION, |(version, _)| *version)
     }
 
-    /// What a trail has missed.
+    /// The news that a trail has missed.
     pub fn news(&self, trail: &Trail) -> Option<News> {
         let changed: Vec<_> =
             self.changed.iter().filter(|(version, _)| *version > trail.version).copied().collect();
@@ -255,7 +257,7 @@ impl Namespace {
         (version > since).then_some(News { since, version, changed })
     }
 
-    /// Runs what comes by a way that is still the same.
+    /// Runs a request if its trail is unchanged.
     pub fn run_by(&mut self, shard: ShardIndex, request: &Request) -> Answer {
         let Some(trail) = &request.trail else { return self.run(shard, &request.op) };
         let news = self.news(trail).map(|news| news.changed).unwrap_or_default();
@@ -271,7 +273,7 @@ impl Namespace {
     }
 
     fn glimpse(&mut self, shard: ShardIndex, id: DirId, name: &Name) -> Glimpse {
-        // Where nothing of a directory is, its number is not asked for.
+        // If a shard has no part of the directory, its ino does not matter.
         let dir = self.dirs.get(&id).map_or(DirRef { id, ino: Ino(0) }, |dir| dir.this);
         match self.run(shard, &Op::Lookup(dir, name.clone())) {
             Ok(Body::Found(Found::Dir(access))) => {

@@ -16,11 +16,11 @@ use crate::routing::{file, fill};
 
 /// Polls that a request takes to its shard, and again back.
 const FAR: u32 = 3;
-/// Pages fetched ahead at most.
+/// Most pages fetched ahead.
 const AHEAD_MAX: usize = 4;
 
-/// A cluster whose root holds so many files, after so many splits, and a client that has not seen
-/// it.
+/// A cluster with so many files in its root, after so many splits, and a client that has not seen
+/// the root.
 fn filled(count: usize, splits: u32) -> (Arc<Cluster>, Arc<Client>) {
     let cluster = Cluster::new();
     fill(&cluster.client(), count);
@@ -40,7 +40,7 @@ fn begin(client: &Arc<Client>, position: u64, page: u32) -> Listing {
     client.listing_in_pages(ROOT, Ino::ROOT, position, page).expect("a directory")
 }
 
-/// Adds a page; positions must ascend.
+/// Adds a page. Positions must ascend.
 fn add(all: &mut Vec<DirEntry>, page: Vec<DirEntry>) {
     let last = all.last().map_or(0, |entry| entry.position);
     assert!(page[0].position > last);
@@ -48,7 +48,7 @@ fn add(all: &mut Vec<DirEntry>, page: Vec<DirEntry>) {
     all.extend(page);
 }
 
-/// All that is left; `between` is called before each page.
+/// Lists the rest. `between` is called before each page.
 fn rest(listing: &mut Listing, mut between: impl FnMut(&Listing)) -> Vec<DirEntry> {
     let mut all = Vec::new();
     loop {
@@ -71,7 +71,7 @@ fn numbers(count: usize) -> BTreeSet<String> {
     (0..count).map(|n| n.to_string()).collect()
 }
 
-/// Requests that have reached a shard.
+/// Number of requests that have reached a shard.
 fn pages_asked(cluster: &Cluster) -> usize {
     let state = cluster.state();
     state.log.iter().filter(|(_, request)| matches!(request.op, Op::ReadDir { .. })).count()
@@ -138,8 +138,8 @@ fn what_is_kept_does_not_grow_with_the_directory() {
     }
 }
 
-/// Whatever becomes of its partitions: each entry that existed throughout is listed once, others at
-/// most once.
+/// Whatever its partitions do, each entry that exists throughout is listed once, and others at most
+/// once.
 #[test]
 fn every_entry_is_listed_once_while_the_directory_grows_shrinks_and_splits() {
     for seed in 0..40_u64 {
@@ -198,7 +198,7 @@ fn who_no_longer_waits_loses_nothing() {
     let mut listing = begin(&client, 0, 10);
     let mut all = Vec::new();
     loop {
-        // Looked at once and dropped, again and again.
+        // Polled once and dropped, again and again.
         let page = block_on(poll_fn(|context| {
             Poll::Ready(match pin!(listing.next()).poll(context) {
                 Poll::Ready(page) => Some(page),
@@ -229,7 +229,7 @@ fn a_listing_that_is_dropped_leaves_nothing_under_way() {
     assert_eq!(Arc::strong_count(&client), 1);
 }
 
-/// A failure is heard by whoever waits for that very page, and he may ask again.
+/// The call that waits for a failed page gets the error, and may be repeated.
 #[test]
 fn a_page_that_fails_ahead_is_asked_again_when_it_is_waited_for() {
     let (cluster, client) = filled(400, 8);
@@ -239,7 +239,7 @@ fn a_page_that_fails_ahead_is_asked_again_when_it_is_waited_for() {
     let all = {
         cluster.on_request(move |_, _, request| {
             seen += u32::from(matches!(request.op, Op::ReadDir { .. }));
-            // Never two in a row: what is asked again is answered.
+            // Never two in a row: a repeated request is answered.
             (seen % 3 == 2).then_some(Fate::Answer(Err(Refusal::Errno(Errno::ESTALE))))
         });
         let mut all = Vec::new();
@@ -291,8 +291,8 @@ fn lost_requests_are_sent_again_and_who_has_no_patience_goes_on_where_he_was() {
     }
 }
 
-/// Its answer was there long before anybody came for it; or its patience was over by then, which is
-/// nobody's concern.
+/// The answer was there long before a call took it, or its patience was over by then. Neither
+/// matters.
 #[test]
 fn a_page_that_timed_out_while_nobody_waited_for_it_is_asked_again() {
     let (cluster, _) = filled(100, 0);

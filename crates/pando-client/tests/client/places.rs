@@ -1,4 +1,4 @@
-//! Where files are after renames, links and removals.
+//! Places of files after renames, links and removals.
 
 use std::future::Future;
 use std::pin::pin;

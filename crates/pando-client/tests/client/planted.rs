@@ -1,5 +1,5 @@
-//! Faults that are planted into the client are found, each by the test that is named here. What the
-//! simulator finds is in `pando-sim/tests/planted.rs`.
+//! Each fault that is planted into the client is found, by the test that is named here. Those that
+//! the simulator finds are in `pando-sim/tests/planted.rs`.
 
 #[path = "../../../babu/tests/common/found.rs"]
 mod found;

@@ -35,8 +35,8 @@ fn what_is_elsewhere_is_released_by_itself() {
     let cluster = Cluster::with_shards(4, 1);
     let client = cluster.client();
     let inos: Vec<_> = (0..40).map(|n| opened(&client, &n.to_string())).collect();
-    // One has no name any more, which its client knows; half of the others have moved, which it
-    // does not.
+    // One file has no name any more, which its client knows. Half of the others have moved, which
+    // the client does not know.
     block_on(client.unlink(ROOT, Ino::ROOT, &name("7"))).expect("removed");
     cluster.state().namespace.split(DirRef::ROOT, 0);
     cluster.take_log();

@@ -60,9 +60,9 @@ fn redirects_converge_keep_the_identity_and_are_remembered() {
     assert!(cluster.state().slept.is_empty());
 }
 
-/// GIGA+ §5.4, Figure 9(c), with the client as it is: a new one on 30 servers with 16 partitions
-/// each. It starts from nothing (§4.2: the zeroth partition and the server list are all it has).
-/// The same over 1,000 seeds is in `pando-placement`.
+/// GIGA+ §5.4, Figure 9(c), with this client: a new one on 30 servers with 16 partitions each. It
+/// begins with the zeroth partition and the list of servers only (§4.2). A test in
+/// `pando-placement` runs this over 1,000 seeds.
 #[test]
 fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_its_way() {
     let cluster = Cluster::with_shards(30, 16);
@@ -89,8 +89,8 @@ fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_its_way() {
     assert!(cluster.state().slept.is_empty(), "a redirect that teaches something costs no pause");
 }
 
-/// GIGA+ §3.3, §5.4: misrouted creates of several clients while the directory splits are few, the
-/// second probe is right in the common case, and after the splitting there are none.
+/// GIGA+ §3.3, §5.4. While the directory splits, few creates of several clients are misrouted, and
+/// the second try is mostly right. After the splits there are none.
 #[test]
 fn creates_go_astray_only_while_the_directory_splits() {
     const CLIENTS: usize = 4;
@@ -123,8 +123,8 @@ fn creates_go_astray_only_while_the_directory_splits() {
     assert!(last < FILES / 2, "{last}");
 }
 
-/// Past GIGA+: what went to the right server tells how deep the partition is, so what it has split
-/// off is found at once.
+/// Beyond GIGA+: an answer from the right server tells how deep its partition is. So the partitions
+/// that it has split off are found at once.
 #[test]
 fn a_create_that_stays_tells_where_the_others_went() {
     let cluster = Cluster::with_shards(8, 1);

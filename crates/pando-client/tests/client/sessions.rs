@@ -160,7 +160,7 @@ fn what_time_it_is_on_a_shard_its_answers_tell() {
     };
     block_on(client.statfs()).unwrap();
     let shard = client.shard_of(Ino::ROOT);
-    // The shards here say how many requests there have been.
+    // The clock of these shards is a count of requests.
     assert!(client.time_at(shard) < an_hour_ago());
     assert!(
         client.time_at(ShardIndex(200)) < an_hour_ago(),

@@ -12,7 +12,7 @@ use crate::routing::fill;
 
 const ROOT_DIR: DirRef = DirRef::ROOT;
 
-/// Numbers by chance.
+/// Random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// A partition splits, or is given back where that can be.
+/// Splits a partition, or gives one back where that is possible.
 fn grow_or_shrink(namespace: &mut Namespace, random: &mut Random, shrinks: bool) {
     let partitions = namespace.partitions(ROOT_DIR);
     let (i, _) = partitions[random.below(partitions.len())];
@@ -38,7 +38,7 @@ fn grow_or_shrink(namespace: &mut Namespace, random: &mut Random, shrinks: bool)
     }
 }
 
-/// A directory of 200 files, of which partitions split and merge whenever `when` says so.
+/// A directory of 200 files. Its partitions split and merge whenever `when` says so.
 fn restless(seed: u64, when: fn(&Op) -> bool) -> (Arc<Cluster>, Client) {
     let cluster = Cluster::new();
     let client = cluster.client();
@@ -52,7 +52,7 @@ fn restless(seed: u64, when: fn(&Op) -> bool) -> (Arc<Cluster>, Client) {
         let (random, count) = &mut *state.lock().expect("not poisoned");
         if when(&request.op) {
             *count += 1;
-            // It shrinks to nothing, grows again, and so on.
+            // The directory shrinks to one partition, grows again, and so on.
             grow_or_shrink(namespace, random, *count / 100 % 2 == 0);
         }
         None
@@ -121,8 +121,8 @@ fn counts_are_right_while_partitions_split_and_merge_during_the_fan_out() {
     }
 }
 
-/// A listing that overlaps merges and splits returns what exists throughout exactly once, from any
-/// position.
+/// A listing that overlaps merges and splits returns each entry that exists throughout exactly
+/// once, from any position.
 #[test]
 fn every_entry_is_listed_once_while_the_directory_grows_and_shrinks() {
     let mut all: Vec<_> = (0..200).map(|n| n.to_string()).collect();
@@ -136,7 +136,7 @@ fn every_entry_is_listed_once_while_the_directory_grows_and_shrinks() {
             let read = |from| block_on(client.readdir(ROOT, Ino::ROOT, from, limit, false));
             let page = read(position).expect("read");
             let Some(last) = page.last() else { break };
-            // A position that was told before means the same afterwards (`seekdir`).
+            // A position keeps its meaning (`seekdir`).
             let middle = page[page.len() / 2].position;
             let again: Vec<_> = read(middle).expect("read").into_iter().map(|e| e.name).collect();
             let rest = page[page.len() / 2 + 1..].iter().map(|e| &e.name);

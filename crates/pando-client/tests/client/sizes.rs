@@ -1,12 +1,12 @@
-//! What calls take while they are under way.
+//! Memory that pending calls take.
 
 use pando_types::Ino;
 
 use crate::fake::{Cluster, ROOT, name};
 use crate::routing::file;
 
-/// Bytes that an allocator has at hand for whoever asks (glibc: 1,032). A larger piece costs
-/// several times as much, and a mount asks for one with each request of the kernel.
+/// Largest piece, in bytes, that an allocator has at hand (glibc: 1,032). A larger one costs
+/// several times as much, and a mount allocates one for each request of the kernel.
 const AT_HAND: usize = 1_032;
 
 #[test]

@@ -146,7 +146,7 @@ fn nobody_waits_for_a_partition_that_another_has_taken_back() {
     });
     let answer = block_on(client.getattr(Ino::ROOT)).map(|attr| attr.size);
     assert_eq!(answer, Ok(100));
-    // The one that was asked may have begun to wait before the others were there.
+    // The first request may have begun to wait before the others were answered.
     assert!(cluster.state().slept.len() <= 1, "{:?}", cluster.state().slept);
 }
 

@@ -1,4 +1,4 @@
-//! Ways to directories, remembered and guessed (InfiniFS §3.3.2, §3.4).
+//! Paths of directories, remembered and guessed (InfiniFS §3.3.2, §3.4).
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn deep(cluster: &Arc<Cluster>, depth: usize) -> String {
     path
 }
 
-/// Requests that `work` costs.
+/// Number of requests that `work` costs.
 fn cost<T>(client: &Client, work: impl Future<Output = Result<T, Errno>>) -> u64 {
     let before = client.counters().requests();
     assert!(block_on(work).is_ok());
@@ -99,7 +99,7 @@ fn a_directory_renamed_by_others_is_found_out() {
         },
         ["a", "c"]
     );
-    // The other way round: what had no name has one now.
+    // The other way round: the name that was absent leads somewhere now.
     mv(&other, "/0/z", "/0/1");
     create(format!("{dir}/b")).expect("made");
     assert_eq!(create("/0/z/2/3/d".into()), Err(Errno::ENOENT));
@@ -181,7 +181,7 @@ fn who_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 2);
     let client = cluster.client();
-    // A shard that never knows.
+    // A shard that refuses every trail.
     cluster.on_request(|_, _, request| {
         let comes_by_a_way = request.trail.is_some() && !matches!(request.op, Op::Renew(_));
         comes_by_a_way.then_some(Fate::Answer(Err(pando_types::reply::Refusal::Stale)))
@@ -219,7 +219,7 @@ fn a_name_that_is_looked_at_anew_is_asked_for_by_its_way() {
     let file = format!("{dir}/f");
     block_on(paths.create(file.as_bytes(), 0o644, true)).expect("made");
     block_on(paths.link(file.as_bytes(), format!("{dir}/g").as_bytes())).expect("linked");
-    // What the name led to is gone a moment later.
+    // The inode that the name led to is gone a moment later.
     let mut is_gone = false;
     cluster.on_request(move |_, _, request| {
         let is_first =

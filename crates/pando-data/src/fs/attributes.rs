@@ -6,7 +6,7 @@ use super::{DataFs, lock};
 use crate::inode::{Inode, merged};
 
 impl DataFs {
-    /// Whether a file is open. Of one that is not, all attributes are as the shards say.
+    /// Whether a file is open. Of others the attributes are as the shards tell them.
     pub fn is_open(&self, ino: Ino) -> bool {
         lock(&self.files).contains_key(&ino)
     }
@@ -14,7 +14,8 @@ impl DataFs {
     /// Attributes of a file.
     pub fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         let Some(inode) = self.file(ino) else { return self.metadata.getattr(ino) };
-        // Asked under the lock, so that no flush comes between the answer and what is laid over it.
+        // Read under the lock, so that no flush comes between the answer and the writes laid over
+        // it.
         let state = super::read(&inode.state);
         let mut attr = self.metadata.getattr(ino)?;
         if state.is_to_kill(&attr) {
@@ -25,23 +26,22 @@ impl DataFs {
         Ok(attr)
     }
 
-    /// The same of one that has become a program of its owner or group since somebody wrote to it
-    /// here, or that this mount did not know to be one: its bytes are stored now, so that no
-    /// attributes but the shard's are told.
+    /// Attributes after a flush, for a file with set-id bits that unflushed writes must clear. The
+    /// writes are stored now, so that the attributes are the shard's own.
     fn getattr_stored(&self, inode: &Inode) -> Result<Attr, Errno> {
         let mut state = self.write_state(inode);
         self.flush_aside(inode, &mut state);
         let mut attr = self.metadata.getattr(inode.ino)?;
         if let Some(kill) = state.dirty_kill {
-            // They cannot be stored.
+            // The writes could not be stored.
             attr.mode = kill.left(attr.mode, attr.gid);
         }
         state.show(&mut attr);
         Ok(attr)
     }
 
-    /// Shows this mount's unflushed writes in attributes that came with another answer, which may
-    /// be older than the last flush: then they are asked for again.
+    /// Shows this mount's unflushed writes in attributes that came with another answer. If those
+    /// are older than the last flush, it asks for them again.
     pub fn show(&self, attr: &mut Attr) -> Result<(), Errno> {
         if let Some(inode) = self.file(attr.ino) {
             let state = super::read(&inode.state);
@@ -55,10 +55,10 @@ impl DataFs {
         Ok(())
     }
 
-    /// Changes attributes. Times come after the writes that were before them, so those are flushed
-    /// first. So they are before a mode that they would take something off again. A truncation is
-    /// done first and then cuts what is unflushed, so that it makes room even where a flush finds
-    /// none.
+    /// Changes attributes. If times are set, earlier writes are flushed first, as the new times
+    /// come after them. Before a mode with set-id bits they are flushed, too, as a later flush
+    /// would clear these. A truncation runs first, and then drops unflushed bytes beyond it. So it
+    /// makes room even where a flush finds none.
     pub fn setattr(
         &self,
         credentials: &Credentials,

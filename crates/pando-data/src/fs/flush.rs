@@ -1,8 +1,8 @@
 //! From dirty extents to objects and metadata.
 //!
-//! Small files go inline, in the request itself. A file that is inline and grows out of it is
-//! rewritten: its inline bytes become part of an object, under the data version they were read at.
-//! All others get pieces laid over what they are.
+//! The bytes of small files go inline, in the request itself. An inline file that grows too large
+//! is rewritten: its inline bytes become part of an object. That takes effect only at the data
+//! version they were read at. All other files get pieces laid over their contents.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,8 @@ use crate::metadata::WriteError;
 /// Largest object, bytes of content.
 pub(super) const OBJECT_MAX: u64 = 4 << 20;
 const _: () = assert!(OBJECT_MAX <= SLICE_MAX);
-/// How often data may change under a flush before it gives up; each time, someone else got on.
+/// How often data may change under a flush before it gives up. Each time another client has made
+/// progress.
 const ATTEMPTS: u32 = 64;
 
 /// What a flush sends.
@@ -26,13 +27,14 @@ pub(crate) struct Plan {
     pieces: Vec<Piece>,
     objects: Vec<ObjectId>,
     form: Form,
-    /// Of which bytes it was made: [`Dirty::changes`](crate::dirty::Dirty::changes).
+    /// The dirty bytes that it was made from, by their
+    /// [`Dirty::changes`](crate::dirty::Dirty::changes).
     of: u64,
 }
 
 impl DataFs {
-    /// Hands what was written to the shards. For `close`. If bytes of the file were lost since and
-    /// nobody was told, that is `EIO`, once. A file without unflushed writes costs nothing.
+    /// Stores unflushed writes of the file, for `close`. `EIO`, once, if bytes of the file were
+    /// lost and no program was told. A file without unflushed writes costs nothing.
     pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
         let inode = self.open_file(ino)?;
         if super::read(&inode.state).dirty.is_empty() && !self.losses.is_untold(ino) {
@@ -47,7 +49,8 @@ impl DataFs {
         flushed.and(if is_untold { Err(Errno::EIO) } else { Ok(()) })
     }
 
-    /// The same for whoever nobody waits for: what goes wrong is told to the next who asks.
+    /// Stores unflushed writes, for a caller that no program waits for. An error that costs data
+    /// goes to the next program that closes or syncs the file.
     pub fn hand_on(&self, ino: Ino) {
         let Some(inode) = self.file(ino) else { return };
         if !super::read(&inode.state).dirty.is_empty() {
@@ -56,19 +59,18 @@ impl DataFs {
         }
     }
 
-    /// Whether all that was written to the file is stored, or lost for good.
+    /// Whether all writes to the file are stored, or lost for good.
     pub fn is_stored(&self, ino: Ino) -> bool {
         self.file(ino).is_none_or(|inode| super::read(&inode.state).dirty.is_empty())
     }
 
-    /// A count that changes when something that was written is stored: attributes that were read
-    /// before may be older.
+    /// A count that goes up when writes are stored. Attributes that were read before may be older.
     pub fn stored(&self) -> u64 {
         self.stored.load(Ordering::SeqCst)
     }
 
-    /// Whether a flush of this file has objects to store, or must wait for someone who uses the
-    /// file: not for a thread that others wait for.
+    /// Whether a flush of this file stores objects, or waits for another user of the file. A thread
+    /// on which others depend must not run such a flush.
     pub fn flush_waits(&self, ino: Ino) -> bool {
         let Some(inode) = self.file(ino) else { return false };
         match inode.state.try_read() {
@@ -77,7 +79,7 @@ impl DataFs {
         }
     }
 
-    /// The same of a write of `len` bytes.
+    /// Whether a write of `len` bytes must flush first, or wait for another user of the file.
     pub fn write_waits(&self, ino: Ino, len: u64) -> bool {
         let Some(inode) = self.file(ino) else { return false };
         match inode.state.try_read() {
@@ -89,9 +91,9 @@ impl DataFs {
         }
     }
 
-    /// Makes what was written durable. For `fsync`.
+    /// Makes all writes to the file durable, for `fsync`.
     pub fn fsync(&self, ino: Ino) -> Result<(), Errno> {
-        // Without an open file there is nothing to flush (a directory).
+        // If the file is not open (a directory), there is nothing to flush.
         if self.file(ino).is_some() {
             self.flush(ino)?;
         }
@@ -99,7 +101,7 @@ impl DataFs {
         self.metadata.sync_file(ino)
     }
 
-    /// Flushes every file; returns the first error, after trying all.
+    /// Flushes every file. Returns the first error, after trying all.
     pub fn flush_all(&self) -> Result<(), Errno> {
         let inos: Vec<Ino> = lock(&self.files).keys().copied().collect();
         let mut result = Ok(());
@@ -112,8 +114,8 @@ impl DataFs {
         result
     }
 
-    /// Flushes under the lock. On an error that may pass, the data stays dirty; on one that will
-    /// not, it is dropped, and the caller must tell or note it.
+    /// Flushes under the lock. On an error that may pass, the data stays dirty. On another it is
+    /// dropped, and the caller must tell or note that.
     pub(super) fn flush_state(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         if state.dirty.is_empty() {
             return Ok(());
@@ -135,7 +137,7 @@ impl DataFs {
             };
             let mtime = Some(state.dirty_mtime);
             let kill = state.dirty_kill;
-            // Inline bytes are many and small, and no plan of them is kept.
+            // Inline bytes are many and small, so no copy of them is kept.
             let pieces = match plan.objects.is_empty() {
                 true => std::mem::take(&mut plan.pieces),
                 false => plan.pieces.clone(),
@@ -159,18 +161,18 @@ impl DataFs {
                     self.discard(&plan.objects);
                     return Err(errno);
                 }
-                // The objects may be in use. `settled` waits until that is known, and whoever knows
-                // says so.
+                // The objects may be in use. `settled` waits until that is known, and `unneeded`
+                // tells the objects that are not.
                 Err(WriteError::Unsure(errno)) => return Err(errno),
             }
         }
         Err(Errno::EAGAIN)
     }
 
-    /// Nobody knows whether a shard's log has this plan. So its objects are not deleted, and what
-    /// is sent next is the same: a shard that fails for long is not sent new objects each time. It
-    /// is made only if nothing was made since it was thought of: else what it names may have been
-    /// laid over, and be gone.
+    /// Keeps a plan that the shard's log may have. Its objects are not deleted, and the next try
+    /// sends the plan again. So a shard that fails for long does not get new objects each time. A
+    /// plan runs only at the data version that it was made for. Else its objects may have been
+    /// overwritten, and be gone.
     fn keep(&self, state: &mut State, mut plan: Plan) {
         if plan.objects.is_empty() {
             return;
@@ -193,8 +195,8 @@ impl DataFs {
                 of: state.dirty.changes(),
             });
         }
-        // While it is not known whether an earlier flush runs, nothing can be written, and what
-        // would be stored for it stayed.
+        // While an earlier flush is in doubt, nothing can be written, and objects stored now would
+        // be left over.
         self.metadata.settled(inode.ino)?;
         let mut inline = Vec::new();
         let mut base = None;
@@ -246,9 +248,9 @@ impl DataFs {
         }
     }
 
-    /// Deletes objects that no metadata names and none ever will. What the store does not delete
-    /// now is tried again beside the requests. What a shard's log may have named stays: it is
-    /// collected when the session is over.
+    /// Deletes objects that no metadata names, now or ever. If the store fails to delete one,
+    /// maintenance tries again. An object that a shard's log may name stays: it is collected when
+    /// the session is over.
     fn discard(&self, objects: &[ObjectId]) {
         for &id in objects.iter().filter(|_| !is_planted!(ReplacedKept)) {
             if !lock(&self.perhaps_named).contains(&id) && self.objects.delete(id).is_err() {
@@ -257,8 +259,8 @@ impl DataFs {
         }
     }
 
-    /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could
-    /// not be deleted before.
+    /// Deletes objects that are not needed: those of writes that turned out not to have run, and
+    /// those that could not be deleted before.
     pub fn discard_again(&self) {
         let mut objects = std::mem::take(&mut *lock(&self.undeleted));
         objects.extend(self.metadata.unneeded());
@@ -279,10 +281,10 @@ impl DataFs {
     }
 }
 
-/// An object being filled, and those already stored.
+/// The object being filled, and the pieces and ids of those already stored.
 ///
-/// All pieces of one object lie within `SLICE_MAX` bytes of the file: where a piece is overwritten,
-/// the shards look that far for others that still use its object, and no farther.
+/// All pieces of one object lie within `SLICE_MAX` bytes of the file. Where a piece is overwritten,
+/// the shards look that far for other pieces of its object, and no farther.
 struct Packer<'a> {
     fs: &'a DataFs,
     open: Option<Open>,
@@ -293,9 +295,9 @@ struct Packer<'a> {
 struct Open {
     id: ObjectId,
     content: Vec<u8>,
-    /// Where in the file its first piece begins.
+    /// File offset of its first piece.
     file_offset: u64,
-    /// Pieces from here on are in this object, whose length they do not know yet.
+    /// Pieces from this index on are in this object. Its length is yet to be filled in.
     first_piece: usize,
 }
 
@@ -332,7 +334,7 @@ impl Packer<'_> {
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
         about_to_wait();
-        // Also if it fails: a store that is far away may have it all the same.
+        // Also if it fails: a remote store may have the object nevertheless.
         self.objects.push(open.id);
         self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         for piece in &mut self.pieces[open.first_piece..] {
@@ -344,8 +346,8 @@ impl Packer<'_> {
     }
 }
 
-/// Whether the same flush may succeed later. What is asked for on behalf of those who have the file
-/// open is refused only until one who may opens it, or until its owner lets them again.
+/// Whether the flush may succeed later. That holds also for `EACCES` and `EPERM`: a user that may
+/// write can open the file, or its owner can permit it again.
 fn may_pass(errno: Errno) -> bool {
     matches!(
         errno,

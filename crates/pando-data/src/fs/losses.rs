@@ -1,5 +1,5 @@
-//! What programs wrote and could not be stored: of which files, since when, and whether somebody
-//! was told.
+//! Bytes that programs wrote and that could not be stored: of which files, since when, and whether
+//! a program was told.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -11,32 +11,32 @@ use pando_types::{DirRef, Errno, Ino, Name};
 use super::{DataFs, lock};
 use crate::inode::{Inode, State};
 
-/// Files that are told by name. Of further ones, bytes are counted.
+/// Most files with losses that are kept by name. Of further files only bytes are counted.
 const NAMED_MAX: usize = 1024;
 
 /// Bytes of a file that were lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// Which file.
+    /// Ino of the file.
     pub ino: Ino,
-    /// Its names from the root on, as they were when the loss was looked into. Until then its own,
-    /// if that is known.
+    /// Its names from the root on, as they were when maintenance looked them up. Until then its own
+    /// name, if that is known.
     pub path: Vec<Name>,
     /// Whether `path` begins at the root.
     pub is_whole_path: bool,
-    /// How many.
+    /// Number of bytes lost.
     pub bytes: u64,
-    /// When the first were lost.
+    /// When the first of them were lost.
     pub since: SystemTime,
-    /// Why the first were.
+    /// Why the first of them were lost.
     pub errno: Errno,
 }
 
-/// All of a mount.
+/// All losses of a mount.
 #[derive(Default)]
 pub(super) struct Losses {
     known: Mutex<Known>,
-    /// How many [`Known::untold`] has: readable without the lock.
+    /// Number of files in [`Known::untold`], readable without the lock.
     untold: AtomicUsize,
     bytes: AtomicU64,
 }
@@ -44,13 +44,13 @@ pub(super) struct Losses {
 #[derive(Default)]
 struct Known {
     files: BTreeMap<Ino, Lost>,
-    /// Files of whose loss no program was told.
+    /// Files with a loss that no program was told of.
     untold: HashSet<Ino>,
 }
 
 struct Lost {
     loss: Loss,
-    /// The directory of the file, whose own names nobody has asked for.
+    /// The file's directory, while the path to it is not looked up.
     dir: Option<DirRef>,
 }
 
@@ -63,7 +63,7 @@ impl Losses {
         self.untold.load(Ordering::SeqCst) > 0 && lock(&self.known).untold.contains(&ino)
     }
 
-    /// A program is being told. Whether there was anything to tell.
+    /// Notes that a program is told of the file's loss. Returns whether there was one to tell.
     pub(super) fn tell(&self, ino: Ino) -> bool {
         if self.untold.load(Ordering::SeqCst) == 0 {
             return false;
@@ -76,19 +76,19 @@ impl Losses {
 }
 
 impl DataFs {
-    /// Files of which bytes were lost, by ino, as many as are remembered. The other bytes of
+    /// Files of which bytes were lost, by ino, as many as are kept by name. The other bytes of
     /// [`DataFs::lost_bytes`] are of further files.
     pub fn losses(&self) -> Vec<Loss> {
         lock(&self.losses.known).files.values().map(|lost| lost.loss.clone()).collect()
     }
 
-    /// Whether the next `close` or `fsync` of the file is to fail because bytes of it were lost.
+    /// Whether the next `close` or `fsync` of the file must fail because bytes of it were lost.
     pub fn has_untold_loss(&self, ino: Ino) -> bool {
         self.losses.is_untold(ino)
     }
 
-    /// Drops what is dirty, which cannot be stored. The next who asks is told, unless `is_told`
-    /// says that somebody was.
+    /// Drops the dirty bytes, which cannot be stored. The next program that closes or syncs the
+    /// file is told, unless `is_told` says that one was.
     pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, is_told: bool) {
         let bytes = state.dirty.bytes();
         self.forget_dirty(state, 0, u64::MAX);
@@ -113,8 +113,8 @@ impl DataFs {
         }
     }
 
-    /// Asks by which names files are found of which bytes were lost. What fails is tried at the
-    /// next call.
+    /// Looks up the paths of files that have lost bytes. What fails is tried again at the next
+    /// call.
     pub(super) fn look_into_losses(&self) {
         let open =
             |known: &Known| known.files.iter().find_map(|(&ino, lost)| Some((ino, lost.dir?)));

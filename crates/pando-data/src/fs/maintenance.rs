@@ -1,4 +1,4 @@
-//! What goes on beside the requests: flushing what has been dirty for long, deleting garbage.
+//! Work beside the requests: flushing files that have been dirty for long, and deleting garbage.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use pando_types::Errno;
 use super::{DataFs, lock};
 use crate::inode::State;
 
-/// How long written data may wait for its flush.
+/// Most time between a write and its flush.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
-/// How long a flush that failed is not tried again, if nobody asks for it. Twice as long after each
+/// Shortest pause between a failed flush and the next one by maintenance. It doubles after each
 /// further failure.
 const RETRY_MIN: Duration = Duration::from_secs(1);
-/// But no longer.
+/// Longest such pause.
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How often a look is taken.
+/// Time between two looks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The thread that does it. Dropping this ends it.
+/// The thread that does the work. Dropping this ends it.
 pub struct Maintenance {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -37,7 +37,7 @@ impl Drop for Maintenance {
 }
 
 impl DataFs {
-    /// Starts the thread. Garbage is asked for every `garbage_interval`.
+    /// Starts the thread. It collects garbage every `garbage_interval`.
     pub fn maintain(self: &Arc<Self>, garbage_interval: Duration) -> io::Result<Maintenance> {
         let fs = Arc::clone(self);
         let (stop, stopped) = channel::<()>();
@@ -65,8 +65,8 @@ impl DataFs {
         self.flush_where(|state| state.dirty_since.elapsed() >= age);
     }
 
-    /// The same, but for those of which it has failed a short time ago: each attempt may store
-    /// objects that stay.
+    /// Flushes files that have been dirty for `age`, unless their last flush failed a short time
+    /// ago. Each attempt may store objects that stay.
     pub fn flush_due(&self, age: Duration) {
         self.flush_where(|state| {
             let is_due = state.retry.is_none_or(|(at, _)| Instant::now() >= at);
@@ -93,8 +93,8 @@ impl DataFs {
         }
     }
 
-    /// Stores what was written to any file, for somebody who is none of the programs that wrote it:
-    /// they are told of errors all the same. Returns the first error, after trying all.
+    /// Flushes every file for a caller that is none of the programs that wrote. Those programs hear
+    /// of errors nevertheless. Returns the first error, after trying all.
     pub fn store_all(&self) -> Result<(), Errno> {
         let files: Vec<_> =
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
@@ -102,7 +102,7 @@ impl DataFs {
         for inode in files {
             let mut state = self.write_state(&inode);
             let stored = self.flush_state(&inode, &mut state);
-            // What is lost already was written before, too.
+            // Bytes that are lost already were written before this call, too.
             let lost = if self.losses.is_untold(inode.ino) { Err(Errno::EIO) } else { Ok(()) };
             result = result.and(stored).and(lost);
         }

@@ -10,10 +10,10 @@ use crate::metadata::WriteError;
 /// Bytes copied at once.
 const COPY_SIZE: u64 = 1 << 20;
 
-/// What `fallocate` is to do.
+/// What `fallocate` does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocate {
-    /// Nothing but growing the file, unless `keep_size`: room is not reserved.
+    /// Grows the file unless `keep_size`. No room is reserved.
     Reserve {
         /// `FALLOC_FL_KEEP_SIZE`.
         keep_size: bool,
@@ -80,7 +80,7 @@ impl DataFs {
         if !grows {
             return if is_told { Ok(()) } else { self.touch(ino, &mut state) };
         }
-        // The size may have been changed by another mount, and must not be cut.
+        // Another mount may have changed the size, and the file must not be truncated.
         let size = self.metadata.getattr(ino)?.size.max(state.dirty.end());
         if end > size {
             let set = SetAttr { size: Some(end), size_by_handle: true, kill, ..SetAttr::default() };
@@ -94,7 +94,8 @@ impl DataFs {
         if is_told { Ok(()) } else { self.touch(ino, &mut state) }
     }
 
-    /// Space was asked for, and nothing changes but the time (`file_modified`).
+    /// Changes the times of a file although its data does not change, as Linux does
+    /// (`file_modified`).
     fn touch(&self, ino: Ino, state: &mut State) -> Result<(), Errno> {
         if !state.dirty.is_empty() {
             state.dirty_mtime = self.metadata.time_at(state.clock);
@@ -105,7 +106,7 @@ impl DataFs {
         Ok(())
     }
 
-    /// Whether there was anything to make a hole of.
+    /// Makes a hole. Returns false if the range is beyond the end of the file.
     fn punch(
         &self,
         inode: &Inode,
@@ -136,8 +137,8 @@ impl DataFs {
         Ok(true)
     }
 
-    /// Where the next data or hole at or after `offset` begins; the end of the file is a hole.
-    /// `ENXIO` beyond it.
+    /// Where the next data or hole at or after `offset` begins. The end of the file is a hole;
+    /// beyond it `ENXIO`.
     pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64, Errno> {
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
@@ -170,7 +171,7 @@ impl DataFs {
         }
     }
 
-    /// Copies bytes from one open file to another, or within one. Returns how many there were.
+    /// Copies bytes from one open file to another, or within one. Returns how many were copied.
     pub fn copy_range(
         &self,
         (from, from_offset): (Ino, u64),
@@ -187,8 +188,7 @@ impl DataFs {
             match result {
                 Ok(copied) => {
                     done += copied as u64;
-                    // The end of the source as it was: what is copied behind it is not copied
-                    // again.
+                    // The source ended here. Bytes that this copy adds to it are not copied.
                     if (copied as u64) < step {
                         break;
                     }

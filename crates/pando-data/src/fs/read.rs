@@ -1,4 +1,4 @@
-//! Reading: inline bytes, blocks of objects or zeros, and the dirty extents over them.
+//! Reading: inline bytes, blocks of objects or zeros, with the dirty extents laid over them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::{DataFs, lock};
 use crate::inode::{Inode, State, Window};
 use crate::objects::ReadError;
 
-/// Bytes of file for which a layout is asked at once.
+/// Bytes of a file that one request for a layout covers.
 const WINDOW: u64 = 16 << 20;
-/// How often a read starts anew with a fresh layout because an object was deleted under it.
+/// How often a read begins anew with a fresh layout, because an object was deleted meanwhile.
 const ATTEMPTS: u32 = 5;
-/// How long it waits in between.
+/// How long it waits before that, times the number of earlier repetitions.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
 impl DataFs {
@@ -60,8 +60,8 @@ impl DataFs {
         Ok(Vec::new())
     }
 
-    /// A layout that tells where these bytes are: the one at hand, while it is of the version
-    /// known, or a new one.
+    /// A layout that covers these bytes: the one at hand, if it is of the known version, or a new
+    /// one.
     pub(super) fn window(
         &self,
         inode: &Inode,
@@ -85,7 +85,7 @@ impl DataFs {
         Ok(window)
     }
 
-    /// Copies what the layout names over `target`, which is zeros.
+    /// Copies the bytes that the layout names over `target`, which holds zeros.
     fn fill(&self, layout: &Layout, offset: u64, target: &mut [u8]) -> Result<(), ReadError> {
         let end = offset + target.len() as u64;
         if layout.is_inline {

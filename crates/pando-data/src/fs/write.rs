@@ -1,4 +1,4 @@
-//! Writing: into the dirty extents, with flushes that keep them within their budgets.
+//! Writing into the dirty extents, with flushes that keep these within their budgets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ const ROOM_ATTEMPTS: u32 = 20;
 const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 impl DataFs {
-    /// Writes `data` at `offset`, or at the end of the file, as this mount knows it. Returns where
-    /// that was. What the write takes off the file is taken off at the shard together with the
-    /// data's being stored, and shown in no attributes before.
+    /// Writes `data` at `offset`, or at the end of the file as this mount knows it. Returns the
+    /// offset. The set-id bits that the write clears (`kill`) are cleared at the shard when the
+    /// data is stored.
     pub fn write(
         &self,
         ino: Ino,
@@ -36,7 +36,7 @@ impl DataFs {
         Ok(offset)
     }
 
-    /// Writes at the end, which is at `known` at least.
+    /// Writes at the end of the file, which is at `known` or beyond.
     pub fn append(
         &self,
         ino: Ino,
@@ -50,7 +50,7 @@ impl DataFs {
         self.write_locked(&inode, &mut state, (offset, data), kill)
     }
 
-    /// Takes off the file what a change takes off that is about to be made.
+    /// Clears the set-id bits that a change clears, before the change is made.
     pub fn kill(&self, ino: Ino, kill: Kill) -> Result<(), Errno> {
         let set = SetAttr { kill: Some(kill), ..SetAttr::default() };
         self.metadata.setattr_open(ino, set).map(drop)
@@ -92,8 +92,7 @@ impl DataFs {
         Ok(())
     }
 
-    /// Waits until `len` more bytes are within the budget. Past twice the budget nothing more is
-    /// taken.
+    /// Waits until `len` more bytes are within the budget. `ENOSPC` beyond twice the budget.
     fn make_room(&self, len: u64) -> Result<(), Errno> {
         for _ in 0..ROOM_ATTEMPTS {
             self.relieve(len);
@@ -102,15 +101,15 @@ impl DataFs {
             }
             std::thread::sleep(ROOM_PAUSE);
         }
-        // Others could not flush, or are at it.
+        // Other files could not be flushed, or are being flushed.
         if self.dirty_bytes() + len > 2 * self.limits.dirty_bytes {
             return Err(Errno::ENOSPC);
         }
         Ok(())
     }
 
-    /// Flushes other files until `len` more bytes fit. Those that are being written or flushed are
-    /// left alone; their failures are kept for their own `close` or `fsync`.
+    /// Flushes other files until `len` more bytes fit. It skips files that are in use. Their own
+    /// `close` or `fsync` tells their failures.
     fn relieve(&self, len: u64) {
         let files: Vec<_> =
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
@@ -124,8 +123,8 @@ impl DataFs {
         }
     }
 
-    /// Flushes on nobody's behalf. A failure that costs data is told to the next who closes or
-    /// syncs the file.
+    /// Flushes on behalf of no program. If a failure costs data, the next program that closes or
+    /// syncs the file is told.
     pub(super) fn flush_aside(&self, inode: &Inode, state: &mut State) {
         let _ = self.flush_state(inode, state);
     }

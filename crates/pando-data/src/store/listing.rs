@@ -1,4 +1,4 @@
-//! All objects of a local folder, in the order of their ids, a folder at a time.
+//! Lists all objects of a local folder in the order of their ids, one folder at a time.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -9,12 +9,12 @@ use pando_types::op::ObjectId;
 
 use super::local::PER_FOLDER;
 
-/// Iterator over ids and bytes on disk. An object that is deleted meanwhile may be left out; files
-/// that are not named like objects are. Ends after an error.
+/// Iterates over ids and bytes on disk. An object that is deleted meanwhile may be left out. Files
+/// that are not named like objects are skipped. It ends after an error.
 pub struct Listing {
     root: PathBuf,
     sessions: VecDeque<u64>,
-    /// Session at hand, and those of its folders not yet read.
+    /// The current session, and those of its folders that are not read yet.
     session: u64,
     folders: VecDeque<u64>,
     objects: VecDeque<(ObjectId, u64)>,
@@ -47,7 +47,7 @@ impl Listing {
         self.root.join(format!("{:016x}", self.session))
     }
 
-    /// False: there is none.
+    /// Goes on to the next session; false if there is none.
     fn next_session(&mut self) -> io::Result<bool> {
         let Some(session) = self.sessions.pop_front() else { return Ok(false) };
         self.session = session;
@@ -98,8 +98,8 @@ impl Iterator for Listing {
     }
 }
 
-/// Names in a folder that are hexadecimal numbers of at least so many digits, as the store writes
-/// them: ascending, each once. A folder that is gone has none.
+/// Names in a folder that are hexadecimal numbers of at least `digits` digits, as the store writes
+/// them. Ascending, each once. A folder that is gone has none.
 fn numbers(folder: &Path, digits: usize) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -144,7 +144,8 @@ mod tests {
         }
         fs::write(folder.0.join("foreign"), "x").unwrap();
         fs::write(folder.0.join("0000000000000000/0/notes"), "x").unwrap();
-        // Not as the store writes numbers: they would be told twice.
+        // These are not spelled as the store spells numbers. If they counted, numbers would come
+        // twice.
         fs::create_dir_all(folder.0.join("3/0")).unwrap();
         fs::create_dir_all(folder.0.join("0000000000000000/00")).unwrap();
         fs::write(folder.0.join("0000000000000000/0/5"), "x").unwrap();

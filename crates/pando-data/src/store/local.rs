@@ -4,9 +4,9 @@
 //! FOLDER/0000000000000007/0/0002f     session ‖ counter div 4096 ‖ counter mod 4096, hexadecimal
 //! ```
 //!
-//! An object is written under its own name at once: its id is never given again, and nothing names
-//! it before the write has succeeded, what `close` tells included. A crash in between leaves a file
-//! that nothing names.
+//! An object is written under its own name at once. That is safe, since its id is never given
+//! again. No metadata names it before the write has succeeded, including the errors that `close`
+//! tells. A crash in between leaves a file that no metadata names.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use super::listing::Listing;
 use super::{ObjectStore, Space, StoreError};
 
-/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each, where it can be
-/// relied on.
+/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` of each, on file
+/// systems where `syncfs` is reliable.
 const SINGLE_SYNCS_MAX: usize = 64;
 /// Objects of one session in one folder.
 pub(super) const PER_FOLDER: u64 = 4096;
@@ -35,35 +35,35 @@ pub struct LocalStore {
     path: PathBuf,
     /// Whether the sync of a new file makes its name durable, too.
     syncs_names: bool,
-    /// Whether `syncfs` makes all durable.
+    /// Whether `syncfs` makes everything durable.
     syncs_whole: bool,
     pending: Mutex<Pending>,
-    /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True
-    /// once one failed.
+    /// Held during a sync, so that a caller that finds nothing pending waits for the running sync.
+    /// True once a sync has failed.
     sync: Mutex<bool>,
     durable: Mutex<Durable>,
     syncs: Counters,
 }
 
-/// Written and not yet synced.
+/// Objects written and not yet synced.
 #[derive(Default)]
 struct Pending {
-    /// Nobody knows what else: a process that was here before put it.
+    /// There may be unsynced objects of an earlier process.
     others: bool,
-    /// The first few with the descriptors that wrote them: theirs is every error of a write-back
+    /// The first few have the descriptors that wrote them. These report every write-back error
     /// since.
     objects: Vec<(ObjectId, Option<OwnedFd>)>,
 }
 
-/// Folders whose own names are durable. None is before its first sync by this process: an earlier
-/// one may have been killed just then.
+/// Folders with durable names. No folder counts before its first sync by this process: an earlier
+/// process may have been killed before its own sync.
 ///
-/// A folder that is removed is made again by [`LocalStore::make_folders`], which holds this lock
-/// while it does: nobody finds an object in a new folder that still counts as durable.
+/// [`LocalStore::make_folders`] makes a removed folder again, and holds this lock meanwhile. So no
+/// object is ever in a new folder that still counts as durable.
 #[derive(Default)]
 struct Durable {
     folders: HashSet<String>,
-    /// How often one was made. Whoever syncs notes a folder only if none was made meanwhile.
+    /// Number of folders made. A sync notes folders as durable only if none was made meanwhile.
     made: u64,
 }
 
@@ -73,17 +73,17 @@ struct Counters {
     whole: AtomicU64,
 }
 
-/// What a [`LocalStore`] has cost since it was opened.
+/// Number of syncs of a [`LocalStore`] since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Syncs {
-    /// Of files and folders.
+    /// Syncs of single files and folders.
     pub single: u64,
-    /// Of the whole file system.
+    /// Syncs of the whole file system.
     pub whole: u64,
 }
 
 impl LocalStore {
-    /// Opens the folder, making it if it is missing.
+    /// Opens the folder, and makes it if it is missing.
     pub fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -95,8 +95,8 @@ impl LocalStore {
         Ok(Self { root, path, syncs_names, syncs_whole, pending, sync, durable, syncs })
     }
 
-    /// The same of a folder with objects of a process that may have been killed before it synced
-    /// them: the first sync is of those, too.
+    /// Opens a folder in which an earlier process may have left objects that it did not sync. The
+    /// first sync covers these, too.
     pub fn open_unsure(path: &Path) -> io::Result<Self> {
         let mut store = Self::open(path)?;
         let is_empty = store.list(None)?.next().is_none();
@@ -104,14 +104,14 @@ impl LocalStore {
         Ok(store)
     }
 
-    /// What it has cost so far.
+    /// Number of syncs so far.
     #[must_use]
     pub fn syncs(&self) -> Syncs {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Syncs { single: count(&self.syncs.single), whole: count(&self.syncs.whole) }
     }
 
-    /// The folder.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -122,7 +122,7 @@ impl LocalStore {
         Listing::new(&self.path, after)
     }
 
-    /// Bytes an object takes; `None`: it is not there.
+    /// Bytes that an object takes; `None` if it is missing.
     pub fn size(&self, id: ObjectId) -> io::Result<Option<u64>> {
         match rustix::fs::statat(&self.root, name(id), AtFlags::empty()) {
             Ok(stat) => Ok(Some(stat.st_size.cast_unsigned())),
@@ -135,8 +135,7 @@ impl LocalStore {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o600);
         let name = name(id);
-        // A folder may vanish between its making and the file's, when its last object is deleted
-        // just then.
+        // A folder may vanish before the file is made, if its last object is deleted just then.
         for _ in 0..100 {
             match rustix::fs::openat(&self.root, &name, flags, mode) {
                 Err(Errno::NOENT) => self.make_folders(id)?,
@@ -170,13 +169,13 @@ impl LocalStore {
         match rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         {
             Ok(file) => self.sync_one(file),
-            // Deleted since.
+            // The file was deleted meanwhile.
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Every object there is, one by one, and every name.
+    /// Syncs every object, one by one, and every name.
     fn sync_all(&self) -> io::Result<()> {
         let mut folders = HashSet::new();
         for object in self.list(None)? {
@@ -211,7 +210,7 @@ impl LocalStore {
                     None => self.sync_path(&name(*id))?,
                 }
             }
-            // From below: a name is of use only once what it names is there.
+            // From below: a name is of use only once its file is durable.
             for counter in counters.iter().filter(|_| !self.syncs_names) {
                 self.sync_path(counter)?;
             }
@@ -237,15 +236,15 @@ const EXT: u32 = 0xEF53;
 const XFS: u32 = 0x5846_5342;
 const BTRFS: u32 = 0x9123_683E;
 
-/// File systems whose `syncfs` makes all durable: ext2–4, XFS, Btrfs, tmpfs (as far as it can),
-/// F2FS, ZFS, overlays, NFS. The kernel tells most of FUSE nothing of it, and says that all is
-/// well.
+/// File systems on which `syncfs` makes everything durable: ext2–4, XFS, Btrfs, tmpfs (as far as it
+/// can), F2FS, ZFS, overlays, NFS. For most FUSE file systems the kernel does not pass `syncfs` on,
+/// and reports success.
 const SYNC_WHOLE: [u32; 8] =
     [EXT, XFS, BTRFS, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0x6969];
 
-/// The sync of a new file makes its name durable, as these file systems have it: they write changes
-/// of names in order, or log the name with the file. ext2, which does not, shares its number with
-/// ext3 and ext4, and is told apart by the list of mounts.
+/// Whether the sync of a new file makes its name durable. These file systems write changes of names
+/// in order, or log the name with the file. ext2 does neither, but has the magic number of ext3 and
+/// ext4. The list of mounts tells them apart.
 fn syncs_names(root: &OwnedFd, kind: u32) -> bool {
     match kind {
         XFS | BTRFS => true,
@@ -258,7 +257,7 @@ fn syncs_names(root: &OwnedFd, kind: u32) -> bool {
     }
 }
 
-/// Whether this device is mounted as ext3 or ext4, as `/proc/self/mountinfo` has it.
+/// Whether `mounts`, in the format of `/proc/self/mountinfo`, has this device as ext3 or ext4.
 fn has_journal(mounts: &str, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     mounts.lines().any(|line| {
@@ -306,12 +305,12 @@ fn write_all(file: &OwnedFd, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// NFS writes back when any descriptor of a file is closed, and tells the errors there. The one
-/// that wrote the file stays open for its sync.
+/// Makes NFS write the file back. NFS does so when any descriptor of the file is closed, and
+/// reports the errors then. The descriptor that wrote the file stays open for its sync.
 fn flush(file: &OwnedFd) -> io::Result<()> {
     loop {
         match nix::unistd::close(file.try_clone()?) {
-            // Closed, but whether all was written back is not known.
+            // The descriptor is closed, but it is not known whether everything was written back.
             Err(nix::errno::Errno::EINTR) => {}
             other => return Ok(other?),
         }
@@ -321,7 +320,7 @@ fn flush(file: &OwnedFd) -> io::Result<()> {
 impl ObjectStore for LocalStore {
     fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError> {
         let file = match self.create(id) {
-            // Folders are missing only in a damaged store, not for want of an object.
+            // A missing folder means a damaged store, and must not count as a missing object.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(StoreError::Io(error));
             }
@@ -365,9 +364,9 @@ impl ObjectStore for LocalStore {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
-        // Its descriptor would keep its room.
+        // The open descriptor would keep its room.
         lock(&self.pending).objects.retain(|&(pending, _)| pending != id);
-        // Refused unless it was the last.
+        // The kernel refuses this unless the folder is empty.
         let _ = rustix::fs::unlinkat(&self.root, counter_folder(id), AtFlags::REMOVEDIR);
         Ok(())
     }
@@ -375,8 +374,8 @@ impl ObjectStore for LocalStore {
     fn sync(&self) -> io::Result<()> {
         let mut failed = lock(&self.sync);
         if *failed {
-            // The kernel reports a failed write-back once, then forgets the pages: later success
-            // would be a lie.
+            // The kernel reports a failed write-back once, then forgets the pages. A later success
+            // would mean nothing.
             return Err(io::Error::other("an earlier sync of the object store failed"));
         }
         let pending = std::mem::take(&mut *lock(&self.pending));

@@ -1,8 +1,9 @@
-//! Objects in any store that the `object_store` crate reaches: S3-compatible ones, shared folders.
+//! Objects in any store that the `object_store` crate reaches, such as S3-compatible ones and
+//! shared folders.
 //!
-//! Its futures want a runtime for their sockets, so one runs in a thread of its own; callers hand
-//! it a future and wait. A `put` of these stores is durable when it returns, so there is nothing to
-//! sync.
+//! Its futures need a runtime for their sockets, so one runs in a thread of its own. A caller hands
+//! it a future, and waits. A `put` of these stores is durable when it returns, so there is nothing
+//! to sync.
 
 use std::io;
 use std::ops::Range;
@@ -25,7 +26,7 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// Objects of `store` whose names begin with `prefix`.
+    /// Objects of `store` with names that begin with `prefix`.
     pub fn new(store: Arc<dyn object_store::ObjectStore>, prefix: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -60,7 +61,7 @@ impl RemoteStore {
     }
 }
 
-/// Looks for the cause that matters down the chain of errors.
+/// Looks for the decisive cause down the chain of errors.
 fn explain(error: object_store::Error) -> StoreError {
     if matches!(error, object_store::Error::NotFound { .. }) {
         return StoreError::Missing;

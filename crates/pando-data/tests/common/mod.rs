@@ -1,4 +1,4 @@
-//! A model of the shards, small enough to be believed, and stores that fail on demand.
+//! A small model of the shards, and stores that fail on demand.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -19,7 +19,7 @@ use pando_types::{
     Timestamp,
 };
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -44,7 +44,7 @@ pub struct Store {
     pub inner: LocalStore,
     pub folder: Folder,
     pub full: AtomicBool,
-    /// Deletes nothing.
+    /// Deletions fail.
     pub stuck: AtomicBool,
     pub puts: AtomicU64,
     /// Called before anything is stored or synced.
@@ -112,28 +112,28 @@ pub struct Shards {
     files: Mutex<HashMap<Ino, File>>,
     garbage: Mutex<Vec<ObjectId>>,
     next: AtomicU64,
-    /// Something else changes the data before every so many writes; 0: never.
+    /// After so many writes each time, another client changes the data; 0: never.
     pub interfere_every: AtomicU64,
     writes: AtomicU64,
     /// Changes of attributes that were asked for.
     pub changes: Mutex<Vec<SetAttr>>,
-    /// The file is gone for everyone.
+    /// The file is gone.
     pub stale: AtomicBool,
-    /// The answer to the last write is not known, and no further is let through.
+    /// The last write is in doubt, and no further one runs.
     pub in_doubt: AtomicBool,
-    /// Objects of writes whose answer is not known.
+    /// Objects of writes in doubt.
     doubtful: Mutex<Vec<ObjectId>>,
-    /// Whatever is written meets this.
+    /// Every write fails with this error.
     pub broken: Mutex<Option<Errno>>,
-    /// What such a write was to lay over the file.
+    /// The pieces of the last write that failed.
     last: Mutex<Vec<Piece>>,
-    /// Called when pieces arrive, before anything is done with them.
+    /// Called when pieces arrive, before they are used.
     pub before_write: Mutex<Option<Hook>>,
-    /// Nobody who has the file open may write it.
+    /// No user that has the file open may write it.
     pub refused: AtomicBool,
 }
 
-/// What a test has done in the midst of a call.
+/// Called by a store or a shard in the middle of a call.
 pub type Hook = Box<dyn Fn() + Send>;
 
 pub const FILE: Ino = Ino(100);
@@ -193,13 +193,13 @@ impl Shards {
         files[&ino].slices.iter().map(|slice| slice.range.object).collect::<HashSet<_>>().len()
     }
 
-    /// The last write that failed was made all the same.
+    /// Runs the last write that failed.
     pub fn make_last(&self, ino: Ino) {
         let pieces = std::mem::take(&mut *self.last.lock().unwrap());
         self.write_data(ino, None, pieces, None, None).unwrap();
     }
 
-    /// Another client writes this.
+    /// Has another client write this.
     pub fn overwrite(&self, ino: Ino, offset: u64, content: &[u8]) {
         let id = self.new_object();
         let trailer = pando_data::object::trailer(id, content);
@@ -211,8 +211,8 @@ impl Shards {
         self.write_data(ino, None, pieces, None, None).unwrap();
     }
 
-    /// Sometimes another client rewrites the file: the same bytes, another version, perhaps another
-    /// form.
+    /// Sometimes has another client rewrite the file: the bytes are equal, the version is another,
+    /// and perhaps the form.
     fn interfere(&self, file: &mut File) {
         let every = self.interfere_every.load(Ordering::Relaxed);
         let count = self.writes.fetch_add(1, Ordering::Relaxed);
@@ -339,7 +339,7 @@ fn errno(error: WriteError) -> Errno {
     }
 }
 
-/// What the shards' clock says: not what this machine's does.
+/// The time by the shards' clock, which is not this machine's.
 pub const SHARDS_TIME: Timestamp = Timestamp { seconds: 7_000_000_000, nanos: 11 };
 
 impl Metadata for Shards {
@@ -462,7 +462,7 @@ impl Metadata for Shards {
         }
     }
 
-    /// None of them was made.
+    /// No write in doubt has run.
     fn unneeded(&self) -> Vec<ObjectId> {
         if self.in_doubt.load(Ordering::Relaxed) {
             return Vec::new();
@@ -497,7 +497,7 @@ impl Metadata for Shards {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudo-random numbers from a seed.
 pub struct Numbers(pub u64);
 
 impl Numbers {

@@ -1,4 +1,5 @@
-//! Random operations on a file against an array of bytes, with everyone in the way who may be.
+//! Random operations on a file, compared with an array of bytes, while other clients and threads
+//! interfere.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -111,7 +112,7 @@ impl Run {
     }
 }
 
-/// One seed; something else changes the data before every so many writes, 0: never.
+/// Runs one seed. After so many writes each time, another client changes the data; 0: never.
 pub fn run(seed: u64, interfere_every: u64) {
     let store = Store::new("model");
     let shards = Shards::new(&store);

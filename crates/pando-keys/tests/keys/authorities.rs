@@ -1,4 +1,4 @@
-//! What an authority issues.
+//! Certificates that an authority issues.
 
 use pando_keys::{Authority, KeyError, KeyRole, Squash, identity_of, validity_of};
 use pando_types::KeyId;
@@ -52,7 +52,7 @@ fn a_certificate_counts_from_an_hour_ago_to_its_end() {
     at(29).unwrap();
     assert!(matches!(at(31), Err(Error::CertExpired { .. })));
     assert!(matches!(at(-1), Err(Error::CertNotValidYet { .. })));
-    // No longer than who vouches for it.
+    // Not valid for longer than the authority.
     let long = Wanted { days: u16::MAX, ..wanted("y", KeyRole::Client) };
     let long = authority.issue(&long).unwrap();
     let ends = validity_of(authority.certificate()).unwrap().1;

@@ -1,4 +1,4 @@
-//! The file that a holder has.
+//! The file that a key's holder has.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ fn a_bundle_that_others_can_read_is_refused() {
     assert!(error.to_string().contains("chmod 600"), "{error}");
 }
 
-/// What is cut, doubled, mixed up or of another kind is refused with the file's name.
+/// A file that is cut, doubled, mixed up or of another kind is refused, by its name.
 #[test]
 fn a_file_that_is_no_bundle_is_refused() {
     let temp = tempfile::tempdir().unwrap();
@@ -78,8 +78,8 @@ fn a_file_that_is_no_bundle_is_refused() {
     }
 }
 
-/// Each byte of a certificate changed, and each beginning of one: an error, or what it said before;
-/// no panic.
+/// Each byte of a certificate changed, and each beginning of one: the result is an error, or what
+/// it said before, but no panic.
 #[test]
 fn certificates_that_were_changed_say_nothing_new_but_what_their_bytes_say() {
     let authority = Authority::create(VOLUME).unwrap();
@@ -91,7 +91,7 @@ fn certificates_that_were_changed_say_nothing_new_but_what_their_bytes_say() {
             let mut other = der.to_vec();
             other[at] ^= flip;
             let other = Bundle { certificate: other.into(), ..copy(&bundle) };
-            // Whatever it says: nobody vouches for it.
+            // Whatever it says, no authority vouches for it.
             let _ = identity_of(&other.certificate);
             assert!(verified(&other, &bundle.authorities, KeyUsage::client_auth(), 0).is_err());
         }

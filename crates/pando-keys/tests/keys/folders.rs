@@ -62,12 +62,12 @@ fn what_is_revoked_counts_no_more_and_its_name_is_free_for_another() {
     let second = folder.renew(&authority, "ada", 30, vec![]).unwrap();
     assert_eq!(second.identity.key, first.identity.key);
     assert_eq!(second.addresses, first.addresses);
-    // One of them.
+    // Revoked by serial number: one of them.
     let ended = folder.revoke(&first.identity.serial.to_string()).unwrap();
     assert_eq!(ended.len(), 1);
     let revoked = folder.trust().unwrap().revoked;
     assert_eq!(Vec::from_iter(revoked), [first.identity.serial]);
-    // All that are left.
+    // Revoked by name: all that are left.
     let third = folder.renew(&authority, "ada", 30, vec![]).unwrap();
     assert_eq!(folder.revoke("ada").unwrap().len(), 2);
     let revoked = folder.trust().unwrap().revoked;
@@ -130,11 +130,11 @@ fn the_authoritys_key_may_be_elsewhere() {
     let authority = folder.authority(Some(&offline)).unwrap();
     let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
     as_client(&ada, &folder.trust().unwrap()).unwrap();
-    // Another's will not do.
+    // The key of another authority is refused.
     let (_other_temp, other) = made();
     let error = folder.authority(Some(&file(&other, "ca.key"))).map(|_| ()).unwrap_err();
     assert!(matches!(error, KeyError::OtherAuthority { .. }), "{error}");
-    // Nor what is no key.
+    // So is a file without a key.
     let error = folder.authority(Some(&file(&folder, "revoked"))).map(|_| ()).unwrap_err();
     assert!(matches!(error, KeyError::File { .. }), "{error}");
 }
@@ -164,7 +164,8 @@ fn without_its_list_of_what_was_revoked_a_server_trusts_nobody() {
     assert!(folder.trust().is_err());
 }
 
-/// While two authorities count, whoever knows either accepts, and is accepted.
+/// While two authorities are valid, each side that knows one of them accepts the others, and is
+/// accepted.
 #[test]
 fn a_rotation_leaves_nobody_outside() {
     let (_temp, folder) = made();
@@ -183,13 +184,13 @@ fn a_rotation_leaves_nobody_outside() {
     assert_ne!(server.identity.serial, before.1.identity.serial);
     assert_eq!(server.identity.key, before.1.identity.key);
     for client in [&ada, &bob, &server] {
-        // Servers here, and servers elsewhere that have not heard of it.
+        // Servers here, and servers elsewhere that have not heard of the rotation.
         as_client(client, &trust).unwrap();
         as_client(client, &before.0).unwrap();
         as_server(&server, client).unwrap();
         as_server(&host, client).unwrap();
     }
-    // Not before all have certificates of the new one.
+    // Not before all names have certificates of the new authority.
     let error = folder.finish_rotation(false).unwrap_err();
     assert!(matches!(&error, KeyError::InUse(names) if names == &["ada", "host2"]), "{error}");
     let next = folder.authority(None).unwrap();
@@ -209,13 +210,13 @@ fn a_rotation_leaves_nobody_outside() {
     assert!(
         folder.valid().unwrap().iter().all(|issued| issued.identity.serial != ada.identity.serial)
     );
-    // And again.
+    // A second rotation.
     folder.rotate(&folder.authority(None).unwrap(), None).unwrap();
     assert!(folder.finish_rotation(true).unwrap().len() >= 2);
     assert!(as_client(&bob, &folder.trust().unwrap()).is_err());
 }
 
-/// A key that was issued between `rotate` and its end names both authorities for ever.
+/// A key that was issued during a rotation names both authorities for ever.
 #[test]
 fn an_ended_authority_is_among_what_is_revoked_and_ends_where_files_go_on_to_name_it() {
     let (_temp, folder) = made();
@@ -232,7 +233,7 @@ fn an_ended_authority_is_among_what_is_revoked_and_ends_where_files_go_on_to_nam
     let mut trust = Trust { authorities: ada.authorities.clone(), revoked: BTreeSet::new() };
     trust.revoke(told);
     assert_eq!(trust.authorities, [next.certificate().clone()]);
-    // The newest is nobody's to end by a word.
+    // No message can end the newest authority.
     trust.revoke([next.serial()]);
     assert_eq!(trust.authorities, [next.certificate().clone()]);
     assert_eq!(folder.revocations().unwrap().len(), 1);
@@ -292,7 +293,7 @@ fn a_rotation_that_was_stopped_is_gone_on_with() {
         let (_temp, folder) = made();
         let (key, draft) = (file(&folder, "ca.key"), file(&folder, "ca.key.new"));
         let old = folder.authority(None).unwrap();
-        // A key that nothing counts by is of no rotation.
+        // A key without a certificate belongs to no rotation.
         fs::copy(&key, &draft).unwrap();
         let old_key = fs::read(&key).unwrap();
         let next = folder.rotate(&old, None).unwrap();
@@ -357,13 +358,13 @@ fn a_server_elsewhere_has_its_folder_from_its_key() {
     as_client(&ada, &adopted.trust().unwrap()).unwrap();
     assert_eq!(server_of(&adopted).identity, host.identity);
     assert!(adopted.authority(None).is_err());
-    // Once more, renewed: what was revoked there stays.
+    // Adopted once more, with a renewed key: the list of what is revoked stays.
     let revoked = fs::read(file(&folder, "revoked")).unwrap();
     fs::write(file(&adopted, "revoked"), revoked).unwrap();
     let renewed = folder.renew(&authority, "host2", 30, vec![]).unwrap();
     let adopted = KeysFolder::adopt(&there, &renewed).unwrap();
     assert_eq!(server_of(&adopted).identity, renewed.identity);
-    // Not over the folder of the volume's own keys, nor over another volume's.
+    // Refused over the folder of the volume's owner, and over another volume's folder.
     assert!(matches!(KeysFolder::adopt(folder.path(), &host), Err(KeyError::HasKeys(_))));
     let other = KeysFolder::create(&temp.path().join("other"), [8; 16]).unwrap();
     let error = KeysFolder::adopt(&there, &server_of(&other)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Keys as their users have them: certificates are judged by what TLS judges them by.
+//! Keys as their users have them. Certificates are judged by the code that TLS judges them by.
 
 mod authorities;
 mod bundles;
@@ -19,14 +19,14 @@ fn wanted(name: &str, role: KeyRole) -> Wanted {
     Wanted { role, name: name.to_owned(), read_only, squash, days: 30, addresses }
 }
 
-/// A folder of keys that goes away in the end.
+/// A folder of keys that is removed in the end.
 fn made() -> (tempfile::TempDir, KeysFolder) {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("keys");
     (temp, KeysFolder::create(&path, VOLUME).unwrap())
 }
 
-/// Whether TLS would take a certificate, so many days from now.
+/// Whether TLS would accept a certificate, so many days from now.
 fn verified(
     bundle: &Bundle,
     authorities: &[CertificateDer<'static>],

@@ -9,7 +9,7 @@ use rustls::AlertDescription as Description;
 pub struct Alert(pub u8);
 
 impl Alert {
-    /// Not an error: it says nothing more.
+    /// Not an error: the other side sends nothing more.
     pub(super) const END: Self = Self(0);
 }
 
@@ -19,7 +19,7 @@ impl From<Description> for Alert {
     }
 }
 
-/// What it says about the key of this side, where it is about that.
+/// What the alert says about this side's key, if it is about that.
 impl fmt::Display for Alert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Description::from(self.0) {

@@ -1,19 +1,19 @@
-//! Records that the other side has sealed, and bytes that it has not, in pieces.
+//! Feeds an opener with sealed records and other bytes, in pieces.
 
 use super::pair::pair;
 use super::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD};
 
-/// A record may have so many zeros besides.
+/// Zeros that a record may have besides its content.
 const PADDING: usize = 256;
 
-/// An opener gets records and other bytes, as `input` says: of each part what it is, its length
-/// (two bytes), and its bytes. It is plain bytes if what it is has its highest bit set; else the
-/// true type of a record that is sealed with the right key.
+/// Feeds an opener with records and other bytes, as `input` says. Each part of it has a kind, a
+/// length (two bytes), and bytes. If the highest bit of the kind is set, the bytes are fed as they
+/// are. Else they become a record with the right key and with the kind as its true type.
 ///
 /// # Panics
 ///
-/// If the opener breaks a promise: it keeps no more than one record, and an error is the last that
-/// it says.
+/// If the opener breaks a promise: it keeps no more than one record, and after an error it returns
+/// only that error.
 pub fn records(input: &[u8]) {
     let [(mut sealer, _), (_, mut opener)] = pair();
     let mut rest = input;

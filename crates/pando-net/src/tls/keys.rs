@@ -1,4 +1,4 @@
-//! What one side proves itself with, and whom it believes.
+//! The key by which one side proves its identity, and the authorities that it trusts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ use super::TlsError;
 use super::shown::Shown;
 use super::verify::Verifier;
 
-/// A key with its certificate, and the authorities whose keys are accepted. Copies are one.
+/// A key with its certificate, and the authorities that it trusts. Clones share their state.
 #[derive(Clone)]
 pub struct Keys(Arc<Inner>);
 
@@ -35,15 +35,16 @@ struct Inner {
     own: Arc<SingleCertAndKey>,
     provider: Arc<CryptoProvider>,
     source: Source,
-    /// Serials that others say are revoked.
+    /// Serials that other servers say are revoked.
     heard: Mutex<BTreeSet<Serial>>,
     /// How often something new was heard.
     news: AtomicU64,
-    /// What was judged by last: made once for each change, as what is revoked may be very much.
+    /// The belief of the last judgement. It is made once for each change, as the list of revoked
+    /// keys may be long.
     belief: Mutex<Option<Belief>>,
 }
 
-/// Whom keys believed at a moment. Copies are one.
+/// The authorities and revocations that keys believe at one moment. Clones share their state.
 #[derive(Clone)]
 pub struct Belief {
     known: Arc<Trust>,
@@ -59,28 +60,28 @@ enum Source {
     Folder(PathBuf, Mutex<Option<Known>>),
 }
 
-/// What a folder said.
+/// The content of a folder.
 #[derive(Clone)]
 struct Known {
     stamp: Stamp,
     trust: Arc<Trust>,
-    /// The same key, renewed.
+    /// This side's key, if it was renewed there.
     own: Option<Arc<SingleCertAndKey>>,
 }
 
-/// Files of a folder as they were, to know whether any has changed: name, device, inode, length,
-/// last changes.
+/// State of a folder's files, to know whether any has changed: name, device, inode, length, last
+/// changes.
 type Stamp = BTreeSet<(std::ffi::OsString, u64, u64, u64, Option<SystemTime>, (i64, i64))>;
 
 impl Keys {
-    /// A key that believes the authorities it came with.
+    /// Keys that trust the authorities of `bundle`.
     pub fn new(bundle: &Bundle) -> Result<Self, TlsError> {
         let (authorities, revoked) = (bundle.authorities.clone(), BTreeSet::new());
         Self::of(bundle, Source::Given(Arc::new(Trust { authorities, revoked })))
     }
 
-    /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is
-    /// renewed in there, too.
+    /// A server's keys that trust what a volume's folder of keys says at each handshake. So the own
+    /// key can be renewed there, too.
     pub fn of_folder(bundle: &Bundle, keys: &Path) -> Result<Self, TlsError> {
         Self::of(bundle, Source::Folder(keys.to_owned(), Mutex::default()))
     }
@@ -98,22 +99,22 @@ impl Keys {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Whose key it is.
+    /// The identity of this key.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.0.identity
     }
 
-    /// Whom it believes now.
+    /// The authorities and revocations that it believes now.
     pub fn trust(&self) -> Result<Arc<Trust>, TlsError> {
         Ok(self.belief()?.trust)
     }
 
-    /// Whom it believes now, from memory if nothing has changed.
+    /// The present belief, from memory if nothing has changed.
     pub fn belief(&self) -> Result<Belief, TlsError> {
         let known = self.known()?;
         let mut belief = self.0.belief.lock();
-        // Taken before what was heard: what comes in between is looked at again.
+        // Read before what was heard: news in between cause another look.
         let news = self.news();
         if let Some(belief) = &*belief
             && belief.is_of(&known, news)
@@ -135,14 +136,14 @@ impl Keys {
         Ok(made)
     }
 
-    /// Whether nothing has changed since.
+    /// Whether nothing has changed since `belief` was made.
     #[must_use]
     pub fn is_current(&self, belief: &Belief) -> bool {
         self.known().is_ok_and(|known| belief.is_of(&known, self.news()))
     }
 
-    /// Whom it believes, as far as nobody else has said anything. Without a change it is the same
-    /// in memory.
+    /// What it believes without other servers' messages. Without a change it returns the `Arc` that
+    /// it returned before.
     fn known(&self) -> Result<Arc<Trust>, KeyError> {
         Ok(match &self.0.source {
             Source::Given(trust) => trust.clone(),
@@ -150,10 +151,11 @@ impl Keys {
         })
     }
 
-    /// Others say that these are revoked. Answers whether any is new. Who calls this has made sure
-    /// that it is a server of the volume that says so. If they are more than anybody takes in,
-    /// nobody is believed any more ([`Keys::trust`]). The newest authority is not among them: of it
-    /// the word has no effect, and kept it would end that one as soon as there is a newer one.
+    /// Takes in serials that another server says are revoked; true if any is new. The caller has
+    /// made sure that a server of the volume says so. If there are more than a process takes in, it
+    /// accepts no key any more ([`Keys::trust`]). The newest authority is left out: a message has
+    /// no effect on it. If its serial were kept, that would end the authority as soon as there is a
+    /// newer one.
     pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
         let known = self.known().ok();
         let newest = known.as_ref().and_then(|known| known.newest());
@@ -179,20 +181,20 @@ impl Keys {
         is_news
     }
 
-    /// Changes with each thing that [`Keys::learn`] has heard.
+    /// A number that changes whenever [`Keys::learn`] hears something new.
     #[must_use]
     pub fn news(&self) -> u64 {
         self.0.news.load(Ordering::Acquire)
     }
 
-    /// Whether what the other end of a connection has shown is accepted still, by what is known and
-    /// what time it is now. `is_server`: only a server's key will do.
+    /// Whether the other side's certificates are still accepted, by what is known now and by the
+    /// present time. With `is_server` only a server's key is.
     pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
         self.belief()?.judge(shown, is_server)
     }
 
-    /// Certificates that count no more, also while nobody can be believed: what its folder says, or
-    /// said when it could be read last, and what was heard.
+    /// Revoked certificates, even while no key can be accepted. They are those of the folder, now
+    /// or when it could last be read, and those that were heard of.
     #[must_use]
     pub fn revoked_in_any_case(&self) -> BTreeSet<Serial> {
         let mut revoked = self.heard();
@@ -208,20 +210,20 @@ impl Keys {
         revoked
     }
 
-    /// What others have said is revoked.
+    /// Serials that other servers have said are revoked.
     #[must_use]
     pub fn heard(&self) -> BTreeSet<Serial> {
         self.0.heard.lock().clone()
     }
 
-    /// Revoked serials as they are told to others: all.
+    /// Serials to tell other sides: all that are revoked.
     #[must_use]
     pub fn told_revoked(&self) -> Vec<[u8; 16]> {
         let Ok(trust) = self.trust() else { return Vec::new() };
         trust.revoked.iter().map(|serial| serial.0).collect()
     }
 
-    /// For a connection to a server.
+    /// The configuration for a connection to a server.
     pub(super) fn client_config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let verifier = self.belief()?.verifier;
         let builder = ClientConfig::builder_with_provider(self.0.provider.clone());
@@ -236,7 +238,7 @@ impl Keys {
         Ok(Arc::new(config))
     }
 
-    /// For a connection that has come in.
+    /// The configuration for an incoming connection.
     pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let verifier = self.belief()?.verifier;
         let builder = ServerConfig::builder_with_provider(self.0.provider.clone());
@@ -250,7 +252,7 @@ impl Keys {
         Ok(Arc::new(config))
     }
 
-    /// What this side shows now.
+    /// The certificate that this side shows now.
     fn own(&self) -> Result<Arc<SingleCertAndKey>, TlsError> {
         let renewed = match &self.0.source {
             Source::Given(_) => None,
@@ -259,10 +261,10 @@ impl Keys {
         Ok(renewed.unwrap_or_else(|| self.0.own.clone()))
     }
 
-    /// What a folder says, from memory if none of its files has changed.
+    /// The content of a folder, from memory if none of its files has changed.
     fn read(&self, folder: &Path, known: &Mutex<Option<Known>>) -> Result<Known, KeyError> {
         let mut known = known.lock();
-        // Taken before the files are read: what changes in between is read again.
+        // Read before the files: a change in between causes another look.
         let stamp = stamp(folder);
         if let Some(known) = &*known
             && stamp.as_ref() == Some(&known.stamp)
@@ -281,7 +283,7 @@ impl Keys {
 }
 
 impl Belief {
-    /// Whom it is.
+    /// The authorities and revocations that it believes.
     #[must_use]
     pub const fn trust(&self) -> &Arc<Trust> {
         &self.trust
@@ -309,7 +311,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// The cipher that is fastest here comes first: AES where the processor has it.
+/// The cipher suites, the fastest one here first: AES if the processor supports it.
 fn provider() -> CryptoProvider {
     #[cfg(target_arch = "x86_64")]
     let has_aes = std::arch::is_x86_feature_detected!("aes");

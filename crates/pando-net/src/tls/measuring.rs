@@ -1,9 +1,9 @@
-//! What sealing costs, alone: for `benches/seal.rs`.
+//! Measures sealing alone, for `benches/seal.rs`.
 
 use super::pair::side;
 use super::record::{Fed, HEAD, Opener, Sealer};
 
-/// One direction of a connection, both ends in one place.
+/// One direction of a connection, with both ends in one place.
 #[derive(Debug)]
 pub struct Direction {
     sealer: Sealer,
@@ -12,7 +12,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// With AES-256-GCM, as connections have.
+    /// A direction with AES-256-GCM, as connections have.
     #[must_use]
     pub fn new() -> Self {
         let (sealer, _) = side(10, 60);
@@ -20,11 +20,11 @@ impl Direction {
         Self { sealer, opener, buffer: Vec::new() }
     }
 
-    /// Seals a batch of messages and opens it again; how many bytes came out.
+    /// Seals a batch of messages and opens it again. Returns how many bytes came out.
     ///
     /// # Panics
     ///
-    /// If they do not come out as they went in, which only a wrong cipher can cause.
+    /// If the bytes come out changed, which only a wrong cipher can cause.
     pub fn carry(&mut self, batch: &[u8]) -> usize {
         self.buffer.clear();
         self.buffer.resize(HEAD, 0);

@@ -1,12 +1,12 @@
-//! TLS 1.3 on connections over TCP: both sides prove that they have a key of the volume, and all
+//! TLS 1.3 on connections over TCP. Both sides prove that they have a key of the volume, and all
 //! that follows is encrypted.
 //!
-//! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the one
-//! who reads and those who write have no lock in common: a [`Sealer`] is under
-//! [`crate::Outbound`]'s lock, an [`Opener`] in [`crate::Inbound`].
+//! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the reader
+//! and the writers of a connection share no lock. A [`Sealer`] is under the lock of
+//! [`crate::Outbound`], and an [`Opener`] in [`crate::Inbound`].
 //!
-//! The end of a connection is not proved: whoever can cut the wire can end it. Nothing is concluded
-//! from an end but that what was not answered may not have been done.
+//! The end of a connection is not proved: an attacker that can cut the wire can end it. An end says
+//! only that unanswered requests may not have run.
 
 mod alert;
 #[cfg(feature = "fuzzing")]
@@ -45,19 +45,19 @@ pub enum TlsError {
     /// The other side's key is not accepted.
     #[error("its key is not accepted: {0}")]
     Peer(Denial),
-    /// The other side says why it leaves.
+    /// The other side has sent an alert.
     #[error("{0}")]
     Alert(Alert),
-    /// It does not speak TLS at all.
+    /// The other side does not speak TLS at all.
     #[error("it does not speak TLS")]
     NotTls,
-    /// It leaves without a word.
+    /// The other side closes the connection without an alert.
     #[error("it ends the connection during the handshake")]
     End,
     /// The connection is broken.
     #[error("the connection is broken: {0}")]
     Io(#[from] io::Error),
-    /// It speaks TLS, but not so.
+    /// The other side speaks TLS, but breaks its rules.
     #[error("the TLS handshake fails: {0}")]
     Rustls(Error),
 }
@@ -65,7 +65,7 @@ pub enum TlsError {
 /// Why a key is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Denial {
-    /// It has none.
+    /// The other side has none.
     #[error("it has none")]
     NoKey,
     /// No authority of this volume has signed it.
@@ -74,19 +74,19 @@ pub enum Denial {
     /// It was revoked.
     #[error("it was revoked")]
     Revoked,
-    /// Its time is over.
+    /// It has expired.
     #[error("it has expired, or a clock is wrong")]
     Expired,
-    /// Its time has not come.
+    /// It is not valid yet.
     #[error("it does not count yet: a clock is wrong")]
     Early,
-    /// What answers has a key, but not a server's.
+    /// The side that answers has a key, but not a server's.
     #[error("it is not a server's")]
     NotAServer,
     /// It is for another volume.
     #[error("it is for another volume ({})", uuid(.0))]
     OtherVolume([u8; 16]),
-    /// It is not what keys of Pando are.
+    /// It is not one of Pando's keys.
     #[error("{0}")]
     Malformed(String),
 }

@@ -1,4 +1,4 @@
-//! Records by themselves, without a handshake: for tests, and for fuzzing.
+//! Records without a handshake, for tests and fuzzing.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::{ConnectionTrafficSecrets, Error};
 
 use super::record::{Keychain, Opener, Sealer, Shared};
 
-/// Keys that both sides can count up.
+/// Keys that both sides derive by counting.
 struct Counted {
     sealing: u8,
     opening: u8,
@@ -33,7 +33,7 @@ impl Keychain for Counted {
     }
 }
 
-/// One side; `sealing` and `opening`: the numbers of its first keys.
+/// One side of a connection; `sealing` and `opening` are the numbers of its first keys.
 pub(super) fn side(sealing: u8, opening: u8) -> (Sealer, Opener) {
     let shared: Arc<Shared> = Shared::new(Counted { sealing, opening });
     let sealer = Sealer::new((0, secrets(sealing)), shared.clone()).unwrap();

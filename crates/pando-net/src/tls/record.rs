@@ -1,13 +1,13 @@
-//! Records of TLS 1.3 after the handshake (RFC 8446, 5.2): sealed in the outgoing buffer, opened in
-//! the incoming one.
+//! Records of TLS 1.3 after the handshake (RFC 8446, 5.2). They are sealed in the outgoing buffer,
+//! and opened in the incoming one.
 //!
 //! ```text
 //!  23 3 3 length │ messages … 23 │ tag       type (sealed), version, length; the true type is the last byte inside
 //!  └── HEAD ────┘ └── sealed ───┘ └ 16 ┘
 //! ```
 //!
-//! A [`Sealer`] belongs to who writes, an [`Opener`] to who reads. Of both only a change of keys
-//! takes a common lock.
+//! A [`Sealer`] belongs to the outgoing half of a connection, an [`Opener`] to the incoming half.
+//! They share a lock, which only a change of keys takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const TAG: usize = 16;
 pub(super) const OVERHEAD: usize = HEAD + 1 + TAG;
 /// Most content of one record, bytes.
 pub(super) const CONTENT_MAX: usize = 1 << 14;
-/// Most that another side may make of it: it may add zeros.
+/// Most sealed bytes of a record that another side may send: it may add zeros.
 const SEALED_MAX: usize = CONTENT_MAX + 256;
 
 const ALERT: u8 = 21;
@@ -36,43 +36,43 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const KEY_UPDATE: u8 = 24;
 
-/// Records that are sealed with one key. AES-GCM is good for 2^24.5 of full length (RFC 8446, 5.5),
-/// which is nearly three times this.
+/// Records that are sealed with one key. AES-GCM is good for 2^24.5 records of full length (RFC
+/// 8446, 5.5), nearly three times as many.
 const UPDATE_AFTER: u64 = 1 << 23;
-/// Keys that the other side may change one after the other and say nothing in between.
+/// Changes of keys that the other side may make without content in between.
 const UPDATES_MAX: u32 = 32;
 
 /// Why a record ends the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is not sealed.
+    /// The record is not sealed.
     #[error("a record of type {0} that is not encrypted")]
     Plain(u8),
-    /// Its length cannot be.
+    /// Its length is impossible.
     #[error("a record of {0} bytes; from 17 to 16640 are allowed")]
     Length(u16),
-    /// The tag is not that of the bytes, of their key and of their place among the records.
+    /// The tag does not match the bytes, the key, and the record's number.
     #[error("a record that was changed, repeated or left out on the way")]
     Forged,
-    /// More content than a record may have.
+    /// It has more content than a record may have.
     #[error("a record with {0} bytes of content; 16384 are allowed")]
     TooLong(usize),
     /// It has no content, and so no type.
     #[error("a record of nothing but zeros")]
     Empty,
-    /// A content nobody expects.
+    /// A record of this type may not come here.
     #[error("a record of type {0} after the handshake")]
     Kind(u8),
-    /// A message of the handshake, when that is over.
+    /// A message of the handshake after its end.
     #[error("a message {0} of the handshake after its end")]
     Handshake(u8),
-    /// A change of keys that is no such.
+    /// A malformed change of keys.
     #[error("a change of keys that is malformed")]
     Update,
-    /// Change after change.
+    /// Too many changes of keys without content in between.
     #[error("{UPDATES_MAX} changes of keys and nothing in between")]
     Updates,
-    /// An alert that is no such.
+    /// A malformed alert.
     #[error("an alert that is malformed")]
     Alert,
     /// No new key can be made.
@@ -99,7 +99,7 @@ impl<D: Send> Keychain for KernelConnection<D> {
 /// What the two directions share, for changes of keys only.
 pub(super) struct Shared {
     keychain: Mutex<Box<dyn Keychain>>,
-    /// The other side wants this one to change its key, too.
+    /// The other side wants this side to change its key, too.
     is_update_wanted: AtomicBool,
 }
 
@@ -132,7 +132,8 @@ impl Cipher {
         Ok(Self { key: LessSafeKey::new(key), iv, sequence })
     }
 
-    /// No number is used twice with a key: keys change long before the numbers end.
+    /// The nonce of the next record. No number is used twice with a key: keys change long before
+    /// the numbers end.
     fn nonce(&mut self) -> Nonce {
         let mut nonce = self.iv;
         for (byte, of) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -158,13 +159,13 @@ impl Sealer {
         Ok(Self { cipher: Cipher::new(secrets)?, shared, update_after: UPDATE_AFTER })
     }
 
-    /// Seals what follows `out[from + HEAD]`; at `from` there is room for a first head. One record
-    /// where it fits.
+    /// Seals the bytes from `out[from + HEAD]` on. At `from` there must be room for a first head.
+    /// Makes one record if they fit in one.
     pub(crate) fn seal(&mut self, out: &mut Vec<u8>, mut from: usize) -> Result<(), Error> {
         if self.shared.is_update_wanted.load(Ordering::Relaxed)
             || self.cipher.sequence >= self.update_after
         {
-            // The other side's wish is granted by any change that follows it.
+            // Any later change of keys fulfils the other side's wish.
             self.shared.is_update_wanted.store(false, Ordering::Relaxed);
             from += self.update(out, from, false)?;
         }
@@ -173,7 +174,7 @@ impl Sealer {
         out.resize(from + content + records * OVERHEAD, 0);
         let place = |index: usize| from + index * (CONTENT_MAX + OVERHEAD);
         let length = |index: usize| CONTENT_MAX.min(content - index * CONTENT_MAX);
-        // Later parts move farther: the last one first, so that none is written over.
+        // Later parts move farther, so the last one moves first, and none is overwritten.
         for index in (1..records).rev() {
             let source = from + HEAD + index * CONTENT_MAX;
             out.copy_within(source..source + length(index), place(index) + HEAD);
@@ -185,7 +186,8 @@ impl Sealer {
         Ok(())
     }
 
-    /// Puts a change of keys at `out[at..]`; its length. All later records have the new key.
+    /// Puts a change of keys at `out[at..]`, and returns its length. All later records have the new
+    /// key.
     pub(super) fn update(
         &mut self,
         out: &mut Vec<u8>,
@@ -225,22 +227,22 @@ impl std::fmt::Debug for Sealer {
     }
 }
 
-/// What the opened records were besides messages.
+/// What the opened records held besides messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fed {
-    /// Nothing.
+    /// Only messages.
     More,
-    /// The other side says nothing more.
+    /// The other side sends nothing more.
     Ended,
-    /// It says what is wrong, and leaves.
+    /// The other side has sent an alert.
     Alert(Alert),
 }
 
-/// Turns bytes as they come into messages' bytes, in place.
+/// Turns bytes, as they come in, into bytes of messages, in place.
 pub(crate) struct Opener {
     cipher: Cipher,
     shared: Arc<Shared>,
-    /// The beginning of a record that has not come as a whole.
+    /// The beginning of a record that is not complete.
     kept: Vec<u8>,
     /// Changes of keys since the last message.
     updates: u32,
@@ -256,13 +258,13 @@ impl Opener {
         Ok(Self { cipher, shared, kept: Vec::new(), updates: 0, failed: None })
     }
 
-    /// Bytes of a record that is not whole yet: less than one record.
+    /// Bytes of an incomplete record: less than one record.
     pub(crate) fn pending(&self) -> usize {
         self.kept.len()
     }
 
-    /// Takes bytes that have come; `take` gets what they say, piece by piece. After an error
-    /// nothing but that error.
+    /// Takes in bytes; `take` gets their content, piece by piece. After an error every call returns
+    /// that error.
     pub(crate) fn feed(
         &mut self,
         bytes: &mut [u8],
@@ -322,7 +324,7 @@ impl Opener {
         let nonce = self.cipher.nonce();
         let inner = self.cipher.key.open_in_place(nonce, Aad::from(&*head), sealed);
         let inner = inner.map_err(|_| RecordError::Forged)?;
-        // Zeros count, too.
+        // Padding with zeros counts, too.
         if inner.len() > CONTENT_MAX + 1 {
             return Err(RecordError::TooLong(inner.len() - 1));
         }
@@ -344,7 +346,8 @@ impl Opener {
         }
     }
 
-    /// Only a change of keys may come now, and it ends its record: what follows has the new key.
+    /// Handles a message of the handshake. Only a change of keys may come now, and it ends its
+    /// record: later records have the new key.
     fn handshake(&mut self, content: &[u8]) -> Result<(), RecordError> {
         let is_wanted = match *content {
             [KEY_UPDATE, 0, 0, 1, wanted @ (0 | 1)] => wanted == 1,
@@ -373,7 +376,7 @@ impl std::fmt::Debug for Opener {
 
 /// Length of the record at the beginning of `bytes`, if its head is there.
 fn whole(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
-    // What cannot be is refused as soon as its first byte is there.
+    // A wrong type is refused as soon as the first byte is there.
     if let Some(&kind) = bytes.first()
         && kind != APPLICATION_DATA
     {

@@ -1,5 +1,5 @@
-//! The handshake: rustls speaks, over a socket that waits in tokio. What comes out is a [`Sealer`],
-//! an [`Opener`] and who is at the other end.
+//! The handshake: rustls speaks, over a socket that waits in tokio. It yields a [`Sealer`], an
+//! [`Opener`], and the other side's certificates.
 
 use std::io;
 
@@ -18,36 +18,36 @@ use crate::stream::Stream;
 
 /// Bytes that are read at once.
 const READ: usize = 8 << 10;
-/// Most that a record of the handshake may hold, sealed or not, bytes.
+/// Most bytes of a handshake's record, sealed or not.
 const RECORD_MAX: usize = (1 << 14) + 256;
-/// Most that waits to become a message of the handshake, bytes. A chain of certificates is far
-/// below.
+/// Most bytes that wait to become a message of the handshake. A chain of certificates is far
+/// shorter.
 const WAITING_MAX: usize = 64 << 10;
 
-/// What a handshake leaves.
+/// The result of a handshake.
 pub(crate) struct Shaken {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
-    /// Who the other side is, and until when.
+    /// The other side's certificates, with its identity and their end.
     pub(crate) shown: Shown,
-    /// Bytes that came after it.
+    /// Bytes that came after the handshake.
     pub(crate) rest: Vec<u8>,
 }
 
-/// From the side that connects. The other must be a server of this volume.
+/// The handshake of the side that connects. The other side must be a server of this volume.
 pub(crate) async fn connect(stream: &Stream, keys: &Keys) -> Result<Shaken, TlsError> {
     let name = ServerName::try_from("pando").expect("that is a name");
     let side = UnbufferedClientConnection::new(keys.client_config()?, name)?;
     shake(stream, side).await
 }
 
-/// From the side that accepts. The other must have a key of this volume.
+/// The handshake of the side that accepts. The other side must have a key of this volume.
 pub(crate) async fn accept(stream: &Stream, keys: &Keys) -> Result<Shaken, TlsError> {
     let side = UnbufferedServerConnection::new(keys.server_config()?)?;
     shake(stream, side).await
 }
 
-/// Both sides' connections in rustls, which have no common trait.
+/// What both sides' connections of rustls have in common, which share no trait there.
 trait Side: Sized {
     type Data: Send + 'static;
     fn common(&self) -> &CommonState;
@@ -81,9 +81,9 @@ macro_rules! side {
 side!(UnbufferedClientConnection, rustls::client::ClientConnectionData);
 side!(UnbufferedServerConnection, rustls::server::ServerConnectionData);
 
-/// What is to be done next.
+/// What to do next.
 enum Next {
-    /// Say what is there to be said.
+    /// Write the bytes that are there to send.
     Write,
     Read,
     Again,
@@ -96,7 +96,7 @@ async fn shake(stream: &Stream, mut side: impl Side) -> Result<Shaken, TlsError>
         let next = match step(&mut side, &mut incoming, &mut outgoing) {
             Ok(next) => next,
             Err(error) => {
-                // It hears why, if it still listens.
+                // The other side gets the alert, if it still listens.
                 while let Ok(Next::Again) = step(&mut side, &mut incoming, &mut outgoing) {}
                 let _ = write(stream, &outgoing).await;
                 return Err(error);
@@ -127,7 +127,7 @@ fn step(
     incoming: &mut Incoming,
     outgoing: &mut Vec<u8>,
 ) -> Result<Next, TlsError> {
-    // It never sees what comes after the handshake.
+    // rustls never sees bytes after the handshake.
     if !side.common().is_handshaking() && !side.common().wants_write() && outgoing.is_empty() {
         return Ok(Next::Done);
     }
@@ -161,8 +161,8 @@ fn step(
     }
 }
 
-/// Bytes that have come. rustls is shown one record after the other: what follows the last one of
-/// the handshake is ours.
+/// Bytes that have come. rustls gets one record after the other, as the bytes after the handshake
+/// are not for it.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -175,10 +175,10 @@ impl Incoming {
         self.shown -= count;
     }
 
-    /// Shows the next record; whether a whole one is there.
+    /// Shows the next record to rustls; false if it is not complete.
     fn show(&mut self) -> Result<bool, TlsError> {
         let next = &self.bytes[self.shown..];
-        // 20 to 23 are all that TLS has, and 3 is the first half of each version. Frames of Pando
+        // TLS has types 20 to 23 only, and 3 is the first half of each version. Frames of Pando
         // begin with their length.
         if !matches!(next, [] | [20..=23] | [20..=23, 3, ..]) {
             return Err(TlsError::NotTls);

@@ -1,4 +1,4 @@
-//! What the other end of a connection has shown, to be judged again while the connection lasts.
+//! The other side's certificates, to be judged again while a connection lasts.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,11 +7,11 @@ use pando_keys::{CertificateDer, Identity, KeyError, identity_of, validity_of};
 
 use super::{Denial, TlsError};
 
-/// A certificate with what vouches for it, which was accepted when the connection began.
+/// A certificate with the chain that vouches for it. It was accepted when the connection began.
 #[derive(Clone, Debug)]
 pub struct Shown {
     identity: Arc<Identity>,
-    /// Unix time, seconds.
+    /// End of the certificate's validity: Unix time, seconds.
     not_after: i64,
     /// The certificate comes first.
     chain: Arc<[CertificateDer<'static>]>,
@@ -27,13 +27,13 @@ impl Shown {
         Ok(Self { identity, not_after, chain })
     }
 
-    /// Whose it is.
+    /// The identity in the certificate.
     #[must_use]
     pub const fn identity(&self) -> &Arc<Identity> {
         &self.identity
     }
 
-    /// Whether its time is over.
+    /// Whether the certificate has expired.
     #[must_use]
     pub fn is_expired(&self, now: SystemTime) -> bool {
         // Before 1970 nothing has expired: the clock is wrong.

@@ -1,5 +1,5 @@
-//! Whether a certificate is accepted: signed by an authority of this volume, in time, not revoked,
-//! of the role that is wanted.
+//! Whether a certificate is accepted: signed by an authority of this volume, valid now, not
+//! revoked, and of the needed role.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use rustls::{
 
 use super::{Denial, TlsError};
 
-/// Made once for each change of what is believed: it holds all that is revoked, and copies nothing
-/// of it.
+/// Verifies certificates. It is made once for each change of what is believed: it shares the list
+/// of revoked keys, and copies nothing.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: Arc<RootCertStore>,
@@ -47,7 +47,7 @@ impl Verifier {
         Ok(Self { roots, of_clients, trust, volume, algorithms })
     }
 
-    /// A chain of certificates, the one that is judged first.
+    /// Verifies a chain of certificates. The one to judge comes first.
     pub(super) fn verify(
         &self,
         chain: &[CertificateDer<'_>],
@@ -64,7 +64,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// What the signature makes true: whose it is.
+    /// Checks the identity, which the signature makes true.
     fn check(&self, certificate: &CertificateDer<'_>, is_server: bool) -> Result<(), Error> {
         let malformed = |error: pando_keys::KeyError| denied(Denial::Malformed(error.to_string()));
         let identity = identity_of(certificate).map_err(malformed)?;
@@ -89,8 +89,8 @@ fn no_tls12() -> Error {
     PeerIncompatible::Tls12NotOffered.into()
 }
 
-/// No host name is compared: the authority says who is a server of its volume, and any of them will
-/// do.
+/// Compares no host name: the authority says which keys are of its volume's servers, and any of
+/// them will do.
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,

@@ -11,7 +11,7 @@ thread_local! {
 struct Counting;
 
 fn count(more: usize, less: usize) {
-    // A thread that ends frees what it has after this is gone.
+    // A thread that ends frees memory after this variable is gone.
     let _ = ALLOCATED.try_with(|allocated| {
         let (now, most) = allocated.get();
         let now = (now + more).saturating_sub(less);
@@ -19,23 +19,23 @@ fn count(more: usize, less: usize) {
     });
 }
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: all calls are passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise is the system's.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: the caller's promise is the system's.
+        // SAFETY: the caller keeps the contract of `dealloc`, which is the system's.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: the caller's promise is the system's.
+        // SAFETY: the caller keeps the contract of `realloc`, which is the system's.
         unsafe { System.realloc(at, layout, size) }
     }
 }
@@ -43,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What comes of it, and how much more than before was allocated at one time meanwhile, bytes.
+/// The result of `body`, and the most bytes beyond those allocated before that it had allocated at
+/// one time.
 pub fn most_allocated<T>(body: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED.with(|allocated| {
         let (now, _) = allocated.get();

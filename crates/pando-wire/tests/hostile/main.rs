@@ -1,5 +1,5 @@
-//! Frames whose checksum is right and whose body is not: whoever can speak can seal what he likes.
-//! Nothing panics, and no memory is taken for what a body only says it has.
+//! Frames with a right checksum and a wrong body: a liar can seal any bytes. Nothing may panic, and
+//! no memory may be taken for a length that a body merely claims.
 
 mod counting;
 mod samples;
@@ -8,7 +8,7 @@ use pando_types::op::{FileAt, FileRef, Head, Op, Payload, Piece, Request};
 use pando_types::{Credentials, Ino};
 use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, encode};
 
-/// Bodies beyond this are looked at in some places only: one is a table of 64 KiB.
+/// Longer bodies are changed in some places only: one is a table of 64 KiB.
 const WHOLE_MAX: usize = 2_000;
 
 fn framed(message: &Message) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn framed(message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// A frame of these bytes with length and checksum as they must be.
+/// Gives a frame of these bytes the right length and checksum.
 fn seal(frame: &mut [u8]) {
     let length = (frame.len() - 4) as u32;
     frame[..4].copy_from_slice(&length.to_le_bytes());
@@ -37,7 +37,7 @@ fn places(frame: &[u8]) -> impl Iterator<Item = usize> {
     (HEADER_LEN..frame.len()).step_by(step)
 }
 
-/// A sealed frame is a message of its kind, or none for a reason that is told.
+/// A sealed frame is a message of its kind, or it is refused with a reason.
 fn judge(frame: &mut [u8], sample: &Message) {
     seal(frame);
     let kind = frame[9];
@@ -97,10 +97,10 @@ fn one_kind_under_the_name_of_another_is_told() {
             let mut bad = good.clone();
             bad[9] = kind;
             seal(&mut bad);
-            // Some are both; none is neither.
+            // A body may fit the other kind, too; else it is malformed.
             match decode(&bad) {
                 Ok(Some(_)) => {}
-                // It is no kind any more.
+                // This kind is not in use any more.
                 other if kind == 6 => assert_eq!(other, Err(FrameError::Kind(6)), "{sample:?}"),
                 other => assert_eq!(other, Err(FrameError::Body(kind)), "{sample:?}"),
             }
@@ -108,7 +108,7 @@ fn one_kind_under_the_name_of_another_is_told() {
     }
 }
 
-/// Numbers as bodies have them, too large for anything.
+/// Numbers in the form that bodies have, too large for anything.
 const HUGE: [&[u8]; 4] = [
     &[0xff, 0xff, 0xff, 0xff, 0x0f],
     &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
@@ -127,7 +127,7 @@ fn nothing_is_allocated_for_elements_that_are_not_there() {
                 let mut decoder = Decoder::new();
                 decoder.feed(&bad);
                 let (_, most) = counting::most_allocated(|| decoder.message());
-                // Elements take more room than bytes of a frame, by a known measure.
+                // Elements take more memory than bytes of a frame, up to a known factor.
                 let bound = 4_096 + 100 * bad.len();
                 assert!(most <= bound, "{most} bytes for a frame of {}: {sample:?}", bad.len());
             }
@@ -135,14 +135,15 @@ fn nothing_is_allocated_for_elements_that_are_not_there() {
     }
 }
 
-/// Bytes of which small elements consist: numbers, and the first variants of enums.
+/// Bytes that make small elements: numbers, and the first variants of enums.
 const SMALL: [u8; 5] = [0, 1, 2, 3, 7];
 /// Length of the frames that are filled with them.
 const FILLED: usize = 16 << 10;
 
-/// Wherever a list may be, there is one of as many elements as fit, each as small as can be. What
-/// clients and strangers send takes no more than eight times its length in memory (a request of a
-/// client half a megabyte besides), and what servers send no more than thirty-two times.
+/// Wherever a list may be, there is one with as many elements as fit, each as small as possible.
+/// Messages of clients and strangers take at most eight times their length in memory; a client's
+/// request may take half a megabyte more. Messages of servers take at most thirty-two times their
+/// length.
 #[test]
 fn no_message_takes_many_times_its_length_in_memory() {
     let mut refused = 0;
@@ -179,7 +180,7 @@ fn no_message_takes_many_times_its_length_in_memory() {
     assert!(refused > 100, "{refused}: those that are too much are refused as such");
 }
 
-/// What a request weighs while it waits is what it takes.
+/// The memory that is counted for a waiting request is what it takes.
 #[test]
 fn a_message_weighs_what_its_lists_take() {
     let file = FileRef { ino: Ino(7), at: FileAt::Link };

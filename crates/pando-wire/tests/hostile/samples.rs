@@ -1,4 +1,4 @@
-//! A message of each kind, with each operation, answer and word there is.
+//! A message of each kind, with each operation, answer, and peer message.
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{
@@ -47,7 +47,7 @@ const LOCK: Lock = Lock {
 const SLOT: SlotNews = SlotNews { slot: SlotIndex(300), version: 2, owner: SHARD };
 const TALLY: Tally = Tally { entries: 5, subdirs: 1, inodes: 4, bytes: 1 << 33 };
 
-/// All of them.
+/// All samples.
 pub fn all() -> Vec<Message> {
     let mut all: Vec<_> = ops().into_iter().map(request).collect();
     all.extend(bodies().into_iter().map(|body| reply(Ok(body))));

@@ -43,8 +43,8 @@ async fn connected() -> (Inbound, Opened) {
     (inbound, opened)
 }
 
-/// Both ends of one connection, and who came. The server learns what it is told, and tells what it
-/// knows.
+/// Both ends of one connection, and the client's proof. The server learns what it is told, and
+/// tells what it knows.
 async fn met(server: &Keys, client: &Keys, role: Role) -> (Inbound, Opened, Proof) {
     let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
     let (address, server) = (listener.address().unwrap(), server.clone());
@@ -63,7 +63,7 @@ async fn met(server: &Keys, client: &Keys, role: Role) -> (Inbound, Opened, Proo
     (inbound, opened, proof)
 }
 
-/// A question of about so many bytes, to be told from others.
+/// A message of about `length` bytes, different for each number.
 fn question(number: u64, length: usize) -> Message {
     Message::Told(Told::Json(format!("{number} {}", "x".repeat(length))))
 }
@@ -72,7 +72,7 @@ fn append(out: &Outbound, number: u64, length: usize) {
     out.append(|bytes| encode(bytes, pando_wire::Stream(number), &question(number, length)));
 }
 
-/// All of them arrive, in order, each as it was.
+/// All messages arrive, in order and unchanged.
 async fn hears(inbound: &mut Inbound, count: u64, length: impl Fn(u64) -> usize) {
     let mut buffer = vec![0; READ_MAX];
     for number in 0..count {
@@ -132,7 +132,7 @@ fn what_is_appended_before_one_flush_is_one_write() {
         for number in 0..100 {
             append(&out, number, 100);
         }
-        // Nothing comes of what appends nothing.
+        // An append of nothing sends nothing.
         out.append(|_| {});
         out.flush();
         assert_eq!((out.waiting(), writes.load(std::sync::atomic::Ordering::Relaxed)), (0, 1));
@@ -204,7 +204,7 @@ fn all_that_is_revoked_is_told_however_much_it_is() {
     for count in [0, 1, REVOKED_MAX - 1, REVOKED_MAX, REVOKED_MAX + 1, 3 * REVOKED_MAX] {
         let all: Vec<_> = serials(count).iter().map(|serial| serial.0).collect();
         run(async {
-            // From the server to whoever comes,
+            // From a server to a client,
             let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
             server.learn(serials(count));
             let (mut inbound, mut opened, _) = met(&server, &client, Role::Tool).await;
@@ -213,7 +213,7 @@ fn all_that_is_revoked_is_told_however_much_it_is() {
             append(&out, 0, 100);
             out.flush();
             hears(&mut opened.inbound, 1, |_| 100).await;
-            // and from a server that comes.
+            // and to a server from another one that connects.
             let (server, peer) = (keys(KeyRole::Server), keys(KeyRole::Server));
             peer.learn(serials(count));
             met(&server, &peer, Role::Peer(ShardIndex(0), Vec::new())).await;
@@ -243,7 +243,7 @@ fn what_was_shown_is_judged_again_by_what_was_heard_since() {
         let (of_server, of_client) = (opened.shown.unwrap(), proof.shown.unwrap());
         server.judge(&of_client, false).unwrap();
         client.judge(&of_server, true).unwrap();
-        // A client is no server.
+        // A client's key is no server's.
         assert!(server.judge(&of_client, true).is_err());
         assert_eq!(client.news(), 0);
         assert!(
@@ -280,7 +280,7 @@ fn an_authority_that_was_ended_is_believed_by_nobody_who_has_heard_so() {
     });
 }
 
-/// With a stolen server's key somebody could say so long before there is a newer authority.
+/// A thief of a server's key could say so long before there is a newer authority.
 #[test]
 fn the_newest_authority_is_not_learned_to_be_revoked() {
     let old = Authority::create(VOLUME).unwrap();
@@ -288,8 +288,8 @@ fn the_newest_authority_is_not_learned_to_be_revoked() {
     assert!(!keys.learn([old.serial()]));
     assert!(keys.learn([old.serial(), Serial([1; 16])]));
     assert_eq!(keys.heard().into_iter().collect::<Vec<_>>(), [Serial([1; 16])]);
-    // In a folder it stays so when there is a newer one, which ends the older by its owner's word
-    // only.
+    // With a folder it stays so when there is a newer authority. Only the owner's command ends the
+    // older one.
     let temp = tempfile::tempdir().unwrap();
     let folder = KeysFolder::create(&temp.path().join("keys"), VOLUME).unwrap();
     let bundle = Bundle::read(&folder.own(KeyRole::Server)).unwrap();
@@ -320,7 +320,7 @@ fn what_is_believed_is_made_ready_once_for_each_change() {
     folder.revoke("admin").unwrap();
     assert!(!same(&keys, &heard));
     assert_eq!(keys.trust().unwrap().revoked.len(), 2);
-    // What nobody takes in is refused each time.
+    // More serials than a process takes in are refused each time.
     keys.learn(serials(REVOKED_IN_ALL_MAX + 2));
     assert!(keys.belief().is_err() && keys.belief().is_err());
 }

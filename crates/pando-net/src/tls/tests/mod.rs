@@ -1,4 +1,4 @@
-//! Records by themselves, without a handshake, and connections through both.
+//! Tests of records without a handshake, and of whole connections.
 
 mod connections;
 mod records;

@@ -1,5 +1,5 @@
-//! What is sealed is opened, in any pieces; what was changed, cut, repeated or moved on the way is
-//! not.
+//! Sealed records are opened, in any pieces. Records that were changed, cut, repeated or moved on
+//! the way are not.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn sealed(sealer: &mut Sealer, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Feeds pieces of these lengths, over and over; what comes out.
+/// Feeds pieces of these lengths, over and over. Returns the content.
 fn opened(
     opener: &mut Opener,
     bytes: &[u8],
@@ -109,7 +109,7 @@ fn whichever_bit_is_changed_nothing_of_the_record_comes_out() {
             let (_, mut opener) = side(60, 10);
             let mut bad = good.clone();
             bad[at] ^= 1 << bit;
-            // A length that is greater waits for more; then it is known.
+            // A greater length makes the opener wait for more bytes; then it notices.
             bad.extend(content(CONTENT_MAX + 300));
             let error = opened(&mut opener, &bad, &[usize::MAX]).unwrap_err();
             match at {
@@ -119,7 +119,7 @@ fn whichever_bit_is_changed_nothing_of_the_record_comes_out() {
                 }
                 _ => assert_eq!(error, RecordError::Forged, "{at}"),
             }
-            // And nothing more does, ever.
+            // And it opens nothing more, ever.
             assert_eq!(opened(&mut opener, &good, &[usize::MAX]).unwrap_err(), error);
         }
     }
@@ -144,7 +144,7 @@ fn what_no_record_may_be_has_its_name() {
         let bytes = make(&mut sealer);
         assert_eq!(opened(&mut opener, &bytes, &[usize::MAX]).unwrap_err(), expected);
     };
-    // After the handshake nothing is in plain text, and nothing is too long or too short.
+    // After the handshake no record is in plain text, too long, or too short.
     for kind in [0, 20, 21, 22, 24, b'G', 255] {
         is(&|_| vec![kind, 3, 3, 0, 1], RecordError::Plain(kind));
     }
@@ -159,7 +159,8 @@ fn what_no_record_may_be_has_its_name() {
     is(&|sealer| record(sealer, 0, &padded), RecordError::Empty);
     is(&|sealer| record(sealer, 20, &[1]), RecordError::Kind(20));
     is(&|sealer| record(sealer, 24, &[1]), RecordError::Kind(24));
-    // A session ticket, a request for a certificate; a change of keys that is none, or not alone.
+    // A session ticket, and a request for a certificate. Then malformed changes of keys, and one
+    // that is not alone.
     is(&|sealer| record(sealer, 22, &[4, 0, 0, 1, 0]), RecordError::Handshake(4));
     is(&|sealer| record(sealer, 22, &[13, 0, 0, 1, 0]), RecordError::Handshake(13));
     let updates: [&[u8]; 5] =
@@ -168,7 +169,7 @@ fn what_no_record_may_be_has_its_name() {
         is(&|sealer| record(sealer, 22, update), RecordError::Update);
     }
     is(&|sealer| record(sealer, 21, &[2]), RecordError::Alert);
-    // Another key: the other side's own records sent back to it.
+    // Another key: the side's own records sent back to it.
     let [(mut sealer, mut own), _] = pair();
     let mirrored = sealed(&mut sealer, b"text");
     assert_eq!(opened(&mut own, &mirrored, &[usize::MAX]).unwrap_err(), RecordError::Forged);
@@ -203,7 +204,7 @@ fn keys_change_in_both_directions_and_a_wish_for_it_is_granted() {
         let back = sealed(&mut other_sealer, &content(round + 2));
         assert_eq!(opened(&mut own, &back, &[usize::MAX]).unwrap().0, content(round + 2));
     }
-    // 60 changes of keys are behind it, of which none was asked for.
+    // 60 changes of keys have passed, none of them asked for.
     let [(mut sealer, _), (mut other_sealer, mut opener)] = pair();
     let mut asking = Vec::new();
     sealer.update(&mut asking, 0, true).unwrap();
