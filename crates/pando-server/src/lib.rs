@@ -10,8 +10,8 @@
 //!           └ checkpoint thread: frozen tree → index file, in the background
 //! ```
 //!
-//! This crate does not know what an operation means (`pando-core`), how the store works (`babu`;
-//! [`store`] reads and writes it), or how a client finds a shard.
+//! This crate does not know what an operation means (`pando-core`), or how a client finds a shard.
+//! Only [`store`] reads and writes `babu`.
 
 pub mod admin;
 pub mod clock;

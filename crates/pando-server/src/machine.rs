@@ -1,8 +1,8 @@
 //! What the shell runs: a deterministic state machine behind the contract of
 //! `pando_core::contract`.
 //!
-//! It is a trait so that a machine of a few lines can test the promises of the shell: nothing is
-//! lost, and nothing leaves too early.
+//! It is a trait so that tests can use a machine of a few lines. They test the shell's promises:
+//! nothing is lost, and nothing leaves too early.
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;

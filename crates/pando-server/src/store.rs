@@ -31,7 +31,8 @@ const GROUP_BYTES: u64 = 48 + 27 + 8;
 const META_VERSION: u8 = 1;
 
 /// Length of an entry's key (`pando_core::keys`). Keys that begin with it are details of one file,
-/// such as attributes and slices. The store tells without a read whether a file has any.
+/// such as attributes and slices. With this length the store's filters tell whether a file may have
+/// any.
 const ORDER_KEY_BYTES: usize = 26;
 
 /// Sizes of a store, as in `babu::Options`.

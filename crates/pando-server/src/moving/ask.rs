@@ -52,7 +52,7 @@ impl Asked {
                 return Err(Silent("no connection".to_owned()));
             };
             let told = match (&there.shown, &*keys) {
-                // A move takes long: the server's key may have been revoked since.
+                // A move takes long: the server's key may have expired or been revoked since.
                 (Some(shown), Some(keys)) => keys.judge(shown, true),
                 _ => Ok(()),
             };

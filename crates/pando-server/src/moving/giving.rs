@@ -1,5 +1,5 @@
-//! The source's part of this process, apart from the answers: tables, locks, and the removal of the
-//! old copy.
+//! What the process of a source does besides its answers: tables, locks, and the removal of the old
+//! copy.
 
 use std::io;
 use std::sync::Weak;

@@ -1,4 +1,4 @@
-//! What the source tells of moves that leave it. The target reports its progress to the source,
+//! What the source tells of shards that leave it. The target reports its progress to the source,
 //! since a server without shards is in no table of hosts. So a tool finds the source, and asks
 //! that.
 

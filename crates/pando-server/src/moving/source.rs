@@ -115,7 +115,7 @@ fn changes(changes: Changes) -> MoveTold {
 /// also because the shard has come back. `known` is the latest epoch of a host that is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
-    // Without `given-K` the shard has come back.
+    // Without `given-K` the shard has come back. With an unreadable one nothing is removed either.
     let Ok(Some(given)) = Given::read(place, shard.0) else { return true };
     // `given-K` has the epoch that was expected. A host that serves the shard has told a later one.
     if known.is_none_or(|known| known <= given.to.epoch) {

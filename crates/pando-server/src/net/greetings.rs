@@ -1,5 +1,6 @@
 //! Connections over TCP that have proved nothing yet. A new one always finds a place. If all places
-//! are taken, a silent connection goes for it, else the oldest.
+//! are taken, another connection goes for it: of the address that has most, a silent one, else the
+//! oldest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -92,7 +93,7 @@ impl Drop for Greeting {
 
 impl Table {
     /// The connection that must go before another of `source` comes. `None`: there is room. A
-    /// source with the most connections loses one.
+    /// source that has its part loses one of its own; otherwise a source that has most loses one.
     fn to_leave(&self, source: Source) -> Option<u64> {
         let of_it = self.of_source.get(&source).copied().unwrap_or(0);
         let most = self.of_source.values().max().copied().unwrap_or(0);

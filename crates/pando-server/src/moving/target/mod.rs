@@ -58,7 +58,7 @@ pub struct Pace {
 pub enum Ended {
     /// The shard is served here.
     Served,
-    /// The shard stays at the source, for this reason. Nothing is left of the copy.
+    /// The shard stays at the source, for this reason. The copy is removed, if the disk allows it.
     Stays(String),
     /// A later process of this place must look again, for this reason.
     Later(String),

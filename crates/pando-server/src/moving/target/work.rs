@@ -16,7 +16,8 @@ use crate::moving::{Point, Silent};
 /// Most attempts. A further one is needed if the source could not keep the changes, or too much was
 /// left to freeze it.
 const ATTEMPTS_MAX: u32 = 5;
-/// Most exchanges with one copy. A further one is needed if the source has thawed.
+/// Most exchanges with one copy. A further one is needed if the source has thawed, or too much was
+/// left to freeze it.
 const EXCHANGES_MAX: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
