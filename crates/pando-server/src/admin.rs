@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A line that the server answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer<T> {
-    /// What was asked for.
+    /// The answer to the question.
     #[serde(rename = "ok")]
     Ok(T),
     /// Why the question was refused.

@@ -145,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Path of file data, as other processes are to be told.
+    /// Path of file data that other processes are given.
     pub fn told_objects(&self) -> PathBuf {
         match fs::read_to_string(self.path.join(OBJECTS_AT)) {
             Ok(path) => PathBuf::from(path.trim_end_matches('\n')),
@@ -280,7 +280,7 @@ impl Folder {
         replace(&path, bytes).map_err(io_error("write", &path))
     }
 
-    /// Makes durable what was made, renamed or removed in this folder.
+    /// Makes names in this folder durable that were made, changed or removed.
     pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
@@ -306,7 +306,7 @@ impl Folder {
         }
     }
 
-    /// The error that names what is no folder: the path itself, or a path above it.
+    /// The error for a path that is no folder. It names the path itself, or one above it.
     fn no_folder(&self) -> FolderError {
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         FolderError::NoFolder(found.unwrap_or(&self.path).to_owned())

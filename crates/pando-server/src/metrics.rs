@@ -50,8 +50,8 @@ counters! {
     held,
     /// Inputs that waited until a sync was over, since they name objects.
     waited_for_sync,
-    /// Connections of clients that were closed since they sent what is no request, or what a client
-    /// never sends.
+    /// Connections of clients that were closed for a malformed frame, or for a message that a
+    /// client never sends.
     bad_frames,
     /// Connections of clients that were closed since they held too much memory.
     cut_off,

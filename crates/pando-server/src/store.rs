@@ -68,7 +68,8 @@ impl Default for StoreOptions {
 pub struct StoreError {
     /// The error in words.
     pub what: String,
-    /// Whether bytes on disk are not what was written. Otherwise the disk has refused something.
+    /// Whether bytes on disk differ from those that were written. Otherwise the disk has refused
+    /// something.
     pub is_damage: bool,
 }
 
@@ -244,7 +245,7 @@ impl Store {
         match self.db.freeze() {
             // An earlier job may have failed: then there is a frozen tree though nothing is new.
             Ok(_) => Ok(self.db.checkpoint_job()),
-            // There is no room for a new log. To write what is frozen frees space.
+            // There is no room for a new log. Writing the frozen tree to an index file frees space.
             Err(ReserveError::Full(_)) => self.db.checkpoint_job().map(Some).ok_or(Room::Full),
             Err(ReserveError::Fatal(fatal)) => Err(Room::Failed(fatal.to_string())),
         }

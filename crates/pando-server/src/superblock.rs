@@ -79,7 +79,7 @@ pub enum SuperblockError {
     /// The file is not a superblock.
     #[error("it does not begin as a superblock of Pando does")]
     Foreign,
-    /// Some byte is not what was written.
+    /// Some byte differs from that which was written.
     #[error("it is damaged: its checksum does not match its content")]
     Damaged,
     /// A later program made it.

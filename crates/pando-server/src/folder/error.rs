@@ -12,9 +12,9 @@ pub enum FolderError {
     /// The system refused.
     #[error("cannot {what} {}: {source}{hint}", .path.display())]
     Io {
-        /// What was to be done, as a verb.
+        /// The refused action, as a verb.
         what: &'static str,
-        /// The path that it was to be done with.
+        /// The path of that action.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

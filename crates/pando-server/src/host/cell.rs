@@ -67,25 +67,25 @@ impl Cell {
         }
     }
 
-    /// Takes the shard, and waits while another thread holds it. Does first what was put off until
-    /// after an answer.
+    /// Takes the shard, and waits while another thread holds it. Settles the store first
+    /// ([`State::settle`]).
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.settle();
         state
     }
 
-    /// Takes the shard, unless another thread holds it. Does first what was put off until after an
-    /// answer.
+    /// Takes the shard, unless another thread holds it. Settles the store first
+    /// ([`State::settle`]).
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         let mut state = self.state.try_lock()?;
         state.settle();
         Some(state)
     }
 
-    /// Does what was put off until after an answer. If another thread holds the shard, that thread
-    /// has done it. Other threads may have put inputs into the inbox meanwhile: the caller must
-    /// read [`Cell::attention`] after this.
+    /// Settles the store. If another thread holds the shard, that thread has done so. Other threads
+    /// may have put inputs into the inbox meanwhile: the caller must read [`Cell::attention`] after
+    /// this.
     pub(crate) fn settle(&self) {
         drop(self.try_lock());
         fence(Ordering::SeqCst);

@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::store::{Opened, Store};
 
-/// A host without threads: its driver calls what they would do.
+/// A host without threads. Its driver does their work.
 pub struct Driven {
     host: Host,
     jobs: Mutex<mpsc::Receiver<Job>>,

@@ -24,7 +24,7 @@ use super::state::State;
 use super::{Host, Shared};
 use crate::store::Store;
 
-/// Insert groups told at one time, bytes.
+/// Insert groups in one answer, bytes.
 const TOLD_MAX: usize = 1 << 20;
 /// Insert groups that may be left when a shard is frozen, beyond [`TOLD_MAX`], bytes.
 const LAST_MAX: usize = 4 << 20;

@@ -223,9 +223,9 @@ impl Host {
         self.shared.run_own(shard, request)
     }
 
-    /// Does what this thread's last [`Host::call_at_once`] left until after its answer: puts the
-    /// logged group into the shard's trees. Any thread that takes the shard before this call has
-    /// done so already.
+    /// Settles the store after this thread's last [`Host::call_at_once`]: puts the logged group
+    /// into the shard's trees. Any thread that takes the shard before this call has done so
+    /// already.
     pub fn settle(&self) {
         if let Some(cell) = LAST.take().and_then(|shard| self.shared.cell(shard)) {
             cell.settle();
@@ -363,7 +363,7 @@ impl Shared {
                 drop(state);
                 fence(Ordering::SeqCst);
                 self.deliver(&cell, &mut outbox, &mut work);
-                // The answers have left. Now does what they need not wait for.
+                // The answers have left. Now puts the last group into the trees.
                 cell.settle();
                 rounds += 1;
             }

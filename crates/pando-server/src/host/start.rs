@@ -27,7 +27,8 @@ use crate::superblock::Superblock;
 pub struct RecoveryError {
     /// The reason in words.
     pub what: String,
-    /// Whether bytes on disk are not what was written. Otherwise the disk has refused something.
+    /// Whether bytes on disk differ from those that were written. Otherwise the disk has refused
+    /// something.
     pub is_damage: bool,
 }
 
@@ -50,7 +51,7 @@ impl From<StoreError> for RecoveryError {
 pub struct ShardStart {
     /// Index of the shard.
     pub shard: ShardIndex,
-    /// What its store found.
+    /// Result of the opening of its store.
     pub opened: Opened,
 }
 
@@ -240,7 +241,7 @@ pub(super) fn cell(
 /// any message leaves the shard.
 fn make_durable(cell: &Cell) -> Result<(), String> {
     let mut state = cell.lock();
-    // Reserves room for what is applied already.
+    // Reserves room for groups that are applied already.
     match state.store.reserve(0, true) {
         Room::Enough => {}
         Room::Full => return Err("the disk is full; make room there".to_owned()),

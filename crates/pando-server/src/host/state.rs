@@ -101,7 +101,7 @@ pub(crate) struct State {
     planted: Option<Planted>,
 }
 
-/// What the clocks said. It serves a few inputs, which are handled within microseconds.
+/// A reading of both clocks. It serves a few inputs, which are handled within microseconds.
 #[derive(Default)]
 struct Moment {
     nanos: u64,
@@ -160,8 +160,8 @@ impl State {
         }
     }
 
-    /// Does what the last answer did not wait for: puts the logged group into the trees, where the
-    /// next read finds it.
+    /// Puts the last logged group into the trees, where the next read finds it. The last answer did
+    /// not wait for this.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.store.settle();
@@ -295,7 +295,7 @@ impl State {
         self.ready(cell, shared);
     }
 
-    /// Runs what has become ready in the machine, as far as the disk has room.
+    /// Runs pending requests that have become ready, as far as the disk has room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
             let wants = wants(&Input::Ready);

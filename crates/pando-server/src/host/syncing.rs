@@ -67,9 +67,9 @@ impl Shared {
     }
 }
 
-/// Goes with every sync of a shard's log, whichever thread makes it. It syncs objects first: a log
-/// record that survives must find its object. An input that found `is_syncing` down had stored its
-/// object before the sync of objects began.
+/// Runs before and after every sync of a shard's log, whichever thread makes it. It syncs objects
+/// first: a log record that survives must find its object. An input that found `is_syncing` down
+/// had stored its object before the sync of objects began.
 pub(super) struct Objects {
     shared: Weak<Shared>,
     cell: Weak<Cell>,

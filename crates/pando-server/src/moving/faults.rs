@@ -18,7 +18,7 @@ pub enum Point {
     Following,
     /// Target: a page of records is copied.
     Copying,
-    /// Source: the shard is frozen, and the last groups are not told yet.
+    /// Source: the shard is frozen, and the last groups are not sent yet.
     Frozen,
     /// Target: it has heard the last groups, and has not applied them.
     Exchanging,

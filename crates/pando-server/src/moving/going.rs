@@ -23,7 +23,7 @@ impl Going {
         self.shards.insert(moving.shard, (Instant::now(), moving));
     }
 
-    /// Notes a stage that the source knows itself: the last groups are told, or the shard is the
+    /// Notes a stage that the source knows itself: the last groups are sent, or the shard is the
     /// target's. If the shard thaws, the target reports that it copies again.
     pub(super) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
         if let Some((heard, moving)) = self.shards.get_mut(&shard) {
@@ -67,7 +67,7 @@ mod tests {
         [1, 2, 3].into_iter().for_each(|shard| going.hear(copying(shard)));
         going.note(ShardIndex(2), MoveStage::Exchanging);
         going.note(ShardIndex(3), MoveStage::Opening);
-        // A shard without a report is not told.
+        // A shard without a report is not listed.
         going.note(ShardIndex(4), MoveStage::Opening);
         assert_eq!(stages(&mut going, now), [(1, "copying"), (2, "exchanging"), (3, "opening")]);
         let later = Instant::now() + SILENT_MAX;

@@ -1,4 +1,4 @@
-//! The source of a move: what it answers to the target.
+//! The source of a move: its answers to the target.
 
 use std::io;
 
@@ -117,7 +117,7 @@ pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> boo
     let place = giver.place();
     // Without `given-K` the shard has come back. With an unreadable one nothing is removed either.
     let Ok(Some(given)) = Given::read(place, shard.0) else { return true };
-    // `given-K` has the epoch that was expected. A host that serves the shard has told a later one.
+    // `given-K` has the expected epoch. A host that serves the shard has a later one.
     if known.is_none_or(|known| known <= given.to.epoch) {
         return false;
     }

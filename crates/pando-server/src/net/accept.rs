@@ -23,7 +23,7 @@ use super::tool::{self, Answer};
 use super::worker::{Arriving, Workers};
 use crate::host::Host;
 
-/// What is needed to admit a connection.
+/// The parts of a server that admit a connection.
 pub(super) struct Door {
     pub(super) host: Arc<Host>,
     pub(super) volume: [u8; 16],
@@ -47,7 +47,7 @@ pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
             Ok(accepted) => {
                 let greeting = match accepted.origin {
                     Origin::Network(address) => Some(door.greetings.enter(address)),
-                    // A Unix socket: the kernel has told the other side's user.
+                    // A Unix socket: the kernel knows the other side's user.
                     Origin::Owner | Origin::Stranger(_) => None,
                 };
                 tokio::spawn(receive(door.clone(), accepted, greeting));

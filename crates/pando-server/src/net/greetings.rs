@@ -77,7 +77,7 @@ impl Greetings {
 }
 
 impl Greeting {
-    /// Notes that the connection has said something.
+    /// Notes that bytes have come on the connection.
     pub(super) fn has_spoken(&self) {
         if let Some(waiting) = self.greetings.table.lock().waiting.get_mut(&self.number) {
             waiting.has_spoken = true;

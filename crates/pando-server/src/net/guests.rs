@@ -49,7 +49,7 @@ struct Guest {
     is_cut: bool,
 }
 
-/// What is said on a connection.
+/// The protocol on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Client,
@@ -162,7 +162,7 @@ impl Guests {
     }
 }
 
-/// Judges a key by what is believed now. Returns that belief.
+/// Judges a key by the current trust. Returns that trust.
 fn judge(shown: &Shown, keys: &Keys) -> Result<Belief, Refused> {
     let judged = keys.belief().and_then(|belief| {
         belief.judge(shown, false)?;
@@ -214,7 +214,7 @@ impl Place {
         }
     }
 
-    /// Notes where a client hears what it did not ask for.
+    /// Notes the writing half of a client's connection, and sends the frames that wait for it.
     pub(super) fn speak(&self, out: &Arc<Outbound>) {
         let mut untold = Vec::new();
         if let Some(guest) = self.guests.table.lock().guests.get_mut(&self.number) {

@@ -154,7 +154,7 @@ impl Links {
             listen.as_mut().poll(context).map(drop)
         })
         .await;
-        // If the link was told to end, another one may be there by now.
+        // If the link was closed from outside, another connection may be there by now.
         self.link(shard).current.lock().take_if(|current| Arc::ptr_eq(&current.out, &out));
         out.close();
         Ok(())

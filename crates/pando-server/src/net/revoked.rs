@@ -27,7 +27,7 @@ pub(super) struct Revoked {
     /// Whether serial numbers were heard that the file does not have.
     is_unwritten: AtomicBool,
     pace: Mutex<Pace>,
-    /// The last failure to read the folder. Each is said once.
+    /// The last failure to read the folder. Each is logged once.
     failure: Mutex<String>,
 }
 
@@ -53,7 +53,7 @@ impl Revoked {
         }
     }
 
-    /// Writes what was heard, if it is not written yet.
+    /// Writes the serial numbers that were heard, if the file lacks any.
     pub(super) fn note(&self) {
         let Some(keys) = &self.keys else { return };
         if self.is_unwritten.swap(false, Ordering::AcqRel)
@@ -63,7 +63,7 @@ impl Revoked {
         }
     }
 
-    /// The serial numbers that others are told.
+    /// The serial numbers that others are sent.
     pub(super) fn told(&self) -> Vec<[u8; 16]> {
         self.keys.as_ref().map_or_else(Vec::new, Keys::told_revoked)
     }

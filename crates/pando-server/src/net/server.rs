@@ -34,15 +34,15 @@ use crate::host::Host;
 pub struct ServerOptions {
     /// UUID of the volume.
     pub volume: [u8; 16],
-    /// Addresses at which the server listens. They are told to others.
+    /// Addresses at which the server listens. Others hear of them.
     pub listen: Vec<Address>,
-    /// Further addresses at which the server listens, if no other process does. They are not told
-    /// to others: earlier processes of the folder listened there.
+    /// Further addresses at which the server listens, if no other process does. Others do not hear
+    /// of them: earlier processes of the folder listened there.
     pub also: Vec<Address>,
-    /// Addresses that others are told in place of a TCP address that stands for all of this
+    /// Addresses that others hear of in place of a TCP address that stands for all of this
     /// machine's.
     pub advertise: Vec<Address>,
-    /// Whether others are told only `advertise`: they reach this server through a relay.
+    /// Whether others hear of `advertise` only: they reach this server through a relay.
     pub only_advertised: bool,
     /// Keys that this process shows, and that decide which peers it believes. `None`: it listens at
     /// Unix sockets only.
@@ -75,7 +75,7 @@ pub enum StartError {
         "a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one"
     )]
     NotAServer(KeyRole),
-    /// There is no address that others could be told.
+    /// There is no address for others.
     #[error(
         "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
     )]
@@ -353,7 +353,7 @@ async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), St
     Ok((listeners, bound))
 }
 
-/// Addresses that others are told. Unix sockets come first, as they are nearest.
+/// Addresses that others hear of. Unix sockets come first, as they are nearest.
 fn told(addresses: &[Address], options: &ServerOptions) -> Result<Vec<Address>, StartError> {
     if options.only_advertised {
         return Ok(options.advertise.clone());

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::budget::Budget;
 use crate::host::connection::{Asked, ReplySink};
 
-/// Where the replies of one connection go, with what its requests hold.
+/// The way of replies to one connection, with the memory that its requests hold.
 pub(super) struct Sink {
     pub(super) out: Arc<Outbound>,
     /// Key by which the client came.

@@ -149,8 +149,8 @@ impl Worker {
         }
     }
 
-    /// Begins to write what waits. Ends the connection if the other side takes nothing for too
-    /// long.
+    /// Begins to write waiting replies. Ends the connection if the other side takes no bytes for
+    /// too long.
     pub(super) fn watch(self: &Rc<Self>, out: Arc<Outbound>, from: String) -> Writing {
         let driven = out.clone();
         let drive = spawn_local(async move { driven.drive().await });

@@ -160,7 +160,7 @@ fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it()
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {
-        // An older program, or one that tries: it gets the answer in plain text.
+        // An older program, or an attacker: it gets the answer in plain text.
         let mut frame = Vec::new();
         let hello = Hello::new(served.volume, Role::Client(ShardIndex(0)), Vec::new());
         encode(&mut frame, pando_wire::Stream(0), &hello.into());
@@ -315,7 +315,7 @@ fn all_servers_hear_what_is_revoked_also_who_was_away() {
         volume.keys.revoke("eve").unwrap();
         assert!(cut.reply().await.is_none(), "two has heard it");
         is_alert(at(&two, 1).await.err(), "was revoked");
-        // The third server did not run when that was told.
+        // The third server did not run when the key was revoked.
         let options = elsewhere(2, "three");
         let three = volume.serve(&[2], options.clone());
         let is_known = async || loop {

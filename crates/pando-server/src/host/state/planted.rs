@@ -17,13 +17,13 @@ pub enum Planted {
     ReplyBeforeSync,
     /// The shard's ticks are never planned.
     NoTicks,
-    /// A shard is said to be given away, and that is not written.
+    /// `GiveAway` is answered with `Given`, and `given-K` is not written.
     GivenUnwritten,
     /// A shard that has thawed, and has run since, may be given away.
     ThawedAndGiven,
     /// The target asks for the shard before its copy is durable.
     CopyUnsynced,
-    /// The target drops the last groups, which a frozen source has told.
+    /// The target drops the last groups, which a frozen source has sent.
     LastChangesLost,
 }
 

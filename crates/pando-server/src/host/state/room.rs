@@ -16,14 +16,14 @@ pub(super) const RETRY_FULL_NANOS: u64 = 200_000_000;
 /// nanoseconds.
 const ASK_FULL_NANOS: u64 = 100_000_000;
 
-/// What was found about room before an input is handled.
+/// Result of the reservation before an input is handled.
 #[derive(Clone, Copy)]
 pub(super) struct Reserved {
     /// There is no room for what takes space.
     pub(super) is_full: bool,
     /// There is no room for any change, not even in the reserve.
     pub(super) is_spent: bool,
-    /// What is reserved.
+    /// The reservation.
     pub(super) of: Wants,
 }
 

@@ -24,7 +24,7 @@ const CHANGE_BYTES: u64 = 64;
 /// How often the target tells the source how far it is, nanoseconds.
 const TELL_EVERY: u64 = 1_000_000_000;
 
-/// Changes that the source has told.
+/// Changes that the source has sent.
 pub(super) struct Changed {
     groups: Vec<Group>,
     pub(super) upto: Lsn,
@@ -52,7 +52,7 @@ pub(super) struct Copy {
     pace: Pace,
     /// Position up to which the source's groups are in the copy.
     at: Lsn,
-    /// When the source was last told how far the copy is, by the clock of timers.
+    /// When the target last sent a report to the source, by the clock of timers.
     told: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ pub enum Heard {
     Told(Result<Told, Silent>),
     /// Epoch with which the shard runs, or why it does not.
     Opened(Result<Epoch, String>),
-    /// The host of the shard that other servers are told, or why there is none.
+    /// The host of the shard that other servers hear of, or why there is none.
     Announced(Result<Hosting, String>),
 }
 
