@@ -1,9 +1,9 @@
-//! Frames in pieces. The first byte says how long pieces are, and whether checksums are made right:
-//! no fuzzer guesses them.
+//! Frames in pieces. The first byte gives the length of pieces, and says whether checksums are
+//! corrected: no fuzzer guesses them.
 
 use pando_wire::{Decoder, FRAME_MAX, HEADER_LEN, Message, Stream, encode};
 
-/// Makes length fields' frames have right checksums, as far as they are whole.
+/// Corrects the checksum of each whole frame.
 pub fn seal(mut bytes: &mut [u8]) {
     while let Some(length) = bytes.first_chunk::<4>().copied().map(u32::from_le_bytes) {
         let length = length as usize;
@@ -46,7 +46,7 @@ pub fn run(input: &[u8]) {
     }
     let whole = decode(&bytes, bytes.len().max(1));
     assert_eq!(whole, decode(&bytes, 1 + usize::from(how / 2)), "pieces say the same");
-    // What was understood can be said, and is understood again.
+    // Messages that were decoded can be encoded, and are decoded to equal ones.
     let mut again = Vec::new();
     whole.iter().for_each(|(stream, message)| encode(&mut again, *stream, message));
     assert_eq!(whole, decode(&again, again.len().max(1)));

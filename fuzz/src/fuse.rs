@@ -1,4 +1,4 @@
-//! Requests as the kernel sends them. Their length field is made right, but where the first byte is
+//! Requests as the kernel sends them. Their length field is corrected, unless the first byte is
 //! odd.
 
 use crate::device::request::{Operation, Request};

@@ -1,5 +1,5 @@
-//! What names a key's holder: the URI in a certificate, the certificate, and the file that a holder
-//! has. The first byte says which.
+//! What names a key's holder: the URI in a certificate, the certificate, and the holder's key file.
+//! The first byte says which of these the input is.
 
 use pando_keys::{CertificateDer, fuzzing, identity_of, validity_of};
 

@@ -1,11 +1,12 @@
-//! Targets of the fuzzer. Each takes bytes and panics if a promise is broken.
+//! Targets of the fuzzer. Each takes bytes, and panics if a promise is broken.
 //!
-//! Harness code is that of the tests, included by its path: there is one of each.
+//! Harness code is that of the tests, included by its path, so that there is only one of each.
 
 mod frames;
 #[path = "../../crates/pando-fuse/src/device"]
 pub mod device {
-    //! Of pando-fuse the parser only: the rest of it takes longer to build than all else here.
+    //! Only the parser of `pando-fuse`: the rest of that crate takes longer to build than all else
+    //! here.
     #[allow(missing_docs, reason = "see where they belong")]
     pub mod abi;
     pub mod request;
@@ -26,10 +27,10 @@ pub mod seeds;
 #[path = "../../crates/pando-core/tests/shards/support/mod.rs"]
 mod support;
 
-/// What a target is called, and what it does with an input.
+/// Name of a target, and the function that runs an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 8] = [
     ("frames", frames::run),
     ("records", records::run),

@@ -12,17 +12,17 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::frames;
 
-/// What is said by [`VOLUME`] greetings.
+/// Id of the volume that the greetings name.
 pub const VOLUME: [u8; 16] = [7; 16];
-/// More fits into no socket whose other side does not read yet.
+/// Most bytes of an input. A socket holds this much before its other side reads.
 const SOCKET: usize = 100 << 10;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread().enable_all().build().expect("a runtime for one thread")
 });
 
-/// A server hears a greeting over a Unix socket. If the first byte is even, checksums of frames are
-/// made right.
+/// Lets a server read a greeting over a Unix socket. If the first byte is even, checksums of frames
+/// are corrected.
 pub fn hello(input: &[u8]) {
     let Some((&how, bytes)) = input.split_first() else { return };
     let mut bytes = bytes[..bytes.len().min(SOCKET)].to_vec();
@@ -45,7 +45,7 @@ pub fn hello(input: &[u8]) {
     }
 }
 
-/// See [`pando_net::fuzzing::records`].
+/// Runs [`pando_net::fuzzing::records`].
 pub fn tls(input: &[u8]) {
     pando_net::fuzzing::records(input);
 }

@@ -1,5 +1,5 @@
-//! Messages between shards, with pages of rows in them, as a server sends them that is at fault. No
-//! shard stops.
+//! Messages between shards, with pages of rows in them, as a faulty server sends them. No shard may
+//! stop.
 
 use pando_types::peer::Peer;
 use pando_types::{DirRef, ShardIndex, codec};
@@ -8,8 +8,7 @@ use crate::support::Cluster;
 
 const SHARDS: u16 = 3;
 
-/// The first byte says who hears it, and how long it is; the rest is messages, each with its length
-/// before it.
+/// Each message follows three bytes: the index of the shard that gets it, and its length.
 pub fn run(input: &[u8]) {
     let mut c = Cluster::new(SHARDS, 12);
     c.expects_bad = true;

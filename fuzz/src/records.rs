@@ -1,4 +1,4 @@
-//! Values of a store's records. The first byte says of which type.
+//! Values of a store's records. The first byte gives the type.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ use pando_types::LockSet;
 use pando_types::peer::Inode;
 use pando_types::reply::Slice;
 
-/// Whether it could be read. What was read is written, and read again.
+/// Whether a value can be decoded. If so, encodes and decodes it again.
 fn read<T: Record + PartialEq + Debug>(bytes: &[u8]) -> bool {
     let Ok(record) = T::decode(bytes) else { return false };
     let written = record.encode();
@@ -18,7 +18,7 @@ fn read<T: Record + PartialEq + Debug>(bytes: &[u8]) -> bool {
     true
 }
 
-/// By types: whether bytes are such a record.
+/// For each type of record, a function that tells whether bytes are such a record.
 pub const TYPES: [fn(&[u8]) -> bool; 19] = [
     read::<Content>,
     read::<Header>,

@@ -1,4 +1,4 @@
-//! Inputs with which fuzzing begins: what an honest side would say.
+//! Inputs with which fuzzing begins: what an honest side sends.
 
 use std::path::Path;
 use std::{fs, io};
@@ -12,14 +12,14 @@ use pando_wire::{Hello, Message, Role, Stream, encode};
 use crate::support::Cluster;
 use crate::{TARGETS, net, records, samples};
 
-/// Longer samples are left out: fuzzing is for short inputs.
+/// Longest sample, bytes. Longer ones are left out: fuzzing is for short inputs.
 const SAMPLE_MAX: usize = 2_000;
-/// Messages in one input.
+/// Number of messages in one input.
 const TOGETHER: usize = 8;
-/// Inputs that one type of records has.
+/// Number of inputs for each type of record.
 const OF_A_TYPE: usize = 2;
 
-/// Writes them into the folder `corpus` of this package; what else is there stays.
+/// Writes the inputs into the folder `corpus` of this package. Other files there stay.
 pub fn write() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (target, _) in TARGETS {
@@ -57,7 +57,7 @@ fn frames() -> Vec<Vec<u8>> {
     short.chunks(TOGETHER).map(|frames| [vec![0x20], frames.concat()].concat()).collect()
 }
 
-/// A part of an input: what it is, its length, its bytes.
+/// A part of an input: its kind, its length, its bytes.
 fn part(kind: u8, bytes: &[u8]) -> Vec<u8> {
     let [low, high] = (bytes.len() as u16).to_le_bytes();
     [&[kind, low, high], bytes].concat()
@@ -71,7 +71,7 @@ fn peers() -> Vec<Vec<u8>> {
             _ => None,
         })
         .collect();
-    // What shards said to each other, and rows that they hold.
+    // Messages that shards have sent, and rows that they hold.
     let mut c = busy();
     let rows: Vec<_> =
         c.rows().into_iter().map(|((_, key), row)| RowChange::Put(key, row)).collect();
@@ -93,7 +93,7 @@ fn peers() -> Vec<Vec<u8>> {
     parts.chunks(2).map(<[_]>::concat).filter(|input| input.len() < SAMPLE_MAX).collect()
 }
 
-/// Shards that have something of everything.
+/// Shards that have records of many types.
 fn busy() -> Cluster {
     let mut c = Cluster::new(3, 8);
     c.watch();
@@ -114,7 +114,7 @@ fn rows() -> Vec<Vec<u8>> {
         let values = c.rows().into_values().filter(|value| is(value)).take(OF_A_TYPE);
         inputs.extend(values.map(|value| [vec![kind as u8], value].concat()));
     }
-    // Records that last no longer than a transaction: of sessions and floors at least.
+    // Some records last no longer than a transaction. A floor is one, and gets an input here.
     inputs.push([vec![15], pando_core::record::Floor::below(7).encode()].concat());
     inputs
 }
@@ -139,7 +139,7 @@ fn tls() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A volume that is nowhere, and so a key that opens nothing.
+/// The volume of these keys does not exist, so the keys open nothing.
 fn keys() -> Vec<Vec<u8>> {
     let authority = Authority::create(net::VOLUME).expect("a key can be made");
     let next = authority.succeed().expect("a key can be made");
@@ -161,7 +161,7 @@ fn keys() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// One request of each kind, with more bytes than any needs.
+/// One request of each kind, with more bytes than any kind needs.
 fn fuse() -> Vec<Vec<u8>> {
     let body: Vec<u8> = [vec![0; 16], b"a\0name\0".to_vec(), vec![0; 80]].concat();
     let request = |opcode: u32| {

@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// `setattr_prepare`, preceded by the checks of `truncate`.
+/// `setattr_prepare` of Linux, preceded by the checks of `truncate`.
 fn check_set(node: &Node, by: &Credentials, set: &SetAttr) -> Result<(), Errno> {
     if let Some(size) = set.size {
         match node.kind {
@@ -118,7 +118,7 @@ fn check_set(node: &Node, by: &Credentials, set: &SetAttr) -> Result<(), Errno> 
     Ok(())
 }
 
-/// `xattr_permission` for the `user.` space; other spaces are not restricted here.
+/// `xattr_permission` of Linux, for the `user.` space. Other spaces are not restricted here.
 fn check_xattr(node: &Node, by: &Credentials, name: &[u8], mask: u8) -> Result<(), Errno> {
     if !name.starts_with(b"user.") {
         return Ok(());

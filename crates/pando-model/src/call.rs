@@ -1,37 +1,36 @@
-//! Operations and what comes of them.
+//! Operations and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pando_types::op::{AccessMask, RenameFlags, XattrMode};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr};
 
-/// Who holds a file open: one client's session, by any number.
+/// Number of a client's session, which holds files open.
 pub type Who = u32;
 
 /// An operation with its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// Whose opens it counts among.
+    /// Session that opens and closes the files.
     pub who: Who,
-    /// On whose behalf.
+    /// User on whose behalf the operation is.
     pub credentials: Credentials,
-    /// What to do.
+    /// The operation.
     pub op: Op,
 }
 
-/// What can be done. Directories and files are named by ino, as the kernel names them to a file
-/// system.
+/// An operation. Directories and files are named by ino, as the kernel names them to a file system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// What a name leads to.
+    /// Finds the inode that a name leads to.
     Lookup(Ino, Name),
-    /// A file of any kind but a directory.
+    /// Makes a file that is no directory.
     Create {
-        /// In which directory.
+        /// Directory of the new name.
         dir: Ino,
-        /// Under which name.
+        /// The new name.
         name: Name,
-        /// What kind.
+        /// Kind of the file.
         kind: FileKind,
         /// Permission bits.
         mode: u16,
@@ -39,16 +38,16 @@ pub enum Op {
         symlink: Vec<u8>,
         /// `O_EXCL`.
         exclusive: bool,
-        /// And open it.
+        /// Whether the new file is also opened.
         open: bool,
     },
-    /// A directory.
+    /// Makes a directory: parent, name, permission bits.
     Mkdir(Ino, Name, u16),
-    /// A name of a file less.
+    /// Removes a name of a file.
     Unlink(Ino, Name),
-    /// An empty directory less.
+    /// Removes an empty directory.
     Rmdir(Ino, Name),
-    /// A further name for the first ino.
+    /// Gives the file of the first ino a further name, in the directory of the second.
     Link(Ino, Ino, Name),
     /// `renameat2`.
     Rename {
@@ -60,7 +59,7 @@ pub enum Op {
         to: Ino,
         /// New name.
         new_name: Name,
-        /// How.
+        /// Flags of `renameat2`.
         flags: RenameFlags,
     },
     /// `stat`.
@@ -69,54 +68,54 @@ pub enum Op {
     SetAttr(Ino, SetAttr),
     /// `access`.
     Access(Ino, AccessMask),
-    /// Target of a symlink.
+    /// Reads the target of a symlink.
     Readlink(Ino),
     /// Opens a file.
     Open {
-        /// Which.
+        /// The file.
         ino: Ino,
-        /// Permission needed.
+        /// Permission that the open needs.
         access: AccessMask,
         /// `O_TRUNC`.
         truncate: bool,
     },
-    /// One open less.
+    /// Closes one open of a file.
     Release(Ino),
-    /// Bytes from an offset on, at most so many.
+    /// Reads from an offset (second) at most so many bytes (third).
     Read(Ino, u64, u64),
-    /// Bytes laid over what is there, from an offset on.
+    /// Writes bytes at an offset.
     Write(Ino, u64, Vec<u8>),
-    /// One extended attribute.
+    /// Reads one extended attribute.
     GetXattr(Ino, Vec<u8>),
-    /// Names of all.
+    /// Lists the names of all extended attributes.
     ListXattr(Ino),
-    /// Sets one.
+    /// Sets one extended attribute.
     SetXattr(Ino, Vec<u8>, Vec<u8>, XattrMode),
-    /// Removes one.
+    /// Removes one extended attribute.
     RemoveXattr(Ino, Vec<u8>),
-    /// All entries.
+    /// Lists all entries of a directory.
     ReadDir(Ino),
-    /// Current parent of a directory.
+    /// Finds the current parent of a directory.
     Parent(Ino),
-    /// The caller is gone, and its opens with it.
+    /// Ends the caller's session, and closes its files.
     EndSession,
-    /// What the caller has open, another holds, too: a session of its that is over for it, and not
-    /// yet for everybody.
+    /// Makes another session hold open what the caller has open. It stands for a session of the
+    /// caller that has ended for the client, and not yet on every shard.
     Linger(Who),
-    /// An operation on names, by path: its directories are those at the end of these ways, at the
-    /// very moment in which it takes place; the numbers in `op` mean nothing.
+    /// An operation on names, by path. The paths are resolved at the very moment of the operation.
+    /// The directories' inos in `op` mean nothing.
     ByPath {
-        /// From the root to the directory of the (old) name.
+        /// Path from the root to the directory of the (old) name.
         way: Vec<Name>,
-        /// To that of a rename's new name.
+        /// Path from the root to the directory of a rename's new name.
         to_way: Vec<Name>,
-        /// What to do there.
+        /// The operation on these directories.
         op: Box<Op>,
     },
 }
 
 impl Op {
-    /// What is done, by path or not.
+    /// The operation itself, whether it is by path or not.
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {
@@ -126,43 +125,43 @@ impl Op {
     }
 }
 
-/// What comes of an operation.
+/// Result of an operation.
 pub type Outcome = Result<Value, Errno>;
 
 /// What a successful operation returns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Nothing to say.
+    /// Nothing.
     Done,
     /// Attributes after the operation.
     Stat(Stat),
-    /// Attributes, and whether it is new.
+    /// Attributes, and whether the file is new.
     Created(Stat, bool),
-    /// Data, target or attribute.
+    /// Data, target of a symlink, or value of an attribute.
     Bytes(Vec<u8>),
     /// Names of extended attributes.
     Names(BTreeSet<Vec<u8>>),
-    /// A listing.
+    /// Entries of a directory.
     Entries(BTreeMap<Name, (Ino, FileKind)>),
-    /// A directory.
+    /// Ino of a directory.
     Ino(Ino),
 }
 
 /// Attributes without times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
-    /// Which inode.
+    /// Inode number.
     pub ino: Ino,
-    /// What kind.
+    /// Kind of the inode.
     pub kind: FileKind,
     /// Permission bits.
     pub mode: u16,
-    /// Names; of a directory 2 + its subdirectories.
+    /// Number of names; of a directory 2 and its subdirectories.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Bytes; of a directory its entries.
+    /// Size in bytes; of a directory its number of entries.
     pub size: u64,
 }

@@ -1,4 +1,4 @@
-//! Open files and what is in them.
+//! Open files and their contents.
 
 use pando_types::{Credentials, Errno, FileKind, Ino};
 
@@ -24,7 +24,7 @@ impl Tree {
         let node = self.node(ino)?;
         match node.kind {
             FileKind::Directory => return Err(Errno::EISDIR),
-            // The kernel follows it, or says ELOOP, before it asks a file system.
+            // The kernel follows a symlink, or says ELOOP, before it asks a file system.
             FileKind::Symlink => return Err(Errno::EINVAL),
             _ => {}
         }
@@ -100,7 +100,7 @@ impl Tree {
                 node.data.resize(to, 0);
             }
             node.data[from..to].copy_from_slice(bytes);
-            // A mount knows only one group of who writes.
+            // A mount knows only one group of the process that writes.
             permission::drop_setid_after_change(node, &Credentials::new(by.uid, by.gid, vec![]));
         });
         Ok(Value::Stat(self.stat(ino)?))

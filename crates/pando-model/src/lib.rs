@@ -1,21 +1,21 @@
-//! What Pando must do, said as simply as possible: one tree of inodes in an ordered map, one
-//! operation at a time.
+//! The model of Pando, as simple as possible: one tree of inodes in an ordered map, and one
+//! operation at a time. Tests compare Pando with it.
 //!
 //! ```text
 //!   Tree ── apply(Call, new ino) ──► Outcome      errno by errno, in Linux' order of precedence
 //! ```
 //!
-//! It knows nothing of shards, partitions, sessions or caches, and shares no logic with them. Inode
-//! numbers are not its business either: whoever applies an operation tells which number the real
-//! system chose.
+//! It knows nothing of shards, partitions, leases or caches, and shares no logic with them. It
+//! chooses no inode numbers: the caller of an operation passes the number that the real system
+//! chose.
 //!
-//! 1. Every node but the root and the unlinked-but-open is named by exactly `nlink` entries (files)
-//!    or one (directories).
+//! 1. A file is named by exactly `nlink` entries, and by none if it is unlinked but open. A
+//!    directory other than the root is named by exactly one entry.
 //! 2. A directory that is removed is forgotten at once: operations on it are `ESTALE`.
 //! 3. A file without names and without opens is forgotten at once: operations on it are `ESTALE`.
 //! 4. Times, device numbers and counters are left out.
-//! 5. Cloning a tree is cheap (nodes are shared until changed), and equal trees have equal
-//!    fingerprints: what a search over histories needs.
+//! 5. Cloning a tree is cheap, since clones share nodes until these change. Equal trees have equal
+//!    fingerprints. A search over histories needs both.
 
 mod attrs;
 mod call;

@@ -1,4 +1,4 @@
-//! Operations on names. The order of the checks is that of `fs/namei.c`.
+//! Operations on names. The order of the checks is that of `fs/namei.c` in Linux.
 
 use pando_types::op::{LINK_MAX, SYMLINK_MAX};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
@@ -7,7 +7,7 @@ use crate::permission::{self, READ, SEARCH, WRITE, inherit};
 use crate::{Call, Node, Op, Outcome, Tree, Value};
 
 impl Tree {
-    /// The entry of `name`, after checking that `by` may search.
+    /// Finds the entry of `name`, after checking that `by` may search the directory.
     pub(crate) fn search(
         &self,
         by: &Credentials,
@@ -136,7 +136,7 @@ impl Tree {
         Ok(Value::Entries(node.entries.clone()))
     }
 
-    /// Makes `name` lead to `ino`, which counts its own names.
+    /// Makes `name` lead to `ino`. The caller counts the names of `ino`.
     pub(crate) fn bind(&mut self, dir: Ino, name: &Name, ino: Ino) {
         let kind = self.node(ino).map_or(FileKind::Regular, |node| node.kind);
         self.edit(dir, |node| {

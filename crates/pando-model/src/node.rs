@@ -7,10 +7,10 @@ use pando_types::{FileKind, Ino, Name};
 
 use crate::{Stat, Who};
 
-/// A file or a directory with everything in it.
+/// A file or a directory, with its contents.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Node {
-    /// What kind.
+    /// Kind of the inode.
     pub kind: FileKind,
     /// Permission bits.
     pub mode: u16,
@@ -18,19 +18,19 @@ pub struct Node {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Names of a file; for a directory subdirectories + 2.
+    /// Number of names of a file; of a directory 2 and its subdirectories.
     pub nlink: u32,
-    /// Contents of a file, target of a symlink.
+    /// Contents of a file, or target of a symlink.
     pub data: Vec<u8>,
     /// Extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Who has it open how often.
+    /// Number of opens of each session that has the file open.
     pub opens: BTreeMap<Who, u32>,
     /// Entries of a directory, with their kinds.
     pub entries: BTreeMap<Name, (Ino, FileKind)>,
-    /// Where a directory is; its own ino for the root and for files.
+    /// Parent of a directory. The root and files have their own ino here.
     pub parent: Ino,
-    /// Whether a name of it was ever renamed: a handle on the old name may dangle then.
+    /// Whether a name of it was ever renamed. A handle on the old name may dangle then.
     pub is_moved: bool,
 }
 
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Whether it is a directory.
+    /// Whether the node is a directory.
     #[must_use]
     pub fn is_dir(&self) -> bool {
         self.kind == FileKind::Directory
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// A hash of everything in it, the same in every run.
+    /// A hash of everything in the node. Equal nodes have equal hashes, in every run.
     pub(crate) fn fingerprint(&self, ino: Ino) -> u64 {
         let mut hasher = Mixer(ino.0 ^ 0x9E37_79B9_7F4A_7C15);
         self.hash(&mut hasher);
@@ -82,7 +82,7 @@ impl Node {
     }
 }
 
-/// Multiply and rotate: fast, the same everywhere, good enough where nobody attacks.
+/// A hash by multiplying and rotating. It is fast and portable, and does not resist attacks.
 struct Mixer(u64);
 
 impl Hasher for Mixer {

@@ -1,7 +1,8 @@
-//! All that speaks against an operation on two places.
+//! All errnos that an operation on two places deserves.
 //!
-//! Linux finds these one after the other, and [`Tree::apply`] answers with the first. POSIX orders
-//! nothing here, and a system whose places are on several machines may come upon another one first.
+//! Linux checks one after the other, and [`Tree::apply`] answers with the first that fails. POSIX
+//! prescribes no order. A system with the two places on several machines may find another one
+//! first.
 
 use pando_types::{Credentials, Errno, Ino, Name};
 
@@ -9,8 +10,8 @@ use crate::permission::{self, SEARCH, WRITE};
 use crate::{Call, Op, Tree};
 
 impl Tree {
-    /// Every errno that a `rename` or `link` deserves; `ENOTDIR` for an `rmdir` of a file; nothing
-    /// for others.
+    /// Every errno that a `rename` or `link` deserves. For an `rmdir` of a file: `ENOTDIR`. For
+    /// other operations: none.
     #[must_use]
     pub fn objections(&self, call: &Call) -> Vec<Errno> {
         let by = &call.credentials;
@@ -26,7 +27,7 @@ impl Tree {
                 let write = self.check_write(by, *dir);
                 let foreign =
                     self.node(*ino).ok().and_then(|node| permission::check_link(node, by).err());
-                // Without names it may as well be gone: only who has it open can tell.
+                // A file without names may also be gone: only a session that has it open can tell.
                 let nameless = (file == Some(Errno::ENOENT)).then_some(Errno::ESTALE);
                 let all = [found.err(), taken, file, nameless, write, foreign];
                 all.into_iter().flatten().collect()
@@ -40,22 +41,22 @@ impl Tree {
                 all.push((flags.no_replace && target.is_some()).then_some(Errno::EEXIST));
                 all.push(self.check_write(by, *from));
                 all.push(self.check_write(by, *to));
-                // Who comes the other way changes its parent, too.
+                // In an exchange, a directory that comes from `to` changes its parent, too.
                 let back = target.filter(|_| flags.exchange && from != to);
                 let back = back.and_then(|ino| self.node(ino).ok()).filter(|node| node.is_dir());
                 all.push(back.and_then(|node| permission::check(node, by, WRITE).err()));
                 all.extend(self.about_places(by, (*from, source), (*to, target)));
                 all.into_iter().flatten().collect()
             }
-            // Whether the sticky bit forbids it depends on the owner, who is written in another
-            // place.
+            // The sticky bit is checked against the owner of the directory to remove. The owner may
+            // be recorded on another shard than the entry.
             Op::Rmdir(dir, name) => {
                 let found = self.search(by, *dir, name).ok().flatten();
                 let file = found.and_then(|ino| self.node(ino).ok()).is_some_and(|n| !n.is_dir());
                 file.then_some(Errno::ENOTDIR).into_iter().collect()
             }
-            // One of its two directories may be gone by the time another reason is found in the
-            // other: a removed directory is known to its own shards only.
+            // One of the two directories may be removed while another reason is found in the other.
+            // Only the shards of a removed directory know that it is.
             Op::ByPath { way, to_way, op } => match &**op {
                 Op::Rename { name, new_name, .. } => {
                     let mut all = self.about_way(by, way, name);

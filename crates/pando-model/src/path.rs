@@ -5,8 +5,8 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 use crate::{Call, Op, Tree};
 
 impl Op {
-    /// The same operation on names, in these directories: that of the (old) name, and that of a
-    /// rename's new one.
+    /// This operation on names, in the directories `at` of the (old) name and `new` of a rename's
+    /// new name.
     #[must_use]
     pub fn in_dirs(&self, at: Ino, new: Ino) -> Self {
         let mut op = self.clone();
@@ -26,7 +26,7 @@ impl Op {
 }
 
 impl Tree {
-    /// The same call, by number. Symlinks are thought to lead nowhere.
+    /// The call with its path resolved to inos. A symlink in the path counts as a missing name.
     pub fn resolved(&self, call: &Call) -> Result<Call, Errno> {
         let Op::ByPath { way, to_way, op } = &call.op else { return Ok(call.clone()) };
         let by = &call.credentials;

@@ -1,27 +1,27 @@
-//! Who may do what, as `generic_permission`, `may_delete` and `setattr_prepare` of Linux decide it.
+//! Permissions, as `generic_permission`, `may_delete` and `setattr_prepare` of Linux decide them.
 
 use pando_types::op::AccessMask;
 use pando_types::{Credentials, Errno, FileKind};
 
 use crate::Node;
 
-/// To read, or list.
+/// Permission to read, or to list.
 pub const READ: AccessMask = 4;
-/// To write, or change entries.
+/// Permission to write, or to change entries.
 pub const WRITE: AccessMask = 2;
-/// To execute, or search.
+/// Permission to execute, or to search.
 pub const SEARCH: AccessMask = 1;
 
-/// Set group id.
+/// Mode bit: set group id.
 pub const SETGID: u16 = 0o2000;
-/// Set user id.
+/// Mode bit: set user id.
 pub const SETUID: u16 = 0o4000;
-/// Restricted deletion.
+/// Mode bit: restricted deletion.
 pub const STICKY: u16 = 0o1000;
-/// Execute for the group.
+/// Mode bit: execute for the group.
 pub const GROUP_EXECUTE: u16 = 0o0010;
 
-/// `EACCES` unless `by` may access `node` in all ways of `mask`.
+/// `EACCES` unless `by` has all permissions of `mask` on `node`.
 pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     if by.uid == 0 {
         let executable = node.is_dir() || node.mode & 0o111 != 0;
@@ -38,14 +38,15 @@ pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errn
     if granted & mask == mask { Ok(()) } else { Err(Errno::EACCES) }
 }
 
-/// `may_delete` without the kinds: may `by` remove the entry of `victim` from `dir`?
+/// `may_delete` of Linux without the checks of kinds: may `by` remove the entry of `victim` from
+/// `dir`?
 pub fn check_delete(dir: &Node, victim: &Node, by: &Credentials) -> Result<(), Errno> {
     check(dir, by, WRITE | SEARCH)?;
     let restricted = dir.mode & STICKY != 0 && !is_owner(dir, by) && !is_owner(victim, by);
     if restricted { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-/// `may_linkat` with `fs.protected_hardlinks`: may `by` give the file a further name?
+/// `may_linkat` of Linux with `fs.protected_hardlinks`: may `by` give the file a further name?
 pub fn check_link(node: &Node, by: &Credentials) -> Result<(), Errno> {
     let is_program =
         node.mode & SETUID != 0 || node.mode & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE;
@@ -54,17 +55,17 @@ pub fn check_link(node: &Node, by: &Credentials) -> Result<(), Errno> {
     if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// Whether `by` owns the node or may act as if.
+/// Whether `by` owns the node, or is root.
 pub fn is_owner(node: &Node, by: &Credentials) -> bool {
     by.uid == 0 || by.uid == node.uid
 }
 
-/// Whether `by` belongs to the group or may act as if.
+/// Whether `by` belongs to the group, or is root.
 pub fn is_member(gid: u32, by: &Credentials) -> bool {
     by.uid == 0 || by.in_group(gid)
 }
 
-/// Mode and group of what `by` makes in `dir` (`inode_init_owner`, `mode_strip_sgid`).
+/// Mode and group of what `by` makes in `dir` (`inode_init_owner` and `mode_strip_sgid` of Linux).
 pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
     if dir.mode & SETGID == 0 {
         return (mode, by.gid);
@@ -79,7 +80,7 @@ pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u
     }
 }
 
-/// What a change of owner takes off a file (`setattr_should_drop_sgid`).
+/// Drops the mode bits that a change of owner drops (`setattr_should_drop_sgid` of Linux).
 pub fn drop_setid(node: &mut Node, by: &Credentials) {
     node.mode &= !SETUID;
     if node.mode & GROUP_EXECUTE != 0 || !is_member(node.gid, by) {
@@ -87,7 +88,8 @@ pub fn drop_setid(node: &mut Node, by: &Credentials) {
     }
 }
 
-/// What a change of content takes off, unless it is root's (`setattr_should_drop_suidgid`).
+/// Drops the mode bits that a change of content drops (`setattr_should_drop_suidgid` of Linux).
+/// Root's changes drop none.
 pub fn drop_setid_after_change(node: &mut Node, by: &Credentials) {
     if by.uid != 0 {
         drop_setid(node, by);

@@ -1,4 +1,4 @@
-//! `renameat2`, in the order of `do_renameat2` and `vfs_rename`.
+//! `renameat2`, in the order of `do_renameat2` and `vfs_rename` of Linux.
 
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, Ino, Name};

@@ -88,7 +88,7 @@ fn sample() -> Tree {
     tree
 }
 
-/// Runs each operation on a fresh sample; `None` means success.
+/// Runs each operation on a fresh sample tree. `None` means success.
 fn check(table: &[(u32, Op, Option<Errno>)]) {
     for (uid, op, expected) in table {
         let before = sample();
@@ -256,7 +256,7 @@ fn changes_of_content_and_owner_take_setuid_and_setgid_off() {
     let size = |size| Op::SetAttr(Ino(6), SetAttr { size: Some(size), ..SetAttr::default() });
     let write = || Op::Write(Ino(6), 0, b"x".to_vec());
     let truncate = Op::Open { ino: Ino(6), access: 2, truncate: true };
-    // The file is user 1's, of a group that user 1 is in and user 2 is not.
+    // The file belongs to user 1. User 1 is in its group, and user 2 is not.
     let cases = [
         (1, write(), 0o6777, 0o777),
         (1, write(), 0o6767, 0o2767),

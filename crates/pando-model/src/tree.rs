@@ -1,4 +1,4 @@
-//! The tree itself: nodes, and the one door through which they change.
+//! The tree of inodes. Its nodes change through `put` and `forget` only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl PartialEq for Tree {
 }
 
 impl Tree {
-    /// A root that belongs to user 0 with mode 0755, and nothing in it.
+    /// A tree with an empty root, which belongs to user 0 and has mode 0755.
     #[must_use]
     pub fn new() -> Self {
         let mut tree = Self { nodes: BTreeMap::new(), fingerprint: 0 };
@@ -71,18 +71,18 @@ impl Tree {
         }
     }
 
-    /// The node of `ino`; `ESTALE` if it is gone.
+    /// The node of `ino`. `ESTALE` if it is gone.
     pub fn node(&self, ino: Ino) -> Result<&Node, Errno> {
         self.nodes.get(&ino).map(|node| &node.0).ok_or(Errno::ESTALE)
     }
 
-    /// The node of a directory.
+    /// The node of the directory `ino`. `ESTALE` if it is gone, `ENOTDIR` if it is no directory.
     pub fn dir(&self, ino: Ino) -> Result<&Node, Errno> {
         let node = self.node(ino)?;
         if node.is_dir() { Ok(node) } else { Err(Errno::ENOTDIR) }
     }
 
-    /// Attributes of `ino`.
+    /// Attributes of `ino`. `ESTALE` if it is gone.
     pub fn stat(&self, ino: Ino) -> Result<Stat, Errno> {
         Ok(self.node(ino)?.stat(ino))
     }
@@ -92,13 +92,13 @@ impl Tree {
         self.nodes.iter().map(|(ino, node)| (*ino, &node.0))
     }
 
-    /// A hash of the whole tree: equal for equal trees, whatever led to them.
+    /// A hash of the whole tree. Equal trees have equal hashes, whatever operations led to them.
     #[must_use]
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Whether `who` holds the file open.
+    /// Whether the session `who` has the file open.
     #[must_use]
     pub fn is_open(&self, who: Who, ino: Ino) -> bool {
         self.nodes.get(&ino).is_some_and(|node| node.0.opens.contains_key(&who))

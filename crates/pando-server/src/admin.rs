@@ -6,7 +6,7 @@
 //! → {"command":"nonsense"}          ← {"error":"…"}
 //! ```
 //!
-//! What the commands mean is the caller's business.
+//! The caller defines the commands.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -25,25 +25,25 @@ use serde::{Deserialize, Serialize};
 
 /// Longest request, bytes.
 const REQUEST_MAX: u64 = 1 << 20;
-/// An idle connection is closed after this long.
+/// Time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Who cannot be connected to within this time is alive, but does not let anybody in.
+/// A process that accepts no connection within this time is alive, but does not run.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A line of the server.
+/// A line that the server answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer<T> {
-    /// What was asked for.
+    /// The answer to the question.
     #[serde(rename = "ok")]
     Ok(T),
-    /// Why not.
+    /// Why the question was refused.
     #[serde(rename = "error")]
     Error(String),
 }
 
-/// Listens at `path`, in place of whatever socket a dead process left there, and answers each line
-/// by `handle` from threads of its own. The caller holds the volume's lock.
+/// Listens at `path`, and replaces a socket that a dead process left there. Threads of its own
+/// answer each line by `handle`. The caller holds the volume's lock.
 pub fn serve<Q, A>(
     path: &Path,
     handle: impl Fn(Q) -> Result<A, String> + Send + Sync + 'static,
@@ -58,7 +58,7 @@ where
         for stream in listener.incoming().flatten() {
             let handle = handle.clone();
             let talk = move || {
-                // A client that goes away in the middle is no concern of ours.
+                // A client that hangs up in the middle harms only itself.
                 let _ = talk(&stream, &*handle);
             };
             let _ = std::thread::Builder::new().name("pando-admin".to_owned()).spawn(talk);
@@ -92,12 +92,12 @@ fn talk<Q: DeserializeOwned, A: Serialize>(
     }
 }
 
-/// Asks one thing, and waits for the answer as long as it takes.
+/// Asks one question, and waits for the answer as long as it takes.
 pub fn ask<Q: Serialize, A: DeserializeOwned>(path: &Path, request: &Q) -> io::Result<Answer<A>> {
     ask_for(path, request, None, &mut None)
 }
 
-/// The same, of a process that may be suspended: `TimedOut` if nothing comes for so long.
+/// Asks a process that may be suspended. Fails with `TimedOut` if no answer comes within `limit`.
 pub fn ask_within<Q: Serialize, A: DeserializeOwned>(
     path: &Path,
     request: &Q,
@@ -114,11 +114,11 @@ pub fn ask_within<Q: Serialize, A: DeserializeOwned>(
     })
 }
 
-/// That a process is suspended, and what to do, if it is.
+/// Says that a process is suspended, and what to do. `None`: it is not.
 #[must_use]
 pub fn suspended(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the name in parentheses.
+    // The state follows the name in parentheses.
     let state = stat.rsplit_once(") ")?.1;
     state
         .starts_with(['T', 't'])
@@ -134,7 +134,7 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
     let stream = connect(path, limit)?;
     let other = socket_peercred(&stream)?;
     *asked = u32::try_from(other.pid.as_raw_nonzero().get()).ok();
-    // It is told what to do, and believed: `down`, `umount`.
+    // The caller gives commands such as `down` and `umount`, and believes the answer.
     check_server(path, other.uid.as_raw())?;
     stream.set_read_timeout(limit)?;
     let mut bytes = serde_json::to_vec(request)?;
@@ -147,8 +147,8 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
     Ok(serde_json::from_str(&line)?)
 }
 
-/// `WouldBlock` if as many wait to be let in as may, for as long as `limit`: the process is
-/// suspended.
+/// Connects to the socket at `path`. Fails with `WouldBlock` if the queue of connections stays full
+/// for `limit`: then the process is suspended.
 fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
     let (_folder, short) = short_path(path)?;
     let socket: OwnedFd = rustix::net::socket_with(
@@ -157,20 +157,19 @@ fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // Counts for connecting as well as for writing.
+    // This timeout counts for connecting as well as for writing.
     set_socket_timeout(&socket, Timeout::Send, limit)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(short)?)?;
     Ok(socket.into())
 }
 
-/// Whether a socket is at `path` at which nobody listens any more, since its process has ended
-/// without removing it.
+/// Whether the socket at `path` is dead: its process has ended without removing it.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
     connect(path, Some(LOOK)).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Which socket is at a path, to be told from one that takes its place.
+/// Identity of the socket file at a path, which tells it from a later one at that path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -179,19 +178,19 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// The one that is there now.
+    /// The socket that is at `path` now.
     pub fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Whether it is there still.
+    /// Whether the socket is still there.
     #[must_use]
     pub fn is_there(&self) -> bool {
         Self::at(&self.path).is_ok_and(|found| found == *self)
     }
 
-    /// Removes it, unless another one has taken its place.
+    /// Removes the socket, unless another one has taken its place.
     pub fn remove(&self) {
         if self.is_there() {
             let _ = fs::remove_file(&self.path);

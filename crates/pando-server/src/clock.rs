@@ -1,9 +1,8 @@
-//! Two clocks. Timers go by the one that only runs on; records are stamped with the one that people
-//! read.
+//! Two clocks. Timers use a clock that never goes back. Records are stamped with the time of day.
 //!
-//! The second may jump: an administrator corrects it, or a machine starts with a wrong one. Nothing
-//! waits for it, and no shard is stamped with the clock of another, which may have come from a
-//! machine whose clock is fast.
+//! The time of day may jump: an administrator corrects it, or a machine starts with a wrong one. So
+//! nothing waits for it. No shard takes the time of day of another shard: that one's machine may
+//! have a fast clock (docs/decisions/each-shard-has-its-own-time.md).
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,16 +10,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pando_types::CLOCK_SLACK_NANOS;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What the machine's clocks say.
+/// The clocks of a machine.
 pub trait Time: Send + Sync {
-    /// Nanoseconds since any fixed moment; it never goes back.
+    /// Nanoseconds since any fixed moment. Never goes back.
     fn mono(&self) -> u64;
     /// Nanoseconds since 1970, as far as the machine knows.
     fn wall(&self) -> u64;
 }
 
-/// Where the monotonic clock of a process begins, nanoseconds. What was last done at 0 was done
-/// long ago: no timer waits after a start because of that.
+/// Where the monotonic clock of a process begins, nanoseconds. A time of 0 stands for long ago, so
+/// it delays no timer after a start.
 const ORIGIN: u64 = 3_600_000_000_000;
 
 /// The clocks of this machine.
@@ -35,7 +34,8 @@ impl Default for RealTime {
     }
 }
 
-/// It goes on while the machine sleeps: who waits for a time finds that it has come.
+/// Nanoseconds since the machine's boot. They go on while the machine sleeps: a timer is due when
+/// it wakes.
 fn since_boot() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     (now.tv_sec * 1_000_000_000 + now.tv_nsec).cast_unsigned()
@@ -55,21 +55,20 @@ impl Time for RealTime {
 /// The clocks of a process.
 pub type Clock = Arc<dyn Time>;
 
-/// One shard's time of day. It goes back only when the machine's clock was set back by more than a
-/// second, or when the shard was stamped, before a start or elsewhere, by a clock that was as much
-/// ahead.
+/// One shard's time of day. It goes back only if the machine's clock is more than
+/// [`CLOCK_SLACK_NANOS`] behind the last stamp.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Wall {
     last: u64,
 }
 
 impl Wall {
-    /// It goes on from the latest time that the log remembers.
+    /// The time of day goes on from the latest time that the log remembers.
     pub(crate) const fn from(last: u64) -> Self {
         Self { last }
     }
 
-    /// The time of day, if the machine's clock says `now`.
+    /// The time of day in nanoseconds since 1970, if the machine's clock says `now`.
     pub(crate) const fn at(&mut self, now: u64) -> u64 {
         if now >= self.last || self.last - now > CLOCK_SLACK_NANOS {
             self.last = now;
@@ -83,7 +82,7 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// The machine's monotonic clock, beside a time of day that is set by hand.
+    /// The machine's monotonic clock, with a time of day that the test sets.
     #[derive(Default)]
     pub(crate) struct Set {
         real: RealTime,

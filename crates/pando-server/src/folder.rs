@@ -1,4 +1,4 @@
-//! A volume's folder: layout, the lock on it, formatting.
+//! A volume's folder: its layout, the locks on it, and formatting.
 //!
 //! ```text
 //! FOLDER/superblock          what the volume is (mode 0600); written last, so that without it nothing was promised
@@ -9,11 +9,11 @@
 //! FOLDER/objects/            file data
 //! FOLDER/objects/volume      which volume the objects belong to
 //! FOLDER/objects-at           in a folder that was made to move shards to: where file data is instead
-//! FOLDER/keys/                who may come over TCP: see `pando-keys`
-//! FOLDER/run/lock            held (flock) by the process that has the whole volume; its pid is inside; shared by servers
-//! FOLDER/run/shard-0000.lock   held (flock) by the server of that shard; its pid is inside
-//! FOLDER/run/hosts/          who serves which shard, and where
-//! FOLDER/run/server-0000.sock  where the server listens whose first shard that is; `server-empty.sock`: it had none
+//! FOLDER/keys/                keys and certificates for TCP: see `pando-keys`
+//! FOLDER/run/lock            locked (flock) by the process that has the whole volume; its pid is inside; shared by servers
+//! FOLDER/run/shard-0000.lock   locked (flock) by the server of that shard; its pid is inside
+//! FOLDER/run/hosts/          which server serves which shard, and where
+//! FOLDER/run/server-0000.sock  where the server with that first shard listens; `server-empty.sock`: it had none
 //! FOLDER/run/admin.sock      where that process answers `status`, `info`, `down`
 //! FOLDER/run/sessions        client sessions not yet ended
 //! FOLDER/run/log             messages of a process in the background
@@ -42,28 +42,28 @@ const OBJECTS_MARK: &str = "volume";
 const OBJECTS_AT: &str = "objects-at";
 const KEYS: &str = "keys";
 const RUN: &str = "run";
-/// How long the lock of a killed process is waited for.
+/// How long `take` waits for the lock of a process that was killed.
 const DYING_FOR: Duration = Duration::from_secs(10);
-/// The same of any process: it may just be ending.
+/// How long `take` waits for the lock of any other process, which may just be ending.
 const ENDING_FOR: Duration = Duration::from_millis(200);
 
-/// Where a volume is kept.
+/// The folder in which a volume is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
-/// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the
-/// process dies.
+/// The lock on a volume or on some of its shards. It is released when dropped, and by the kernel
+/// when the process dies.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// With this process's pid inside.
+    /// Locked files with this process's pid inside, each with its shard. `None`: the whole volume.
     files: Vec<(Option<u16>, File)>,
     _shared: Option<File>,
 }
 
 impl FolderLock {
-    /// Takes one more shard, which is on its way to this folder.
+    /// Locks one more shard, which is being moved to this folder.
     pub(crate) fn add(&mut self, folder: &Folder, shard: u16) -> Result<(), FolderError> {
         if self.files.iter().all(|(held, _)| *held != Some(shard)) {
             self.files.push((Some(shard), folder.lock_shard(shard)?));
@@ -71,7 +71,7 @@ impl FolderLock {
         Ok(())
     }
 
-    /// Lets one go.
+    /// Releases the lock on one shard.
     pub(crate) fn release(&mut self, shard: u16) {
         self.files.retain(|(held, file)| {
             let stays = *held != Some(shard);
@@ -84,7 +84,7 @@ impl FolderLock {
 }
 
 impl Folder {
-    /// The folder at `path`, which need not exist. Its absolute form is kept.
+    /// The folder at `path`, which need not exist. Keeps its absolute form.
     pub fn new(path: &Path) -> Result<Self, FolderError> {
         let absolute = match path.canonicalize() {
             Ok(path) => path,
@@ -93,33 +93,33 @@ impl Folder {
         Ok(Self { path: absolute })
     }
 
-    /// Its path.
+    /// The folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where shard `shard` keeps its store.
+    /// Path of the store of a shard.
     pub fn shard(&self, shard: u16) -> PathBuf {
         self.path.join(store_name(shard))
     }
 
-    /// Where the store of a shard is collected that is being moved here.
+    /// Path of the copy of a shard that is being moved here.
     pub fn coming(&self, shard: u16) -> PathBuf {
         self.path.join(copy_name(shard))
     }
 
-    /// Shards whose stores are here, and are this folder's to serve.
+    /// The shards that have their stores in this folder, without those that were given away.
     pub fn kept(&self) -> Result<Vec<u16>, FolderError> {
         self.read()?;
         let is_here = |shard: &u16| self.shard(*shard).is_dir() && self.check_kept(*shard).is_ok();
         Ok((0..SHARDS_MAX).filter(is_here).collect())
     }
 
-    /// Shards whose stores should be here: those that are, and those that the volume was made with,
-    /// unless they were moved away.
+    /// The shards that should have their stores in this folder: those that have, and those that the
+    /// volume was made with. Shards that were given away are left out.
     pub fn stores(&self) -> Result<Vec<u16>, FolderError> {
         let superblock = self.read()?;
-        // A folder that shards are moved to was made without any.
+        // A folder that was made to move shards to has no shards of its own.
         let made = if self.path.join(OBJECTS_AT).exists() { 0 } else { superblock.shards };
         let mut stores = Vec::new();
         for shard in 0..SHARDS_MAX {
@@ -145,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Where file data is, as others are to be told.
+    /// Path of file data that other processes are given.
     pub fn told_objects(&self) -> PathBuf {
         match fs::read_to_string(self.path.join(OBJECTS_AT)) {
             Ok(path) => PathBuf::from(path.trim_end_matches('\n')),
@@ -153,8 +153,8 @@ impl Folder {
         }
     }
 
-    /// Makes a folder without any shard, for some that will be moved here: of the volume with this
-    /// superblock, whose file data is elsewhere.
+    /// Makes a folder without any shard, so that shards can be moved to it. `superblock` is that of
+    /// the volume, and `objects` is the path of its file data.
     pub fn join(&self, superblock: &[u8], objects: &str) -> Result<(), FolderError> {
         let path = self.superblock_file();
         Superblock::decode(superblock)
@@ -168,27 +168,27 @@ impl Folder {
         self.write_superblock(superblock)
     }
 
-    /// Where file data is.
+    /// Path of file data in this folder.
     pub fn objects(&self) -> PathBuf {
         self.path.join(OBJECTS)
     }
 
-    /// Where keys and certificates are.
+    /// Path of keys and certificates.
     pub fn keys(&self) -> PathBuf {
         self.path.join(KEYS)
     }
 
-    /// Where a running process keeps its own things.
+    /// Path of what belongs to a running process.
     pub fn run(&self) -> PathBuf {
         self.path.join(RUN)
     }
 
-    /// The admin socket.
+    /// Path of the admin socket.
     pub fn socket(&self) -> PathBuf {
         self.run().join("admin.sock")
     }
 
-    /// Messages of a process in the background.
+    /// Path of the messages of a process in the background.
     pub fn log(&self) -> PathBuf {
         self.run().join("log")
     }
@@ -202,7 +202,7 @@ impl Folder {
         self.superblock_file().exists()
     }
 
-    /// Reads the superblock.
+    /// Reads and checks the superblock.
     pub fn read(&self) -> Result<Superblock, FolderError> {
         let path = self.superblock_file();
         let bytes = match fs::read(&path) {
@@ -224,8 +224,8 @@ impl Folder {
         Superblock::decode(&bytes).map_err(|cause| FolderError::Superblock { path, cause })
     }
 
-    /// Makes a volume in a missing or empty folder. `format_shard` fills one shard's folder,
-    /// durably. An attempt that was cut off is begun again.
+    /// Makes a volume in a missing or empty folder. `format_shard` fills one shard's folder and
+    /// syncs it. An attempt that was cut off is begun again.
     pub fn format(
         &self,
         superblock: &Superblock,
@@ -254,7 +254,8 @@ impl Folder {
         self.sync().map_err(io_error("sync", &self.path))
     }
 
-    /// Makes the folder of a shard that is added, if it is not there. `format` fills it, durably.
+    /// Makes the folder of a shard that is added, if it is not there. `format` fills it and syncs
+    /// it.
     pub fn make_shard(
         &self,
         shard: u16,
@@ -279,7 +280,7 @@ impl Folder {
         replace(&path, bytes).map_err(io_error("write", &path))
     }
 
-    /// What was made, renamed or removed in this folder is so for good.
+    /// Makes names in this folder durable that were made, changed or removed.
     pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
@@ -305,13 +306,13 @@ impl Folder {
         }
     }
 
-    /// What is in the way: the path itself, or something above it.
+    /// The error for a path that is no folder. It names the path itself, or one above it.
     fn no_folder(&self) -> FolderError {
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         FolderError::NoFolder(found.unwrap_or(&self.path).to_owned())
     }
 
-    /// Takes the whole volume for this process.
+    /// Locks the whole volume for this process.
     pub fn lock(&self) -> Result<FolderLock, FolderError> {
         let path = self.run_lock()?;
         match take(&path, FlockOperation::NonBlockingLockExclusive)? {
@@ -332,7 +333,7 @@ impl Folder {
         }
     }
 
-    /// Takes some shards for this process; others may take others.
+    /// Locks some shards for this process. Other processes may lock other shards.
     pub fn lock_shards(&self, shards: &[u16]) -> Result<FolderLock, FolderError> {
         let path = self.path.clone();
         let shared = match take(&self.run_lock()?, FlockOperation::NonBlockingLockShared)? {
@@ -364,17 +365,17 @@ impl Folder {
         self.run().join(format!("shard-{shard:04}.lock"))
     }
 
-    /// Where the server listens whose first shard this is.
+    /// Path of the socket of the server that has this as its first shard.
     pub fn server_socket(&self, shard: u16) -> PathBuf {
         self.run().join(format!("server-{shard:04}.sock"))
     }
 
-    /// Where a server listens that has no shard when it starts.
+    /// Path of the socket of a server that has no shard when it starts.
     pub fn empty_server_socket(&self) -> PathBuf {
         self.run().join("server-empty.sock")
     }
 
-    /// Shards of this folder that are served, and by which processes.
+    /// The shards of this folder that are served, each with its process's pid.
     pub fn shard_holders(&self) -> Result<Vec<(u16, String)>, FolderError> {
         let mut holders = Vec::new();
         self.read()?;
@@ -386,7 +387,7 @@ impl Folder {
         Ok(holders)
     }
 
-    /// Notes in the objects' folder whose they are.
+    /// Writes the volume's UUID into the folder of objects, unless that is elsewhere.
     pub fn mark_objects(&self, uuid: &str) -> Result<(), FolderError> {
         if self.told_objects() != self.objects() {
             return Ok(());
@@ -400,13 +401,13 @@ impl Folder {
         create(&path, format!("{uuid}\n").as_bytes(), 0o600).map_err(io_error("write", &path))
     }
 
-    /// Who holds the whole volume, if anybody does.
+    /// Pid of the process that has locked the whole volume. `None`: no process has.
     pub fn holder(&self) -> Result<Option<String>, FolderError> {
         holder_of(&self.run().join("lock"))
     }
 }
 
-/// Which volume's objects are in a folder; `None`: nobody has said.
+/// UUID of the volume that has its objects in a folder. `None`: the folder has no mark.
 pub fn objects_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join(OBJECTS_MARK)).ok()?;
     Some(text.trim().to_owned())
@@ -440,13 +441,13 @@ fn take(path: &Path, how: FlockOperation) -> Result<Taken, FolderError> {
         std::thread::sleep(Duration::from_millis(10));
     }
     if matches!(how, FlockOperation::NonBlockingLockExclusive) {
-        // The pid is a courtesy: a full disk is no reason to refuse.
+        // The pid is a courtesy: a full disk is no reason to refuse the lock.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     }
     Ok(Taken::Here(file))
 }
 
-/// Who holds the exclusive lock on a file.
+/// Pid of the process that holds the exclusive lock on a file. `None`: no process does.
 fn holder_of(path: &Path) -> Result<Option<String>, FolderError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -466,7 +467,7 @@ impl Drop for FolderLock {
     }
 }
 
-/// Whether a process was killed and is not quite gone: some thread of it still waits for the disk.
+/// Whether a process was killed and is not quite gone: one of its threads still waits for the disk.
 fn is_dying(pid: &str) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
@@ -482,14 +483,14 @@ fn read_pid(file: &mut File) -> String {
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
-    // What is in there is everybody's files, whatever their permissions on the mount say.
+    // The folder holds the files of all users, whatever their permissions on the mount say.
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }
 }
 
-/// Replaces a file as a whole, durably.
+/// Replaces a file as a whole, and syncs it and its folder.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
     create(&draft, bytes, 0o600)?;
@@ -497,16 +498,16 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes a folder and what is missing above it. Its name is durable even if it was there: an
-/// attempt that was cut off may have made it.
+/// Makes a folder and the missing ones above it. Syncs its name even if it was there: an attempt
+/// that was cut off may have made it.
 fn make_with_parents(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|path| !path.is_dir()).count();
     fs::create_dir_all(path)?;
     for parent in path.ancestors().skip(1).take(missing.max(1)) {
         match File::open(parent).and_then(|parent| parent.sync_all()) {
-            // It may be entered and not read: nobody but its owner can sync it.
+            // The parent may be entered but not read: only its owner can sync it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            // On what is never written to, folders cannot be synced, nor made.
+            // On a read-only file system folders can be neither synced nor made.
             Err(error) if missing == 0 && is_of_read_only(&error) => {}
             synced => synced?,
         }

@@ -1,10 +1,10 @@
-//! A new shard: an empty store in this process' folder, served from then on. That makes it no shard
-//! of the volume yet: see `Op::AddShard`.
+//! Makes a new shard: an empty store in this process's folder, which the process then serves. The
+//! shard joins the volume later, by `Op::AddShard`.
 //!
 //! 1. A store appears under its name as a whole.
-//! 2. It is not made while anybody is known to serve one of this number. Two that are made at the
-//!    same time in two folders are told apart by nothing: whoever adds shards does so from one
-//!    place.
+//! 2. A shard is not made while a server is known that serves one of its index. Two shards of one
+//!    index that are made in two folders at once cannot be told apart. So an administrator adds
+//!    shards from one place only.
 
 use pando_types::ShardIndex;
 
@@ -13,23 +13,23 @@ use crate::host::{Host, HostOptions, format_shard};
 use crate::net::Server;
 use crate::superblock::Superblock;
 
-/// Where it is to be.
+/// Where the new shard is made and served.
 pub struct Site<'a> {
     /// The folder.
     pub folder: &'a Folder,
-    /// Of the volume.
+    /// Superblock of the volume.
     pub superblock: &'a Superblock,
     /// How shards are run.
     pub options: &'a HostOptions,
-    /// Who is to run it.
+    /// The host that runs the shard.
     pub host: &'a Host,
-    /// Who lets others come to it.
+    /// The server that admits connections to the shard.
     pub server: &'a Server,
 }
 
 impl Site<'_> {
-    /// Makes a shard, unless it was made here before, and serves it. `lock` takes it for this
-    /// process. Errors are in words.
+    /// Makes a shard, unless it was made here before, and serves it. `lock` locks the shard for
+    /// this process. Errors are in words.
     pub fn found(
         &self,
         shard: ShardIndex,

@@ -1,8 +1,8 @@
 //! What `pando info` shows: where a directory's partitions are, and where a file's inode and data
 //! are.
 //!
-//! It walks as a client does — ask the home, follow redirects — but with nothing cached and no
-//! session, since it only reads.
+//! It asks shards as a client does, from the home on, and follows redirects. It caches nothing and
+//! has no session, since it only reads.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use pando_types::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A client's steps, at most: more only if partitions split while it asks.
+/// Most requests for one name. A walk needs more only if partitions split meanwhile.
 const STEPS_MAX: u32 = 200;
 
 /// What a path leads to.
@@ -25,92 +25,92 @@ const STEPS_MAX: u32 = 200;
 pub enum Info {
     /// A directory.
     Directory(DirectoryInfo),
-    /// Anything else.
+    /// A file of any other kind.
     File(FileInfo),
 }
 
-/// A directory and how it is spread.
+/// A directory, with its partitions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DirectoryInfo {
-    /// Its id, hexadecimal.
+    /// Directory id, hexadecimal.
     pub id: String,
-    /// Its inode number.
+    /// Inode number.
     pub ino: u64,
-    /// Its home shard.
+    /// Index of the home shard.
     pub home: u16,
-    /// Names in it.
+    /// Number of names in the directory.
     pub entries: u64,
-    /// Its partitions by index.
+    /// Partitions, by index.
     pub partitions: Vec<PartitionInfo>,
 }
 
-/// One partition.
+/// A partition of a directory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct PartitionInfo {
-    /// Its index.
+    /// Index of the partition.
     pub index: u32,
-    /// How many hash bits select it.
+    /// Number of hash bits that select the partition.
     pub depth: u8,
-    /// Where it is.
+    /// Index of its shard.
     pub shard: u16,
-    /// Names in it.
+    /// Number of names in the partition.
     pub entries: u64,
-    /// What it is doing.
+    /// State of the partition, in words.
     pub state: String,
 }
 
-/// A file.
+/// A file that is no directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileInfo {
-    /// What it is.
+    /// Kind of the file, in words.
     pub kind: String,
-    /// Its inode number.
+    /// Inode number.
     pub ino: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub size: u64,
-    /// Its names.
+    /// Number of names.
     pub links: u32,
-    /// The shard with its inode.
+    /// Index of the shard that has the inode.
     pub shard: u16,
-    /// Whether the inode stands in the entry of its one name, or at its link shard.
+    /// Where the inode is: `entry`, in the entry of the file's one name, or `link shard`.
     pub inode_at: String,
-    /// The partition of the directory that holds the name.
+    /// Index of the directory's partition that has the name.
     pub partition: u32,
-    /// The shard of that partition.
+    /// Index of the shard of that partition.
     pub name_shard: u16,
-    /// Where its data is; `None` of what has no data.
+    /// Where the data is. `None`: the file is not a regular one.
     pub data: Option<DataInfo>,
 }
 
 /// A file's data.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DataInfo {
-    /// Whether it is within the inode's shard.
+    /// Whether the data is in the shard of the inode.
     pub inline: bool,
-    /// Pieces in objects.
+    /// The parts of the file that are in objects.
     pub slices: Vec<SliceInfo>,
 }
 
-/// A piece of a file.
+/// A part of a file that is in one object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SliceInfo {
-    /// Where it begins in the file, bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// How long it is, bytes.
+    /// Length, bytes.
     pub len: u64,
-    /// The object, hexadecimal.
+    /// Id of the object, hexadecimal.
     pub object: String,
-    /// Where it begins in the object, bytes.
+    /// Offset in the object, bytes.
     pub object_offset: u64,
 }
 
-/// Sends a request to a shard and waits for its reply; `None`: there is none.
+/// Sends a request to a shard, and waits for the reply. `None`: there is no reply.
 pub type Caller<'a> = &'a dyn Fn(ShardIndex, Request) -> Option<Box<Reply>>;
 
-/// Looks into shards, wherever they are.
+/// Asks shards of any process.
 pub struct Inspector<'a> {
     call: Caller<'a>,
-    /// As far as it is known.
+    /// Owners of hash slots, as far as they are known.
     map: RefCell<ClusterMap>,
     secrets: Secrets,
 }
@@ -122,7 +122,7 @@ struct Named {
 }
 
 impl<'a> Inspector<'a> {
-    /// Of the volume with this map and these secrets.
+    /// An inspector of the volume with this map and these secrets.
     pub fn new(call: Caller<'a>, map: ClusterMap, secrets: Secrets) -> Self {
         Self { call, map: RefCell::new(map), secrets }
     }
@@ -172,8 +172,8 @@ impl<'a> Inspector<'a> {
             };
             let leaves = found.iter().map(|it| (it.delta.partition, it.delta.radix)).collect();
             known.merge(&SplitHistory { of: None, spread: attr.history.spread, leaves });
-            // Their depths tell of all that split off, which may be on shards of which only they
-            // have heard.
+            // The depths of these partitions tell of all that split off. Some may be on shards that
+            // only these partitions know of.
             let implied = known.leaves().into_iter().map(|(index, _)| known.shard(home, index));
             to_ask.extend(implied.filter(|shard| !asked.contains(shard)));
             partitions.extend(found.into_iter().map(|inspected| PartitionInfo {
@@ -232,7 +232,7 @@ impl<'a> Inspector<'a> {
         Ok(DataInfo { inline: layout.is_inline, slices: slices.collect() })
     }
 
-    /// Asks for a name as a client without any map does (GIGA+ §3.3).
+    /// Looks a name up as a client without any map does (GIGA+ §3.3).
     fn lookup(&self, dir: DirRef, name: &Name) -> Result<Named, Errno> {
         let order = self.secrets.order(name.as_bytes());
         let mut map = DirMap::new();
@@ -261,7 +261,8 @@ impl<'a> Inspector<'a> {
         Err(Errno::EAGAIN)
     }
 
-    /// Asks who owns a slot, as far as that is known, until it is who answers.
+    /// Asks the owner of a hash slot, as far as it is known, and follows redirects to the true
+    /// owner.
     fn ask_owner(
         &self,
         owner: &dyn Fn(&ClusterMap) -> ShardIndex,

@@ -1,17 +1,17 @@
-//! The shell around Pando's shards: everything a shard must not know of — files, threads, clocks,
-//! sockets.
+//! The shell around Pando's shards: files, threads, clocks and sockets, which a shard must not know
+//! of.
 //!
 //! ```text
 //!  superblock, locks ─ folder/    sockets ─ net/ ─► call(shard, request) ──► inbox ─┐
-//!                                                                            ▼ whoever holds the shard
+//!                                                             ▼ the thread that holds the shard
 //!  host/: one cell per shard   { inbox, state: machine + store + held messages }
 //!           ├ syncer thread: objects first, then the log; releases what waits for durability
 //!           ├ timer thread: ticks, back-off of clients
 //!           └ checkpoint thread: frozen tree → index file, in the background
 //! ```
 //!
-//! What this crate does not know: what an operation means (`pando-core`), how the store works
-//! (`babu`; only [`store`] speaks with it), how a client finds a shard.
+//! This crate does not know what an operation means (`pando-core`), or how a client finds a shard.
+//! Only [`store`] reads and writes `babu`.
 
 pub mod admin;
 pub mod clock;

@@ -1,8 +1,8 @@
 //! What the shell runs: a deterministic state machine behind the contract of
 //! `pando_core::contract`.
 //!
-//! A trait, so that the shell's own promises (nothing is lost, nothing leaves too early) are tested
-//! with a machine of ten lines.
+//! It is a trait so that tests can use a machine of a few lines. They test the shell's promises:
+//! nothing is lost, and nothing leaves too early.
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
@@ -13,18 +13,18 @@ use pando_types::{Errno, KeyId};
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
-    /// Handles one input. An `Err` that is [`Halt::NotResident`] has changed nothing.
+    /// Handles one input. If it returns [`Halt::NotResident`], it has changed nothing.
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
 
-    /// The last input could not be handled ([`Halt::Unreadable`]), or its effects were dropped. Who
-    /// asked is refused with `refuse`; all that waits goes on. `Err`: it cannot go on.
+    /// Makes the machine's memory from its records again. The last input met [`Halt::Unreadable`],
+    /// or its effects were dropped. A client that sent it is refused with `refuse`, and all other
+    /// requests go on. `Err`: the machine cannot go on.
     fn begin_anew(&mut self, _now: Now, _refuse: Errno, _rows: &dyn Rows) -> Result<Effects, Halt> {
         Err(Halt::Broken("this machine does not begin anew".to_owned()))
     }
 
-    /// Answers a request of a client that came by this key without effects, if it only reads and
-    /// need not wait; `None`: it is to be handled. The reply may leave when what was applied before
-    /// is acknowledged.
+    /// Answers a request without effects, if it only reads and need not wait. `None`: it must be
+    /// handled. The reply may leave once all groups applied before are acknowledged.
     fn answer_at_once(
         &mut self,
         _now: Now,
@@ -35,23 +35,24 @@ pub trait Machine: Send {
         Ok(None)
     }
 
-    /// Whether something that waited may go on: the shell answers with [`Input::Ready`].
+    /// Whether a pending request may go on: the shell then calls `handle` with [`Input::Ready`].
     fn has_ready(&self) -> bool;
 
-    /// What it counts, by name, for `pando status`.
+    /// Counters by name, for `pando status`.
     fn counters(&self) -> Vec<(String, u64)>;
 
-    /// Who owns which slot, as far as it knows; `None`: that is none of its business.
+    /// The owners of hash slots, as far as the machine knows. `None`: this machine has no map.
     fn map(&self) -> Option<&ClusterMap> {
         None
     }
 
-    /// Begins to watch what files come to name, for a collection of objects. `None`: it cannot now.
+    /// Begins to note the objects that files come to name, for the collection `id`. `None`: the
+    /// machine cannot do so now.
     fn watch(&mut self, _id: u64) -> Option<Watching> {
         None
     }
 
-    /// What it has seen since, from an object on.
+    /// The objects that were noted for the collection `id`, beginning at `first`.
     fn settle_watch(&mut self, _id: u64, _first: ObjectId) -> Settled {
         Settled::Forgotten
     }

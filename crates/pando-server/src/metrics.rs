@@ -1,7 +1,7 @@
 //! What a shard's shell counts: totals, and a histogram of latency per operation.
 //!
-//! Histograms have one bucket per power of two nanoseconds: a percentile is right to a factor of
-//! two, which is enough to see what is wrong, and costs one atomic addition.
+//! A histogram has one bucket for each power of two nanoseconds. So a percentile is right to a
+//! factor of two, and counting costs one atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,26 +32,26 @@ counters! {
     peers_out,
     /// Inputs handled, of every kind.
     inputs,
-    /// Batches: times the shard was taken.
+    /// Batches that the shard has begun.
     batches,
     /// Insert groups applied.
     groups,
     /// Writes of the log.
     log_writes,
-    /// Fsyncs of the log.
+    /// Syncs of the log by the syncer thread.
     syncs,
     /// Requests that were answered without effects.
     at_once,
-    /// Answers "not here".
+    /// Requests that were redirected.
     redirects,
-    /// Requests refused for lack of space.
+    /// Inputs that found the disk full.
     no_space,
-    /// Messages that waited for an fsync.
+    /// Messages that waited for a sync.
     held,
-    /// Inputs that waited until a sync under way was over, since they name objects.
+    /// Inputs that waited until a sync was over, since they name objects.
     waited_for_sync,
-    /// Connections of clients that were closed since they sent what is no request, or what a client
-    /// never sends.
+    /// Connections of clients that were closed for a malformed frame, or for a message that a
+    /// client never sends.
     bad_frames,
     /// Connections of clients that were closed since they held too much memory.
     cut_off,
@@ -68,12 +68,12 @@ counters! {
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -91,15 +91,15 @@ macro_rules! kinds {
         pub enum OpKind { $(#[allow(missing_docs, reason = "named as the operation")] $name,)* }
 
         impl OpKind {
-            /// All, in the order of their numbers.
+            /// All kinds, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// What `op` does.
+            /// Kind of the operation `op`.
             pub fn of(op: &Op) -> Self {
                 match op { $($pattern => Self::$name,)* }
             }
 
-            /// Its name.
+            /// Name of the operation.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
@@ -157,7 +157,7 @@ kinds! {
 
 const BUCKETS: usize = 40;
 
-/// Latencies of one operation.
+/// Histogram of the latencies of one operation.
 #[derive(Debug)]
 pub struct Histogram([AtomicU64; BUCKETS]);
 
@@ -168,14 +168,14 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds one.
+    /// Counts one latency.
     pub fn record(&self, nanos: u64) {
         let bucket = (u64::BITS - nanos.leading_zeros()) as usize;
         self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many, and the upper ends of the buckets that hold the median and the 99th percentile;
-    /// `None` if none.
+    /// Number of latencies, and the upper ends of the buckets of the median and the 99th
+    /// percentile, in nanoseconds. `None`: none was counted.
     pub fn summary(&self) -> Option<(u64, u64, u64)> {
         let counts: Vec<u64> = self.0.iter().map(|b| b.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();
@@ -192,7 +192,7 @@ impl Histogram {
     }
 }
 
-/// A histogram per operation.
+/// One histogram for each kind of operation.
 #[derive(Debug)]
 pub struct Latencies(Vec<Histogram>);
 
@@ -202,26 +202,26 @@ impl Default for Latencies {
     }
 }
 
-/// What is known of one operation's latency.
+/// Latency of one operation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OpLatency {
-    /// The operation.
+    /// Name of the operation.
     pub op: String,
-    /// How many were answered.
+    /// Number of requests that were answered.
     pub count: u64,
-    /// Half took at most about this, nanoseconds.
+    /// Half of them took at most about this, nanoseconds.
     pub p50_nanos: u64,
     /// 99 in 100 took at most about this, nanoseconds.
     pub p99_nanos: u64,
 }
 
 impl Latencies {
-    /// Adds one.
+    /// Counts one latency of an operation.
     pub fn record(&self, kind: OpKind, nanos: u64) {
         self.0[kind as usize].record(nanos);
     }
 
-    /// Of all operations that occurred.
+    /// Latencies of all operations that occurred.
     pub fn list(&self) -> Vec<OpLatency> {
         let summary = |&kind: &OpKind| {
             let (count, p50_nanos, p99_nanos) = self.0[kind as usize].summary()?;

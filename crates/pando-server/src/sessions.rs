@@ -1,7 +1,7 @@
-//! Client sessions this process has opened and not ended, on disk: the next process ends them, so
-//! that what a killed mount held open does not stay for ever.
+//! Sessions that this process has opened and not ended, on disk. The next process ends them, so
+//! that what a killed mount had open is released.
 //!
-//! One decimal number a line in `run/sessions`; the last line may be cut.
+//! `run/sessions` has one decimal number a line. A last line without its end is ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::folder;
 
-/// The list.
+/// The list of sessions, in memory and on disk.
 #[derive(Debug)]
 pub struct Sessions {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// What is left from before, and the list to continue.
+    /// Reads the list that an earlier process has left, to go on with it.
     pub fn load(path: PathBuf) -> io::Result<Self> {
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -32,24 +32,24 @@ impl Sessions {
         Ok(Self { path, open: Mutex::new(open) })
     }
 
-    /// The list's file.
+    /// Path of the list's file.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// Those open.
+    /// The sessions that are not ended.
     pub fn open(&self) -> Vec<SessionId> {
         self.open.lock().iter().copied().collect()
     }
 
-    /// One more; durable when this returns.
+    /// Adds a session. The list is durable when this returns.
     pub fn begun(&self, session: SessionId) -> io::Result<()> {
         let mut open = self.open.lock();
         open.insert(session);
         self.store(&open)
     }
 
-    /// One less.
+    /// Removes a session. The list is durable when this returns.
     pub fn ended(&self, session: SessionId) -> io::Result<()> {
         let mut open = self.open.lock();
         open.remove(&session);

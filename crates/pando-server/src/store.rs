@@ -1,7 +1,7 @@
-//! A shard's store: `babu` in the words of the shard's contract. Nothing else in this crate speaks
-//! with `babu`.
+//! A shard's store: `babu` in the words of the shard's contract. Only this module reads and writes
+//! records with `babu`.
 //!
-//! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖
+//! Meta data of a log group, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖
 //! time u64.
 
 mod page;
@@ -21,32 +21,32 @@ use pando_types::{Epoch, Lsn};
 
 pub use page::{Gap, Page};
 
-/// Unreadable blocks that are kept in mind, to be told once.
+/// Number of unreadable blocks that are remembered.
 const UNREADABLE_MAX: usize = 16;
 
-/// Log bytes of a group besides its changes: its header, its meta data, and up to where the next
-/// one begins.
+/// Most log bytes of a group besides its changes: header, meta data, and padding up to the next
+/// group.
 const GROUP_BYTES: u64 = 48 + 27 + 8;
 
 const META_VERSION: u8 = 1;
 
-/// Length of a key of an entry: what begins with it (attributes, slices) is details of one file,
-/// and "are there any?" is answered without a read. See `pando_core::keys`.
+/// Length of an entry's key (`pando_core::keys`). Keys that begin with it are details of one file,
+/// such as attributes and slices. With this length the store's filters tell whether a file may have
+/// any.
 const ORDER_KEY_BYTES: usize = 26;
 
-/// Sizes; see `babu::Options`.
+/// Sizes of a store, as in `babu::Options`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreOptions {
-    /// Log space is taken from the disk in pieces of this size, bytes.
+    /// Piece in which log space is taken from the disk, bytes.
     pub log_chunk_bytes: u64,
-    /// Log space only deletions and shards' own messages may use, bytes.
+    /// Log space that only deletions and shards' own messages may use, bytes.
     pub reserve_bytes: u64,
-    /// Room that is kept for the day when the disk is full, beyond what a checkpoint needs, bytes;
-    /// 0: none.
+    /// Space that is kept for a full disk, beyond what a checkpoint needs, bytes. 0: none.
     pub ballast_bytes: u64,
     /// Memory for blocks of index files, bytes.
     pub cache_bytes: usize,
-    /// The epoch that begins with an opening is at least this.
+    /// Least epoch that an opening may begin.
     pub epoch_at_least: u64,
 }
 
@@ -62,13 +62,14 @@ impl Default for StoreOptions {
     }
 }
 
-/// The store did something it cannot come back from, or could not be opened: which folder, which
-/// file, why.
+/// The store has failed for good, or could not be opened. Names the folder and the file, and says
+/// why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreError {
-    /// In words.
+    /// The error in words.
     pub what: String,
-    /// Whether bytes on disk are not what was written, as opposed to a disk that refuses.
+    /// Whether bytes on disk differ from those that were written. Otherwise the disk has refused
+    /// something.
     pub is_damage: bool,
 }
 
@@ -83,7 +84,7 @@ impl std::error::Error for StoreError {}
 /// Whether there is room for a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// There is.
+    /// There is room.
     Enough,
     /// The disk is full.
     Full,
@@ -98,19 +99,19 @@ pub struct Store {
     unreadable: RefCell<Vec<String>>,
 }
 
-/// What opening found.
+/// What the opening of a store found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Groups replayed from the log.
+    /// Number of groups replayed from the log.
     pub groups_replayed: u64,
-    /// An unfinished end of the log, which was cut, in words.
+    /// An unfinished end of the log, which was cut off, in words.
     pub torn: Option<String>,
-    /// The latest time the log remembers, nanoseconds; 0 if none.
+    /// The latest time of day in the log, nanoseconds since 1970. 0: none.
     pub last_nanos: u64,
 }
 
 impl Store {
-    /// Opens the store in `folder`, making it if there is none.
+    /// Opens the store in `folder`, and makes it if there is none.
     pub fn open(
         folder: &Path,
         database_id: u64,
@@ -133,8 +134,8 @@ impl Store {
         Self::over(Arc::new(disk), options).map_err(|error| say(&error.what, error.is_damage))
     }
 
-    /// Opens the store on a disk, making it if there is none. What keys are like is for this crate
-    /// to say.
+    /// Opens the store on a disk, and makes it if there is none. Sets the options that follow from
+    /// the form of keys.
     pub fn over(disk: Arc<dyn Disk>, options: Options) -> Result<(Self, Opened), StoreError> {
         let options = Options { filter_prefix_bytes: ORDER_KEY_BYTES, ..options };
         let (db, recovered) = Db::open(disk, options).map_err(|error| {
@@ -157,15 +158,15 @@ impl Store {
         Ok((store, opened))
     }
 
-    /// Applies one insert group; what follows sees it.
+    /// Applies one insert group. Reads see it from now on.
     pub fn apply(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
         let lsn = self.apply_later(writes, meta);
         self.settle();
         lsn
     }
 
-    /// Applies one insert group in two halves. It is in the log's buffer now; before anything is
-    /// read, [`Store::settle`] puts it into the trees.
+    /// Puts one insert group into the log's buffer. [`Store::settle`] then puts it into the trees,
+    /// and must be called before the next read.
     pub fn apply_later(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
         self.batch.clear();
         for write in writes {
@@ -192,7 +193,7 @@ impl Store {
             .map_err(|fatal| StoreError { what: fatal.to_string(), is_damage: false })
     }
 
-    /// Sees to it that `bytes` more of log fit.
+    /// Reserves `bytes` of log space. `for_deletion`: they may come out of the reserve.
     pub fn reserve(&mut self, bytes: u64, for_deletion: bool) -> Room {
         let priority = if for_deletion { Priority::Reserve } else { Priority::Normal };
         match self.db.reserve(bytes, priority) {
@@ -202,22 +203,22 @@ impl Store {
         }
     }
 
-    /// Makes the log durable, from any thread.
+    /// A handle that syncs the log from any thread.
     pub fn syncer(&self) -> Syncer {
         self.db.syncer()
     }
 
-    /// How often it was opened.
+    /// How often the store was opened.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.db.epoch().0)
     }
 
-    /// The last group applied.
+    /// Position of the last group applied.
     pub fn applied(&self) -> Lsn {
         Lsn(self.db.applied_lsn().0)
     }
 
-    /// The last group fsynced.
+    /// Position of the last group synced.
     pub fn durable(&self) -> Lsn {
         Lsn(self.db.durable_lsn().0)
     }
@@ -227,8 +228,8 @@ impl Store {
         self.db.tree_bytes()
     }
 
-    /// Whether deletions have come into what is reserved for them, so that a checkpoint is to make
-    /// room.
+    /// Whether deletions use the space that is reserved for them, so that a checkpoint should free
+    /// space.
     pub fn is_low(&self) -> bool {
         self.db.is_low()
     }
@@ -238,19 +239,19 @@ impl Store {
         self.db.stats()
     }
 
-    /// Freezes the tree and says what is to be done in the background. `None`: nothing to do, or
-    /// one is under way.
+    /// Freezes the tree, and returns the work to be done in the background. `Ok(None)`: there is
+    /// nothing to do, or a checkpoint is being made.
     pub fn begin_checkpoint(&mut self) -> Result<Option<CheckpointJob>, Room> {
         match self.db.freeze() {
-            // Nothing new does not mean nothing frozen: an earlier job may have failed.
+            // An earlier job may have failed: then there is a frozen tree though nothing is new.
             Ok(_) => Ok(self.db.checkpoint_job()),
-            // There is no room for a new log. What is frozen may be written, which makes some.
+            // There is no room for a new log. Writing the frozen tree to an index file frees space.
             Err(ReserveError::Full(_)) => self.db.checkpoint_job().map(Some).ok_or(Room::Full),
             Err(ReserveError::Fatal(fatal)) => Err(Room::Failed(fatal.to_string())),
         }
     }
 
-    /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's
+    /// Goes over to the checkpoint's files. The caller removes the old files outside of the shard's
     /// lock.
     pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
         let retired = self.db.install(done);
@@ -260,12 +261,12 @@ impl Store {
 }
 
 impl Store {
-    /// Blocks that could not be read since it was opened, in words: the first few.
+    /// The first few blocks that could not be read since the opening, in words.
     pub fn unreadable_blocks(&self) -> impl Iterator<Item = String> + use<> {
         self.unreadable.borrow().clone().into_iter()
     }
 
-    /// How many those are.
+    /// How many of these there are.
     pub fn unreadable(&self) -> usize {
         self.unreadable.borrow().len()
     }
@@ -315,9 +316,9 @@ impl Rows for Store {
     }
 }
 
-/// What an insert group takes in the log, at most.
+/// Largest size that an insert group can have in the log, bytes.
 pub fn weigh(writes: &[Write]) -> u64 {
-    // A record has a kind, and lengths of at most five bytes each.
+    // A record has one byte of kind, and lengths of at most five bytes each.
     let of = |write: &Write| match write {
         Write::Put(first, second) | Write::DeleteRange(first, second) => {
             11 + first.len() + second.len()

@@ -1,5 +1,4 @@
-//! The volume's superblock: what must be known before any shard is opened. Written once, by
-//! `format`.
+//! The volume's superblock: what must be known before any shard is opened. `format` writes it once.
 //!
 //! ```text
 //! FOLDER/superblock:
@@ -7,9 +6,9 @@
 //! { JSON }\n
 //! ```
 //!
-//! 1. Any byte changed anywhere is noticed before anything else of the volume is touched.
-//! 2. Unknown compatible features are passed over; an unknown incompatible one refuses the volume.
-//! 3. It holds the hash secrets: the file is readable by its owner only.
+//! 1. A change of any byte is noticed before anything else of the volume is touched.
+//! 2. Unknown compatible features are ignored. An unknown incompatible one refuses the volume.
+//! 3. It holds the hash secrets: only its owner may read the file.
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::ShardIndex;
@@ -23,32 +22,32 @@ const FORMAT_VERSION: u32 = 1;
 /// What a volume is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Superblock {
-    /// Identity of the volume, hexadecimal in the form of a UUID.
+    /// UUID of the volume, in hexadecimal with dashes.
     pub uuid: String,
-    /// Format of everything below the folder.
+    /// Version of the format of everything below the folder.
     pub format_version: u32,
-    /// Features an older program may ignore.
+    /// Features that an older program may ignore.
     pub compatible_features: Vec<String>,
     /// Features without which the volume cannot be understood.
     pub incompatible_features: Vec<String>,
-    /// How many shards there are.
+    /// Number of shards that the volume was made with, at least 1.
     pub shards: u16,
-    /// When it was made, nanoseconds since 1970.
+    /// When the volume was made, nanoseconds since 1970.
     pub created_nanos: u64,
-    /// How directory ids and name orders are made.
+    /// How directory ids, orders of names, and owners of hash slots are computed.
     pub algorithms: Algorithms,
-    /// Their secrets, hexadecimal.
+    /// Secrets of the hashes, hexadecimal.
     secrets: HexSecrets,
 }
 
 /// Names and widths of the hashes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Algorithms {
-    /// Directory ids.
+    /// Hash that makes directory ids.
     pub directory_id: String,
-    /// Name orders.
+    /// Hash that makes the orders of names.
     pub name_order: String,
-    /// Slots to shards.
+    /// Hash that places hash slots on shards.
     pub slots: String,
 }
 
@@ -77,25 +76,25 @@ impl std::fmt::Debug for HexSecrets {
 /// Why a superblock is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SuperblockError {
-    /// It is not one.
+    /// The file is not a superblock.
     #[error("it does not begin as a superblock of Pando does")]
     Foreign,
-    /// Some byte is not what was written.
+    /// Some byte differs from that which was written.
     #[error("it is damaged: its checksum does not match its content")]
     Damaged,
     /// A later program made it.
     #[error("it has format version {0}; this program knows version {FORMAT_VERSION}")]
     Version(u32),
-    /// A later program uses something we do not know.
+    /// It uses a feature that this program does not know.
     #[error("it uses the feature `{0}`, which this program does not know")]
     Feature(String),
-    /// The checksum is right, the content is not.
+    /// The checksum is right, but the content is not.
     #[error("its content makes no sense: {0}")]
     Nonsense(String),
 }
 
 impl Superblock {
-    /// A new volume.
+    /// Superblock of a new volume.
     pub fn new(shards: u16, created_nanos: u64) -> Result<Self, getrandom::Error> {
         let mut uuid = [0; 16];
         getrandom::fill(&mut uuid)?;
@@ -137,7 +136,7 @@ impl Superblock {
         if *checksum != *blake3::hash(body.as_bytes()).to_hex() {
             return Err(SuperblockError::Damaged);
         }
-        // A flipped version would show in the body, where it is repeated under the checksum.
+        // A changed version is noticed: the body repeats it, under the checksum.
         let version: u32 = version.parse().map_err(|_| SuperblockError::Damaged)?;
         let value: serde_json::Value = parse(body)?;
         let inner = value.get("format_version").and_then(serde_json::Value::as_u64);
@@ -180,23 +179,23 @@ impl Superblock {
         secrets
     }
 
-    /// Who owns which slot.
+    /// The owners of hash slots before any shard was added.
     pub fn map(&self) -> ClusterMap {
         ClusterMap::new(self.shards)
     }
 
-    /// All its shards.
+    /// All shards that the volume was made with.
     pub fn all_shards(&self) -> Vec<ShardIndex> {
         (0..self.shards).map(ShardIndex).collect()
     }
 
-    /// The UUID as bytes.
+    /// The UUID as bytes. All zero if it is not 32 hexadecimal digits.
     pub fn id(&self) -> [u8; 16] {
         let bytes = unhex(&self.uuid.replace('-', "")).unwrap_or_default();
         bytes.try_into().unwrap_or_default()
     }
 
-    /// Identity of one shard's database.
+    /// Identity of one shard's store, derived from the UUID.
     pub fn database_id(&self, shard: u16) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.id()).update(&shard.to_le_bytes());
@@ -221,7 +220,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Hexadecimal digits as bytes; `None` if they are not.
+/// Hexadecimal digits as bytes. `None`: they are no pairs of such digits.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     pairs

@@ -1,5 +1,6 @@
-//! The fuzzer: libFuzzer with the target that `PANDO_FUZZ` names. One program for all, so that it
-//! is linked once. `seeds` is no target: it writes the inputs with which fuzzing begins.
+//! The fuzzer: libFuzzer with the target that `PANDO_FUZZ` names. There is one program for all
+//! targets, so that it is linked once. `seeds` is no target: it writes the inputs with which
+//! fuzzing begins.
 #![no_main]
 
 use std::sync::OnceLock;

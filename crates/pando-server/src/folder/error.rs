@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 
 use crate::superblock::SuperblockError;
 
-/// Why a folder cannot be used. Each says what, where, and what to do.
+/// Why a folder cannot be used. Each message says what is wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The system refused.
     #[error("cannot {what} {}: {source}{hint}", .path.display())]
     Io {
-        /// A verb.
+        /// The refused action, as a verb.
         what: &'static str,
-        /// Which path.
+        /// The path of that action.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
-        /// What to do, if anything is known.
+        /// What to do, or empty.
         hint: String,
     },
-    /// Something else than a folder is there, or on the way.
+    /// The path, or one above it, is no folder.
     #[error("{} is not a folder: name a folder, of a volume or for a new one", .0.display())]
     NoFolder(PathBuf),
-    /// There is no volume.
+    /// The folder has no volume.
     #[error("{} holds no Pando volume: `pando format {}` makes one there", .0.display(), .0.display())]
     NoVolume(PathBuf),
-    /// There is one already.
+    /// The folder has a volume already.
     #[error("{} holds a Pando volume already; nothing was changed", .0.display())]
     Exists(PathBuf),
-    /// There is something else, where a volume was looked for.
+    /// A volume was looked for in a folder with other files.
     #[error(
         "{} is no Pando volume (it holds `{found}`, and no `superblock`): name the folder of a volume",
         .path.display()
@@ -38,10 +38,10 @@ pub enum FolderError {
     NotAVolume {
         /// The folder.
         path: PathBuf,
-        /// One thing that is in it.
+        /// Name of one file in it.
         found: String,
     },
-    /// There is something else, where a volume was to be made.
+    /// A volume was to be made in a folder with other files.
     #[error(
         "{} is not empty and not a Pando volume (it holds `{found}`): name an empty or a new folder",
         .path.display()
@@ -49,18 +49,18 @@ pub enum FolderError {
     Occupied {
         /// The folder.
         path: PathBuf,
-        /// One thing that is in it.
+        /// Name of one file in it.
         found: String,
     },
     /// The superblock is refused.
     #[error("{}: {cause}. Restore that file from a backup; without it the volume cannot be read", .path.display())]
     Superblock {
-        /// The file.
+        /// The superblock's path.
         path: PathBuf,
-        /// Why.
+        /// Why it is refused.
         cause: SuperblockError,
     },
-    /// Somebody else has it open.
+    /// Another process has locked the whole volume.
     #[error(
         "{} is in use by process {pid}: `pando down {}` stops it",
         .path.display(), .path.display()
@@ -68,10 +68,10 @@ pub enum FolderError {
     Locked {
         /// The folder.
         path: PathBuf,
-        /// Who; `unknown` if it did not say.
+        /// That process; `unknown` if the lock file does not say.
         pid: String,
     },
-    /// Some of its shards are served.
+    /// Servers have locked some of the volume's shards.
     #[error(
         "{} is in use: its shards {} are served; `pando down {}` stops their servers",
         .path.display(), list(.shards), .path.display()
@@ -79,7 +79,7 @@ pub enum FolderError {
     Served {
         /// The folder.
         path: PathBuf,
-        /// Shards and the processes that serve them.
+        /// Each shard, with the process that serves it.
         shards: Vec<(u16, String)>,
     },
     /// Another process serves the shard.
@@ -87,12 +87,12 @@ pub enum FolderError {
     ShardLocked {
         /// The folder.
         path: PathBuf,
-        /// Which shard.
+        /// Index of the shard.
         shard: u16,
-        /// Who; `unknown` if it did not say.
+        /// That process; `unknown` if the lock file does not say.
         pid: String,
     },
-    /// The shard is kept elsewhere.
+    /// The folder has no store of the shard.
     #[error(
         "{} has no folder for shard {shard}: serve it where it is kept, or bring its folder here first",
         .path.display()
@@ -100,10 +100,10 @@ pub enum FolderError {
     NoShard {
         /// The folder.
         path: PathBuf,
-        /// Which shard.
+        /// Index of the shard.
         shard: u16,
     },
-    /// The shard was moved away.
+    /// The shard was given to another process.
     #[error(
         "shard {shard} is not in {} any more: it was moved to the server at {}",
         .path.display(), .addresses.join(" or ")
@@ -111,9 +111,9 @@ pub enum FolderError {
     Given {
         /// The folder.
         path: PathBuf,
-        /// Which shard.
+        /// Index of the shard.
         shard: u16,
-        /// Where its new host listens.
+        /// Addresses of its new host.
         addresses: Vec<String>,
     },
 }
@@ -124,7 +124,7 @@ fn list(shards: &[(u16, String)]) -> String {
     shown.join(", ")
 }
 
-/// What the system refused to do, in words.
+/// Makes the error of a refused system call.
 pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_owned();
     move |source| {
@@ -140,7 +140,7 @@ pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error
     }
 }
 
-/// What to do where the system does not let this user do `what`.
+/// What the user can do if the system does not permit `what`.
 fn not_permitted(what: &str, path: &Path) -> String {
     if !matches!(what, "read" | "open" | "list" | "lock" | "find") {
         return " — name a folder that you may write".to_owned();

@@ -1,4 +1,5 @@
-//! One shard within the process: its inbox, and the state that whoever holds it works on.
+//! One shard within the process: its inbox, its state behind a lock, and what other threads may
+//! read without that lock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -16,15 +17,18 @@ pub(crate) struct Cell {
     pub(crate) shard: ShardIndex,
     pub(crate) epoch: Epoch,
     pub(crate) inbox: Mutex<Vec<Incoming>>,
-    /// Something is to be done; whoever lets the state go looks again (see `run`).
+    /// The shard has something to do. A thread that releases the state reads this again (see
+    /// `Shared::run_all`).
     pub(crate) attention: AtomicBool,
     tick: AtomicBool,
-    /// From the sync of objects until after that of the log: see `objects`.
+    /// Up from the beginning of the sync of objects until the log's sync ends. Inputs that name
+    /// objects wait meanwhile (module `objects`).
     pub(crate) is_syncing: AtomicBool,
-    /// Its syncer is at it, and runs the shard in the end.
+    /// The syncer thread is in a sync, and runs the shard after it.
     pub(crate) is_run_after_sync: AtomicBool,
     state: Mutex<State>,
-    /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
+    /// Earliest tick that the timer has planned, by the clock of timers in nanoseconds. `u64::MAX`:
+    /// none.
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
     pub(crate) syncer: Syncer,
@@ -32,9 +36,9 @@ pub(crate) struct Cell {
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     failure: OnceLock<String>,
-    /// It runs elsewhere from now on.
+    /// The shard has left this process.
     is_over: AtomicBool,
-    /// Its driver asks what it has to complain about.
+    /// The driver asks for failures itself, so nothing is printed.
     #[cfg(feature = "driven")]
     pub(crate) is_mute: AtomicBool,
 }
@@ -63,29 +67,31 @@ impl Cell {
         }
     }
 
-    /// Takes the shard, waiting for whoever has it. What was put off until after an answer has been
-    /// done.
+    /// Takes the shard, and waits while another thread holds it. Settles the store first
+    /// ([`State::settle`]).
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.settle();
         state
     }
 
-    /// The same, unless somebody has it.
+    /// Takes the shard, unless another thread holds it. Settles the store first
+    /// ([`State::settle`]).
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         let mut state = self.state.try_lock()?;
         state.settle();
         Some(state)
     }
 
-    /// Does what was put off until after an answer, unless somebody has the shard: he has done it.
-    /// Others may have come meanwhile, so [`Cell::attention`] is to be looked at after this.
+    /// Settles the store. If another thread holds the shard, that thread has done so. Other threads
+    /// may have put inputs into the inbox meanwhile: the caller must read [`Cell::attention`] after
+    /// this.
     pub(crate) fn settle(&self) {
         drop(self.try_lock());
         fence(Ordering::SeqCst);
     }
 
-    /// Whether somebody has it.
+    /// Whether a thread holds the shard.
     pub(crate) fn is_locked(&self) -> bool {
         self.state.is_locked()
     }
@@ -105,7 +111,7 @@ impl Cell {
         self.attention.store(true, Ordering::SeqCst);
     }
 
-    /// The next batch, whenever it comes, begins with a tick.
+    /// The next batch begins with a tick, whenever it comes.
     pub(crate) fn set_tick_later(&self) {
         self.tick.store(true, Ordering::Release);
     }
@@ -122,7 +128,7 @@ impl Cell {
         Lsn(self.syncer.durable_lsn().0)
     }
 
-    /// The shard stops, for good. Said once.
+    /// Stops the shard for good, and complains the first time.
     pub(crate) fn fail(&self, reason: &str) {
         if self.failure.set(reason.to_owned()).is_ok() {
             self.complain(&format!(
@@ -140,7 +146,8 @@ impl Cell {
         self.failure.get().map(String::as_str)
     }
 
-    /// Nobody who asked here is answered any more; its threads end.
+    /// The shard has left this process: ends its waiting calls without a reply, and ends its
+    /// threads.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.abandon();
@@ -151,7 +158,7 @@ impl Cell {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Who waits for an answer is told that there will be none.
+    /// Ends all calls that wait in the state or in the inbox, without a reply.
     pub(crate) fn abandon(&self) {
         self.lock().abandon();
         for incoming in self.inbox.lock().drain(..) {
@@ -170,7 +177,7 @@ impl Cell {
     }
 }
 
-/// How the syncer thread is woken.
+/// Wakes the syncer thread.
 #[derive(Default)]
 pub(crate) struct SyncSignal {
     asked: Mutex<bool>,
@@ -185,13 +192,13 @@ impl SyncSignal {
         }
     }
 
-    /// Whether it was asked since the last time.
+    /// Whether a sync was requested since the last call.
     #[cfg(feature = "driven")]
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.asked.lock())
     }
 
-    /// Returns when asked, or after `longest`; whether it was asked.
+    /// Returns when a sync is requested, or after `longest`. Tells whether one was requested.
     pub(crate) fn wait(&self, longest: Duration) -> bool {
         let mut asked = self.asked.lock();
         if !*asked {

@@ -1,4 +1,4 @@
-//! A shard comes to this process from another, with its store.
+//! A shard comes to this process from another, with its whole store (docs/design/shard-move.md).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::store::{Opened, Store};
 use crate::superblock::Superblock;
 
 impl Host {
-    /// Opens a shard's store that has come here whole, and runs it.
+    /// Opens the store of a shard that has come here whole, and runs the shard.
     pub fn take_over(
         &self,
         folder: &Path,
@@ -33,7 +33,7 @@ impl Host {
         Ok(start)
     }
 
-    /// Recovers a shard that comes here. Nobody has woken it yet.
+    /// Recovers a shard that has come here. It runs nothing before [`Shared::wake`].
     pub(super) fn admit(
         &self,
         shard: ShardIndex,
@@ -50,7 +50,8 @@ impl Host {
 }
 
 impl Shared {
-    /// A shard has come, and says what it has to say.
+    /// Runs a shard that was just recovered, beginning with a tick: it sends the messages that its
+    /// recovery calls for.
     pub(super) fn wake(&self, shard: ShardIndex) {
         if let Some(cell) = self.cell(shard) {
             cell.set_tick();

@@ -1,5 +1,5 @@
-//! Shards and the world beyond this process: where replies go, and how shards of other processes
-//! are reached.
+//! What connects shards with the world beyond this process: where replies go, and how shards of
+//! other processes are reached.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,51 +14,52 @@ use super::slot::Slot;
 use super::state::Incoming;
 use crate::metrics::{Counter, Counters};
 
-/// Which request of a connection is meant, and what it holds until it is answered.
+/// Identifies a request of a connection, and counts what it holds until it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Whose answer it is, to the other side.
+    /// Number by which the client recognizes the reply.
     pub stream: u64,
-    /// Memory, bytes.
+    /// Memory that the request holds, bytes.
     pub bytes: u32,
-    /// Bytes that its reply may have.
+    /// Largest size of its reply, bytes.
     pub reply: u32,
 }
 
-/// The sending half of a connection from a client. Called by whichever thread ran the shard; never
+/// The sending half of a connection from a client. The thread that ran the shard calls it. It never
 /// waits.
 pub trait ReplySink: Send + Sync {
-    /// By which key the client came.
+    /// Key by which the client came.
     fn key(&self) -> KeyId;
-    /// Takes the reply to a request; `None`: there will be none. Answers whether it must be
-    /// flushed, which it need not be if it must be already.
+    /// Takes the reply to a request. `None`: there will be none. Answers true if the caller must
+    /// call [`ReplySink::flush`]; false if an earlier call has answered true and its flush is still
+    /// to come.
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool;
-    /// Lets go what was taken.
+    /// Sends the replies that were taken.
     fn flush(&self);
 }
 
-/// Links to shards of other processes. Called by whichever thread ran a shard; never waits. What
-/// cannot be sent is lost: shards say it again.
+/// Links to shards of other processes. The thread that ran a shard calls them. They never wait. A
+/// message that cannot be sent is dropped: shards send it again.
 pub trait PeerLinks: Send + Sync {
     /// Takes a message.
     fn send(&self, to: ShardIndex, peer: &Peer);
-    /// Lets go what was taken.
+    /// Sends the messages that were taken.
     fn flush(&self);
 }
 
 /// Where the reply to a request goes.
 pub(crate) enum ReplyTo {
-    /// To the caller who runs the shard right now. If he lets it go without, he leaves a slot
-    /// instead.
+    /// To the caller that runs the shard right now. If the caller releases the shard before its
+    /// reply is ready, it puts a reply cell in this place.
     Runner,
-    /// To a caller in this process.
+    /// To a caller in this process, by its reply cell.
     Slot(Arc<Slot>),
-    /// Over a connection.
+    /// To a client, by its connection.
     Stream(Arc<dyn ReplySink>, Asked),
 }
 
 impl ReplyTo {
-    /// By which key the caller came. Callers in this process are the volume's owner.
+    /// Key by which the caller came. A caller in this process has the owner's key.
     pub(crate) fn key(&self) -> KeyId {
         match self {
             Self::Runner | Self::Slot(_) => KeyId::OWNER,
@@ -66,7 +67,7 @@ impl ReplyTo {
         }
     }
 
-    /// Gives the reply; whom to flush afterwards is added to `sinks`.
+    /// Delivers the reply. Adds the connection to `sinks` if the caller must flush it.
     pub(crate) fn answer(self, reply: Box<Reply>, sinks: &mut Vec<Arc<dyn ReplySink>>) {
         match self {
             Self::Runner => {}
@@ -79,13 +80,13 @@ impl ReplyTo {
         }
     }
 
-    /// There will be no reply.
+    /// Ends the call without a reply.
     pub(crate) fn abandon(self) {
         match self {
             Self::Runner => {}
             Self::Slot(slot) => slot.fill(None),
             Self::Stream(sink, asked) => {
-                // Who is asked to flush must.
+                // The sink asks its caller for a flush.
                 if sink.reply(asked, None) {
                     sink.flush();
                 }
@@ -95,7 +96,8 @@ impl ReplyTo {
 }
 
 impl Host {
-    /// Puts requests of one connection before a shard that runs here; [`Host::run`] gets them run.
+    /// Puts requests of one connection into the inbox of a shard that runs here. [`Host::run`] then
+    /// runs them.
     pub fn submit(
         &self,
         shard: ShardIndex,
@@ -114,21 +116,21 @@ impl Host {
         }));
     }
 
-    /// Puts a message of another process's shard before one that runs here.
+    /// Puts a message of another process's shard into the inbox of a shard that runs here.
     pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
-        // If it has left, its new host hears it again.
+        // If the shard has left, the sender sends the message again to the new host.
         if let Some(cell) = self.shared.cell(shard) {
             cell.push(Incoming::Peer(Box::new(peer)));
         }
     }
 
-    /// How many batches a shard has begun: what was put before it earlier than the newest is in no
-    /// inbox any more. A shard that does not run here has begun all.
+    /// Number of batches that a shard has begun. What was put into the inbox before the newest
+    /// batch began is no longer in it. `u64::MAX`: the shard does not run here.
     pub fn batches(&self, shard: ShardIndex) -> u64 {
         self.shared.cell(shard).map_or(u64::MAX, |cell| cell.counters.batches.get())
     }
 
-    /// Counts something of a shard that runs here, if there is something to count.
+    /// Increments a counter of a shard, if the shard runs here and `which` names one.
     pub(crate) fn note(
         &self,
         shard: ShardIndex,
@@ -140,7 +142,7 @@ impl Host {
         }
     }
 
-    /// Runs a shard that runs here, unless another thread is at it, which then does it all.
+    /// Runs a shard. If another thread holds the shard, that thread runs everything.
     pub fn run(&self, shard: ShardIndex) {
         if !self.shared.is_stopped() {
             self.shared.run(shard);

@@ -1,5 +1,5 @@
-//! A host without threads, for simulations: what the threads of a process do, its driver does, when
-//! it likes.
+//! A host without threads, for simulations. Its driver does what the threads of a process do, at
+//! the moments that the driver chooses.
 //!
 //! ```text
 //!   Host                                   its driver
@@ -10,7 +10,7 @@
 //!   another thread has a shard             run_beside, call_beside
 //! ```
 //!
-//! All else is what a server runs. Shards leave by [`Host::give_away`], and come by
+//! All other code is what a server runs. Shards leave by [`Host::give_away`], and come by
 //! [`Driven::take_over`].
 
 use std::sync::atomic::Ordering;
@@ -29,14 +29,14 @@ use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::store::{Opened, Store};
 
-/// See the module.
+/// A host without threads. Its driver does their work.
 pub struct Driven {
     host: Host,
     jobs: Mutex<mpsc::Receiver<Job>>,
     checkpoint: Mutex<Checkpoint>,
 }
 
-/// What the checkpoint thread is at.
+/// The checkpoint that the driver makes.
 #[derive(Default)]
 enum Checkpoint {
     #[default]
@@ -79,38 +79,39 @@ impl Driven {
         Ok(())
     }
 
-    /// The host: requests are put before it as connections do.
+    /// The host. The driver puts requests into it as connections do.
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// When the timer is to be woken next, by the host's clock.
+    /// When the timer's next event is due, by the host's clock in nanoseconds. `None`: it has none.
     pub fn next_due(&self) -> Option<u64> {
         self.host.shared.timer.next_due()
     }
 
-    /// Lets happen what waited for a time that has come.
+    /// Runs the timer's events that are due.
     pub fn fire_due(&self) {
         self.host.shared.timer.fire_due(&self.host.shared);
     }
 
-    /// Whether the syncer of a shard was woken since the last call.
+    /// Whether the shard has requested a sync since the last call.
     pub fn wants_sync(&self, shard: ShardIndex) -> bool {
         self.cell(shard).sync.take()
     }
 
-    /// What the syncer does when it is woken, or when its time has come.
+    /// Does what the syncer thread does: on request (`is_asked`), or when its interval is over.
     pub fn sync(&self, shard: ShardIndex, is_asked: bool) {
         self.host.shared.sync_once(&self.cell(shard), is_asked);
     }
 
-    /// The next batch of a shard begins a checkpoint, as if its tree were large; it is run.
+    /// Makes the next batch of a shard begin a checkpoint, as if its tree were large. Runs that
+    /// batch.
     pub fn want_checkpoint(&self, shard: ShardIndex) {
         let cell = self.cell(shard);
         self.host.shared.with(&cell, |state| state.want_checkpoint(&cell));
     }
 
-    /// Of which shard a checkpoint is being made, or waits to be.
+    /// The shard for which a checkpoint is being made, or waits to be made.
     pub fn checkpoint(&self) -> Option<ShardIndex> {
         let mut checkpoint = self.checkpoint.lock();
         if matches!(*checkpoint, Checkpoint::None)
@@ -124,7 +125,8 @@ impl Driven {
         }
     }
 
-    /// The next step of [`Driven::checkpoint`]: its files are made, or its shard goes over to them.
+    /// Does the next step of the checkpoint that [`Driven::checkpoint`] names: makes its files, or
+    /// lets the shard install them.
     pub fn step_checkpoint(&self) {
         let checkpoint = std::mem::take(&mut *self.checkpoint.lock());
         match checkpoint {
@@ -138,8 +140,8 @@ impl Driven {
         }
     }
 
-    /// Runs a shard while other threads have `busy` ones: what comes for those stays with them
-    /// until they are run.
+    /// Runs a shard while other threads hold the `busy` shards. Messages to those stay in their
+    /// inboxes until they are run.
     pub fn run_beside(&self, busy: &[ShardIndex], shard: ShardIndex) {
         let busy: Vec<_> = busy.iter().map(|shard| self.cell(*shard)).collect();
         let held: Vec<_> = busy.iter().map(|cell| cell.lock()).collect();
@@ -147,8 +149,8 @@ impl Driven {
         drop(held);
     }
 
-    /// A caller in the process calls a shard while other threads have `busy` ones. What comes for
-    /// those stays with them until they are run.
+    /// Calls a shard as a caller in this process, while other threads hold the `busy` shards.
+    /// Messages to those stay in their inboxes until they are run.
     pub fn call_beside(
         &self,
         busy: &[ShardIndex],
@@ -162,17 +164,17 @@ impl Driven {
         begun
     }
 
-    /// Shows a shard's store.
+    /// Calls `what` with a shard's store.
     pub fn look<R>(&self, shard: ShardIndex, what: impl FnOnce(&Store) -> R) -> R {
         what(&self.cell(shard).lock().store)
     }
 
-    /// Checkpoints that a shard has finished here.
+    /// Number of checkpoints that a shard has finished here.
     pub fn checkpoints(&self, shard: ShardIndex) -> u64 {
         self.cell(shard).counters.checkpoints.get()
     }
 
-    /// Why this shard has stopped, if it has.
+    /// Why a shard has stopped. `None`: it runs, or is not here.
     pub fn failure_of(&self, shard: ShardIndex) -> Option<String> {
         Some(self.host.shared.cell(shard)?.failure()?.to_owned())
     }

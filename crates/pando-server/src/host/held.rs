@@ -1,13 +1,13 @@
-//! What may leave a shard, and when (DESIGN §10). One policy point: the watermark.
+//! What may leave a shard, and when. All messages and replies of a machine pass this place.
 //!
 //! | need | mode `os` | mode `disk` |
 //! |---|---|---|
 //! | committed | written | fsynced; the syncer is woken |
-//! | synced | fsynced; the syncer is woken | the same |
-//! | durable | fsynced, whenever that comes | the same |
+//! | synced | fsynced; the syncer is woken | fsynced; the syncer is woken |
+//! | durable | fsynced, whenever that comes | fsynced, whenever that comes |
 //!
 //! Invariant: log positions in the queue ascend, since each message is queued with the position
-//! applied last.
+//! applied last. The reasons are in docs/design/durability.md.
 
 use std::collections::VecDeque;
 
@@ -45,7 +45,7 @@ impl Held {
         need != Need::Durable
     }
 
-    /// To be called after the log is written: what may leave now.
+    /// Moves the messages that may leave to `leave`. The caller has written the log before.
     pub(crate) fn release(&mut self, durable: Lsn, leave: &mut Vec<Out>) {
         while self.waiting.front().is_some_and(|(lsn, _)| *lsn <= durable) {
             leave.extend(self.waiting.pop_front().map(|(_, out)| out));
@@ -53,13 +53,13 @@ impl Held {
         leave.append(&mut self.written);
     }
 
-    /// The shard has failed: everything that is still here.
+    /// The shard has failed: takes out all messages.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Out> {
         let written = std::mem::take(&mut self.written);
         self.waiting.drain(..).map(|(_, out)| out).chain(written)
     }
 
-    /// Takes out some, whatever they wait for.
+    /// Takes out the messages for which `which` holds, whatever they wait for.
     #[cfg(feature = "planted")]
     pub(crate) fn take(&mut self, which: impl Fn(&Out) -> bool) -> Vec<Out> {
         let (taken, waiting) = std::mem::take(&mut self.waiting)

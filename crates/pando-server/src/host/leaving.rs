@@ -1,10 +1,12 @@
-//! A shard leaves this process for another: what the shell does (see `pando_wire::MoveAsk`).
+//! A shard leaves this process for another: the shell's part of docs/design/shard-move.md. The
+//! questions are those of `pando_wire::MoveAsk`.
 //!
-//! 1. Frozen, a shard runs nothing, and its log is synced: what is told then is all there will be.
-//! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one
-//!    excludes the other.
-//! 3. A shard given away is never run here again, whatever happens: that it is was made durable
-//!    first.
+//! 1. A frozen shard runs nothing, and its log is synced. So the groups that it tells then are the
+//!    last ones.
+//! 2. A frozen shard thaws by itself unless it is given away. Thawing and giving away each hold the
+//!    state, so they exclude each other.
+//! 3. A shard that was given away is never run here again. Before it goes, it is made durable that
+//!    it was given away.
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +24,16 @@ use super::state::State;
 use super::{Host, Shared};
 use crate::store::Store;
 
-/// What is told at one time, bytes.
+/// Insert groups in one answer, bytes.
 const TOLD_MAX: usize = 1 << 20;
-/// What may be left when a shard is frozen, bytes.
+/// Insert groups that may be left when a shard is frozen, beyond [`TOLD_MAX`], bytes.
 const LAST_MAX: usize = 4 << 20;
-/// Directories that are counted without letting the shard go.
+/// Directories that one call of `count` visits at most.
 const COUNTED_MAX: u64 = 64;
-/// The same of headers.
+/// Headers after which `count` ends, once it has finished their directory.
 const HEADERS_MAX: u64 = 1_024;
 
-/// Why a step of a move was not done: the attempt is over, in words why.
+/// Why a step of a move was refused, in words. The attempt is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoveRefused(pub String);
 
@@ -44,9 +46,9 @@ impl MoveRefused {
 /// Why a shard was not given away.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotGiven {
-    /// It is this process's, and stays so.
+    /// The shard stays in this process.
     Refused(MoveRefused),
-    /// It may have been given away: it runs here no more, until a start has read the folder.
+    /// The shard may have been given away. It runs here no more, until a start has read the folder.
     Unknown(String),
 }
 
@@ -56,25 +58,26 @@ impl From<MoveRefused> for NotGiven {
     }
 }
 
-/// What has changed.
+/// Changes of a shard that is followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Changes {
     /// Insert groups in order.
     pub groups: Vec<Group>,
-    /// Position of the last of them, or that which was asked for.
+    /// Position of the last of `groups`; if there are none, the position that was asked for.
     pub upto: Lsn,
-    /// Position of the last group there is.
+    /// Position of the last group that the shard has applied.
     pub last: Lsn,
     /// Epoch of the log.
     pub epoch: Epoch,
-    /// The shard's time of day, nanoseconds.
+    /// The shard's time of day, nanoseconds since 1970.
     pub clock: u64,
-    /// Bytes that the store takes, roughly.
+    /// Size of the store, bytes, roughly.
     pub bytes: u64,
 }
 
 impl Host {
-    /// What has changed after a position; `None`: it is kept from now on.
+    /// Tells the changes after the position `after`. `None`: the shard keeps its insert groups from
+    /// now on, for the attempt `token`.
     pub fn follow(
         &self,
         shard: ShardIndex,
@@ -112,8 +115,8 @@ impl Host {
         Ok(Changes { groups, upto, last, epoch, clock, bytes })
     }
 
-    /// Runs nothing more of a shard for some seconds, makes durable what it has, and tells the last
-    /// of it.
+    /// Freezes a shard, syncs its log, and tells its last insert groups. The shard thaws by itself
+    /// after [`HostOptions::standstill`](super::HostOptions::standstill).
     pub fn freeze(
         &self,
         shard: ShardIndex,
@@ -143,9 +146,9 @@ impl Host {
         synced
     }
 
-    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is
-    /// another's. If that fails, nobody knows what a start will find: the shard stops, so that it
-    /// is not served by two.
+    /// Gives a frozen shard away, if `last` is its last group. `commit` makes it durable that
+    /// another process owns the shard. If `commit` fails, what a start will find is unknown. Then
+    /// the shard stops, so that no two processes serve it.
     pub fn give_away(
         &self,
         shard: ShardIndex,
@@ -190,8 +193,8 @@ impl Host {
         Ok(())
     }
 
-    /// A shard that stopped, as whether it was given away was unknown, was given away durably: it
-    /// ends here. Whether it was still here.
+    /// Ends a shard that was durably given away after all. It had stopped because that was unknown.
+    /// Answers whether such a shard was here.
     pub fn was_given(&self, shard: ShardIndex) -> bool {
         let Some(cell) = self.shared.cell(shard) else { return false };
         let was_given = self.shared.with(&cell, |state| {
@@ -206,7 +209,7 @@ impl Host {
         was_given
     }
 
-    /// Whether what changes is kept for this attempt.
+    /// Whether the shard keeps its insert groups for this attempt.
     #[must_use]
     pub fn is_followed(&self, shard: ShardIndex, token: MoveToken) -> bool {
         let Some(cell) = self.shared.cell(shard) else { return false };
@@ -221,7 +224,8 @@ impl Host {
         }
     }
 
-    /// Counts some of a shard's partitions and names, from a key on. `None`: it does not run here.
+    /// Counts some of a shard's partitions and names, beginning at the key `from`. `None`: the
+    /// shard does not run here.
     pub fn census(&self, shard: ShardIndex, from: &[u8]) -> Option<Result<Census, String>> {
         let cell = self.shared.cell(shard)?;
         let counted = self.shared.with(&cell, |state| count(&state.store, from));
@@ -230,7 +234,7 @@ impl Host {
 }
 
 impl Shared {
-    /// A shard that was frozen for this attempt goes on, unless it was given away.
+    /// Thaws a shard that was frozen for this attempt, unless it was given away.
     pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };
         self.with(&cell, |state| {
@@ -242,7 +246,7 @@ impl Shared {
     }
 }
 
-/// From directory to directory, without looking at names.
+/// Counts by the headers of one directory after the other, and skips the entries.
 fn count(store: &Store, from: &[u8]) -> Result<Census, pando_core::Halt> {
     let (first, end) = (keys::dir(DirId([0; 16]), Kind::Content, 0), keys::after(b"d"));
     let mut census = Census::default();
@@ -270,7 +274,7 @@ fn count(store: &Store, from: &[u8]) -> Result<Census, pando_core::Halt> {
         if let Some(halt) = bad {
             return Err(halt);
         }
-        // Directory ids are hashes: none is all ones.
+        // Directory ids are hashes: no id is all ones.
         at = keys::after(&from[..17]);
         if census.partitions >= HEADERS_MAX {
             break;

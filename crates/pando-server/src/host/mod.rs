@@ -1,27 +1,29 @@
-//! The shards of this process: who runs them, and when (DESIGN §2).
+//! The shards of this process: which thread runs a shard, and when.
 //!
-//! A shard belongs to whoever holds it, for as long as he does. A caller puts his request into the
-//! inbox and tries to take the shard; if he gets it he runs everything at hand, and finds his reply
-//! in his slot without having woken anybody. If he does not, the holder sees the request before he
-//! leaves.
+//! A thread runs a shard while it holds the shard's lock. A caller puts its request into the inbox
+//! and tries to take the shard. If it gets the shard, it runs everything at hand, and finds its
+//! reply in its reply cell. It has then woken no other thread. If it does not get the shard, the
+//! holder finds the request before it stops.
 //!
 //! ```text
 //!  caller                                holder
 //!  inbox ← request                       …runs a batch…
-//!  attention ← true                      lets go
+//!  attention ← true                      releases the shard
 //!  try to take: no ──► waits             attention? yes ──► takes it again
 //! ```
 //!
-//! 1. Nothing is lost: `attention` is set before the attempt to take, and read after letting go; a
-//!    full fence stands between on both sides.
-//! 2. Nobody holds two shards. What one shard says to another is put into that one's inbox, and run
-//!    after the first is let go, by the same thread: a whole operation over several shards needs no
-//!    other.
-//! 3. Whoever gets the shard with a request in hand runs that last, and takes his reply along:
-//!    neither inbox nor slot has a part in it ([`Host::call_at_once`]). If the reply has to wait he
-//!    leaves a slot before he lets go.
-//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on. It
-//!    also copies what moves in splits and handovers, page by page.
+//! 1. No input is lost. A caller sets `attention` before it tries to take the shard, and a holder
+//!    reads `attention` after it has released the shard. A full fence stands between the two steps
+//!    on both sides.
+//! 2. No thread that runs shards holds two of them. A message between shards goes into the target's
+//!    inbox. The thread that ran the first shard releases it, then runs the target. So an operation
+//!    over several shards needs no other thread.
+//! 3. A caller that takes the shard with a request in hand runs that request last, and returns with
+//!    the reply. It uses neither the inbox nor a reply cell ([`Host::call_at_once`]). If the reply
+//!    must wait, the caller leaves a reply cell before it releases the shard.
+//! 4. No thread serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
+//!    The timer's thread also runs the shards for the rows that splits and handovers copy, page by
+//!    page.
 
 pub(crate) mod cell;
 mod coming;
@@ -73,42 +75,42 @@ pub use start::{RecoveryError, ShardStart, format_shard};
 #[cfg(feature = "planted")]
 pub use state::Planted;
 
-/// Batches after which a thread leaves a shard to another.
+/// Batches that a thread runs of one shard before it leaves the shard to the timer's thread.
 const ROUNDS_MAX: u32 = 64;
 
-/// How often a caller looks for his reply before he sleeps, while another thread holds the shard:
-/// some microseconds.
+/// How often a caller looks for its reply before it sleeps, while another thread holds the shard.
+/// So many looks take some microseconds.
 const SPINS_MAX: u32 = 400;
 
-/// When a change is acknowledged (DESIGN §10).
+/// When a change is acknowledged. The modes are those of docs/design/durability.md.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Durability {
-    /// When its log bytes are with the kernel.
+    /// When the change's log bytes are with the kernel.
     #[default]
     Os,
-    /// When they are fsynced.
+    /// When the change's log bytes are synced to disk.
     Disk,
 }
 
-/// How the shards of a process are run.
+/// How a process runs its shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostOptions {
     /// When a change is acknowledged.
     pub durability: Durability,
-    /// Memory of a shard's tree at which a checkpoint begins, bytes.
+    /// Size of a shard's tree in memory at which a checkpoint begins, bytes.
     pub checkpoint_bytes: usize,
-    /// The store's sizes.
+    /// Sizes of the stores.
     pub store: StoreOptions,
     /// Entries beyond which a partition splits.
     pub split_threshold: u64,
-    /// Partitions a shard at which a directory stops splitting (M, GIGA+ §3.2); `None`: it never
-    /// does.
+    /// Partitions of one directory on each shard at which the directory stops splitting (M in GIGA+
+    /// §3.2). `None`: the directory never stops.
     pub partitions_per_shard: Option<NonZeroU16>,
-    /// A client that is not heard of for this long has ended.
+    /// A session ends if its client is silent for this long.
     pub lease: Duration,
-    /// A shard that stands still to be given away goes on after this long.
+    /// A shard that is frozen for a move thaws after this long, unless it was given away.
     pub standstill: Duration,
-    /// A fault that a test plants.
+    /// The fault that a test plants.
     #[cfg(feature = "planted")]
     pub planted: Option<Planted>,
 }
@@ -129,49 +131,50 @@ impl Default for HostOptions {
     }
 }
 
-/// Makes file data durable that log records may name; called before each fsync of a log.
+/// Makes the file data durable that log records may name. Called before each sync of a log.
 pub type BeforeSync = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// All shards of this process, running. [`Host::stop`] ends it in order; dropping it does the same.
+/// All shards of this process, running. [`Host::stop`] ends them in order; so does dropping the
+/// host.
 pub struct Host {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// A checkpoint, and whose it is.
+/// A checkpoint to make, with its shard.
 type Job = (Arc<Cell>, babu::CheckpointJob);
 
-/// What came of one.
+/// Result of a checkpoint.
 type Made = Result<babu::CheckpointDone, babu::CheckpointError>;
 
 pub(crate) struct Shared {
-    /// By shard; empty: another process hosts it, or there is none.
+    /// One place for each shard index. Empty: another process hosts the shard, or there is none.
     cells: Vec<ArcSwapOption<Cell>>,
-    /// How many the volume was made with.
+    /// Number of shards that the volume was made with.
     shards: u16,
-    /// How the others are reached.
+    /// Links to the shards of other processes.
     links: OnceLock<Arc<dyn PeerLinks>>,
     pub(crate) clock: Clock,
     pub(crate) timer: Timer,
     before_sync: OnceLock<BeforeSync>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     is_stopped: AtomicBool,
-    /// See [`HostOptions::standstill`], nanoseconds.
+    /// [`HostOptions::standstill`] in nanoseconds.
     standstill: u64,
 }
 
 thread_local! {
-    /// The shard that this thread has run last for a request of its own.
+    /// The shard that this thread ran last for a request of its own.
     static LAST: std::cell::Cell<Option<ShardIndex>> = const { std::cell::Cell::new(None) };
 }
 
 impl Host {
-    /// How many shards the volume was made with.
+    /// Number of shards that the volume was made with.
     pub fn shards(&self) -> u16 {
         self.shared.shards
     }
 
-    /// Adds to a map of the volume what the shards of this process know.
+    /// Merges into `map` what the shards of this process know.
     pub fn update(&self, map: &mut ClusterMap) {
         for cell in self.shared.hosted() {
             self.shared.with(&cell, |state| {
@@ -182,36 +185,37 @@ impl Host {
         }
     }
 
-    /// Those that run here, ascending.
+    /// The shards that run here, ascending.
     pub fn hosted(&self) -> Vec<ShardIndex> {
         self.shared.hosted().map(|cell| cell.shard).collect()
     }
 
-    /// Epoch of a shard that runs here; `None`: it does not.
+    /// Epoch of a shard. `None`: the shard does not run here.
     pub fn epoch(&self, shard: ShardIndex) -> Option<Epoch> {
         Some(self.shared.cell(shard)?.epoch)
     }
 
-    /// Sets how shards of other processes are reached. Only the first call counts; before it, what
-    /// is said to them is lost, and said again.
+    /// Sets the links to shards of other processes. Only the first call counts. Until then messages
+    /// to those shards are dropped, and the shards send them again.
     pub fn set_links(&self, links: Arc<dyn PeerLinks>) {
         let _ = self.shared.links.set(links);
     }
 
-    /// Sets what is called before each fsync of a log. Only the first call counts.
+    /// Sets the hook that is called before each sync of a log. Only the first call counts.
     pub fn set_before_sync(&self, hook: BeforeSync) {
         let _ = self.shared.before_sync.set(hook);
     }
 
-    /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`:
-    /// the host has been stopped, or the shard does not run here (any more), and whether the
-    /// request was run is unknown.
+    /// Sends a request to a shard of this process, and runs the shard if no other thread holds it.
+    /// The call ends with `None` if the host has stopped, or if the shard does not run here (any
+    /// more). Then it is unknown whether the request has run.
     pub fn call(&self, shard: ShardIndex, request: impl Into<Box<Request>>) -> Call {
         let request = Some(request.into());
         Call { shared: self.shared.clone(), shard, request, slot: Arc::default() }
     }
 
-    /// The same; if nobody holds the shard it is run before this returns, mostly with the reply.
+    /// Sends a request, and runs the shard on this thread if no other thread holds it. Then the
+    /// reply is mostly there when this returns.
     pub fn call_at_once(&self, shard: ShardIndex, request: Box<Request>) -> AtOnce {
         if self.shared.is_stopped() {
             return AtOnce::Answered(None);
@@ -219,8 +223,9 @@ impl Host {
         self.shared.run_own(shard, request)
     }
 
-    /// Does what the last [`Host::call_at_once`] of this thread has left for after its answer: the
-    /// shard's trees get what its log has. Whoever takes the shard before does it himself.
+    /// Settles the store after this thread's last [`Host::call_at_once`]: puts the logged group
+    /// into the shard's trees. Any thread that takes the shard before this call has done so
+    /// already.
     pub fn settle(&self) {
         if let Some(cell) = LAST.take().and_then(|shard| self.shared.cell(shard)) {
             cell.settle();
@@ -230,19 +235,18 @@ impl Host {
         }
     }
 
-    /// Waits.
+    /// A future that ends after `nanos` nanoseconds, or when the host stops.
     pub fn sleep(&self, nanos: u64) -> Sleep {
         let until = self.shared.clock.mono().saturating_add(nanos);
         Sleep { shared: self.shared.clone(), until, registered: None }
     }
 
-    /// Nanoseconds since a fixed moment, never going back.
+    /// Nanoseconds since a fixed moment. Never goes back.
     pub fn now_nanos(&self) -> u64 {
         self.shared.clock.mono()
     }
 
-    /// Syncs all logs and ends all threads. Calls under way and calls to come are answered with
-    /// `None`.
+    /// Syncs all logs and ends all threads. Unanswered and later calls end with `None`.
     pub fn stop(&self) {
         if self.shared.is_stopped.swap(true, Ordering::SeqCst) {
             return;
@@ -264,7 +268,7 @@ impl Drop for Host {
 }
 
 impl Shared {
-    /// A shard that runs here; `None`: it does not, or does so no more.
+    /// A shard that runs here. `None`: the shard does not run here (any more).
     pub(crate) fn cell(&self, shard: ShardIndex) -> Option<Arc<Cell>> {
         self.cells.get(usize::from(shard.0))?.load_full()
     }
@@ -277,13 +281,13 @@ impl Shared {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Runs the shard, and all that this leads to, unless others are at it.
+    /// Runs the shard, and the shards that it sends messages to, unless other threads hold them.
     pub(crate) fn run(&self, shard: ShardIndex) {
         self.run_all(vec![shard], Outbox::default());
     }
 
-    /// The same with a request of the caller's. Neither inbox nor slot has a part in it if he gets
-    /// the shard and his reply waits for nothing.
+    /// Runs the shard with a request of the caller. If the caller gets the shard and the reply need
+    /// not wait, this uses neither the inbox nor a reply cell.
     fn run_own(self: &Arc<Self>, shard: ShardIndex, request: Box<Request>) -> AtOnce {
         let later =
             |request, slot| AtOnce::Later(Call { shared: self.clone(), shard, request, slot });
@@ -293,7 +297,7 @@ impl Shared {
         };
         if !state.can_run_at_once(&request, &cell) {
             drop(state);
-            // Others may have come while it was held.
+            // Other threads may have put requests into the inbox while this one held the shard.
             self.run(shard);
             return later(Some(request), Arc::default());
         }
@@ -334,8 +338,8 @@ impl Shared {
         ran
     }
 
-    /// Does something while nobody else has the shard. Others may come meanwhile and leave what
-    /// they want of it, whatever becomes of this: it is run for them.
+    /// Calls `what` while this thread alone holds the shard. Then runs the shard, whatever the
+    /// result: other threads may have put requests into the inbox meanwhile.
     pub(super) fn with<R>(&self, cell: &Cell, what: impl FnOnce(&mut State) -> R) -> R {
         let done = what(&mut cell.lock());
         fence(Ordering::SeqCst);
@@ -359,7 +363,7 @@ impl Shared {
                 drop(state);
                 fence(Ordering::SeqCst);
                 self.deliver(&cell, &mut outbox, &mut work);
-                // Answers have left: now what they did not wait for.
+                // The answers have left. Now puts the last group into the trees.
                 cell.settle();
                 rounds += 1;
             }
@@ -372,8 +376,8 @@ impl Shared {
         outbox: &mut Outbox,
         work: &mut Vec<ShardIndex>,
     ) {
-        // Other shards first: whoever is sent to one of them by his answer is not to come before
-        // what makes it ready for him.
+        // Messages to other shards leave first. A reply may send its client to another shard, and
+        // the client must not arrive there before the message that prepares that shard.
         let mut is_said_afar = false;
         for (to, peer) in outbox.peers.drain(..) {
             let Some(cell) = self.cell(to) else {
@@ -401,7 +405,7 @@ impl Shared {
         if let Some(job) = outbox.job.take()
             && let Some(jobs) = &*self.jobs.lock()
         {
-            // The receiver ends only after the sender is taken.
+            // The receiver ends only after `stop` has taken the sender.
             let _ = jobs.send((from.clone(), job));
         }
         if let Some(retired) = outbox.retired.take()
@@ -412,14 +416,14 @@ impl Shared {
     }
 }
 
-/// Whether it is about rows that move while their names are in use. Nobody waits for that, least of
-/// all the caller whose request made a partition large enough to split: another thread sees to it,
-/// unless one that has the shard anyway comes first.
+/// Whether a message is about rows that are copied while their names stay in use. No caller waits
+/// for these, least of all the one that made a partition large enough to split. So the timer's
+/// thread runs them, unless another thread takes the shard first.
 const fn is_copying(say: &Say) -> bool {
     matches!(say, Say::Page { .. } | Say::SlotPage { .. } | Say::PageDone(_))
 }
 
-/// A request under way.
+/// A request that was sent, or will be when this future is first polled.
 pub struct Call {
     shared: Arc<Shared>,
     shard: ShardIndex,
@@ -427,17 +431,18 @@ pub struct Call {
     slot: Arc<Slot>,
 }
 
-/// What came of [`Host::call_at_once`].
+/// Result of [`Host::call_at_once`].
 pub enum AtOnce {
-    /// The reply; `None`: as of [`Host::call`].
+    /// The reply. `None`: the host has stopped, or the shard does not run here; whether the request
+    /// has run is unknown.
     Answered(Option<Box<Reply>>),
-    /// It is under way.
+    /// The reply has to be waited for.
     Later(Call),
 }
 
 impl Call {
-    /// While somebody else holds the shard, it is worth a few microseconds to see whether he
-    /// answers: being woken on another CPU takes twenty.
+    /// Looks for the reply for a few microseconds while another thread holds the shard. That is
+    /// worth it: to be woken on another CPU takes twenty microseconds.
     fn await_holder(&self) {
         let Some(cell) = self.shared.cell(self.shard) else { return };
         for _ in 0..SPINS_MAX {
@@ -446,8 +451,8 @@ impl Call {
             }
             if !cell.is_locked() {
                 if !cell.attention.load(Ordering::SeqCst) {
-                    // It was run, and waits for something else; or its answer is being delivered
-                    // just now.
+                    // The request was run, and its reply waits for something else or is just being
+                    // delivered.
                     std::hint::spin_loop();
                     return;
                 }
@@ -474,7 +479,7 @@ impl Future for Call {
         }
         match self.slot.take(context.waker()) {
             Some(reply) => Poll::Ready(reply),
-            // `stop` empties inboxes once; who comes in between is not waited for.
+            // `stop` empties inboxes once. A request that was put in after that is never answered.
             None if self.shared.is_stopped() || self.shared.cell(self.shard).is_none() => {
                 Poll::Ready(None)
             }
@@ -483,11 +488,11 @@ impl Future for Call {
     }
 }
 
-/// A time that is waited for.
+/// A future that waits for a time.
 pub struct Sleep {
     shared: Arc<Shared>,
     until: u64,
-    /// The waker that the timer holds.
+    /// The waker that was given to the timer.
     registered: Option<Waker>,
 }
 
@@ -498,13 +503,13 @@ impl Future for Sleep {
         if self.shared.clock.mono() >= self.until || self.shared.is_stopped() {
             return Poll::Ready(());
         }
-        // The timer keeps what it was given until its time: one that is polled often does not fill
-        // it.
+        // The timer keeps a waker until its time. A sleep that is polled often must not fill the
+        // timer with equal wakers.
         if !self.registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.registered = Some(context.waker().clone());
             self.shared.timer.wake_at(self.until, context.waker().clone());
         }
-        // The timer may have woken all for the last time just before.
+        // The timer may have woken its wakers for the last time just before this one was added.
         if self.shared.is_stopped() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -1,7 +1,8 @@
 //! Which inputs bring names of objects into a shard's log.
 //!
-//! Before a log is fsynced, all objects there are at that moment are. An object stored later must
-//! not be named by a group that the same fsync covers; so while it is under way, these inputs wait.
+//! Before the log is synced, the objects that exist at that moment are synced. A group that this
+//! sync covers must not name an object that was stored later. So inputs that name objects wait
+//! while a sync goes on.
 
 use pando_types::op::{Op, Payload, Request};
 use pando_types::peer::{Change, EntryRows, Peer, Say, Seen, Vote};
@@ -15,7 +16,7 @@ pub(crate) fn names_objects(incoming: &Incoming) -> bool {
     }
 }
 
-/// The same of a request.
+/// Whether a request names an object.
 pub(crate) fn request_names_objects(request: &Request) -> bool {
     match &request.op {
         Op::WriteData { pieces, .. } => {
@@ -25,7 +26,8 @@ pub(crate) fn request_names_objects(request: &Request) -> bool {
     }
 }
 
-/// Pages of a split are left out: their source syncs what they name before they leave.
+/// Whether a peer message names an object. Pages of a split need not wait: their source syncs the
+/// objects before the pages leave.
 fn in_peer(peer: &Peer) -> bool {
     let in_entry = |entry: &EntryRows| !entry.inode.slices.is_empty();
     match &peer.say {

@@ -1,10 +1,12 @@
-//! Calls a shard has taken and not answered. A tag is a place in a table, and how often that place
-//! was used, so that a second answer to an old tag reaches nobody.
+//! Calls that a shard has taken and not answered.
 //!
-//! A repetition of a request that is still waited for keeps its tag, and the answer goes to where
-//! it came from last: the earlier one is given up, since a shard answers such a request but once. A
-//! repetition comes by the same key: what another key's client sends under the same identity has a
-//! tag of its own, and is for the shard to refuse.
+//! A tag is a place in a table, with the number of times that the place was used. So a second reply
+//! to an old tag reaches no call.
+//!
+//! A repetition of a request that still waits keeps the request's tag. The reply goes to where the
+//! repetition came from, and the earlier call ends without a reply: a shard answers such a request
+//! once. Only a repetition by the same key counts. A request of another key with the same id has a
+//! tag of its own, and the machine refuses it.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -36,7 +38,7 @@ impl Pending {
 pub(crate) struct PendingCalls {
     places: Vec<(u32, Option<Pending>)>,
     free: Vec<u32>,
-    /// Of requests that change something.
+    /// Tags of requests that change something.
     by_id: HashMap<(KeyId, RequestId), ClientTag, foldhash::fast::RandomState>,
 }
 
@@ -68,7 +70,7 @@ impl PendingCalls {
         tag(index, *generation, key)
     }
 
-    /// The reply goes there now, if it is still to come.
+    /// The reply to `wanted` goes to `to` from now on, if it is still to come.
     pub(crate) fn send_to(&mut self, wanted: ClientTag, to: ReplyTo) {
         if let Some((generation, Some(pending))) = self.places.get_mut(wanted.0 as u32 as usize)
             && tag(wanted.0 as u32, *generation, wanted.1) == wanted
@@ -127,7 +129,7 @@ mod tests {
         assert!(calls.by_id.is_empty());
     }
 
-    /// A connection that came by a key.
+    /// A connection of a client with this key, and the number of replies that it took.
     struct By(KeyId, std::sync::atomic::AtomicUsize);
 
     impl crate::host::connection::ReplySink for By {

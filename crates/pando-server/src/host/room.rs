@@ -1,4 +1,4 @@
-//! How much log each input may need, and which of it may come out of the reserve (DESIGN §10).
+//! How much log space each input may need, and which inputs may take it from the reserve.
 
 use pando_core::contract::Input;
 use pando_core::takes_space;
@@ -9,18 +9,20 @@ use pando_types::peer::{Peer, Prepare, Say, Vote};
 /// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's
 /// state.
 const CHANGE_BYTES: u64 = 8 << 10;
-/// The same of a session's locks of one file.
+/// Log bytes that the locks of one session on one file may take.
 const LOCKS_BYTES: u64 = 48 * pando_types::LockSet::MAX as u64;
 
 /// What an input wants of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wants {
-    /// Nothing to speak of.
+    /// Hardly any log space.
     Nothing,
-    /// It makes something. On a full disk the machine refuses a client's request with `ENOSPC`
-    /// unless it has run; other shards hear it at once.
+    /// The input makes something, and needs so many bytes. On a full disk the machine refuses a
+    /// client's request with `ENOSPC`, unless it has run before. The shell refuses a peer message
+    /// at once.
     Space(u64),
-    /// It gives space back, or ends what was begun: may use the reserve.
+    /// The input gives space back, or ends what has begun. It may take so many bytes from the
+    /// reserve.
     Reserve(u64),
 }
 
@@ -41,14 +43,14 @@ fn of_request(request: &Request) -> Wants {
     }
 }
 
-/// `None`: nothing to speak of.
+/// Log bytes that an operation may take. `None`: hardly any.
 fn bytes_of(op: &Op) -> Option<u64> {
     Some(match op {
         Op::Create { node, .. } => CHANGE_BYTES + node.symlink.len() as u64,
         Op::SetXattr { value, .. } => CHANGE_BYTES + value.len() as u64,
         Op::WriteData { pieces, .. } => {
             let bytes = |payload: &Payload| match payload {
-                // An inline file is logged whole.
+                // The log record of an inline file has its whole content.
                 Payload::Inline(bytes) => pando_types::op::INLINE_MAX + bytes.len() as u64,
                 Payload::Object(_) | Payload::Hole(_) => 256,
             };
@@ -71,7 +73,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::OpenLocalSession
         | Op::EndSession(..)
         | Op::GarbageDone(..) => CHANGE_BYTES,
-        // Whoever is to make room must be able to lock what he makes it in.
+        // A program that frees space must be able to lock the files in which it does so.
         Op::Lock(..) | Op::LockOf(..) | Op::Unlock(..) => CHANGE_BYTES + LOCKS_BYTES,
         Op::TestLock(..)
         | Op::Lookup(..)
@@ -100,7 +102,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
 }
 
 fn of_peer(peer: &Peer) -> Wants {
-    // What is logged of a message is at most the message, as a record and within an outcome.
+    // The log gets the message at most twice: as a record, and within an outcome.
     let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
     match &peer.say {
         Say::Page { .. }
@@ -118,12 +120,12 @@ fn of_peer(peer: &Peer) -> Wants {
     }
 }
 
-/// What another shard is told when there is no room for what it asks; `None`: nothing, it will send
-/// again.
+/// The answer to a peer message for which there is no room. `None`: no answer, the sender sends the
+/// message again.
 pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
     match &peer.say {
         Say::Prepare(..) => Some(Say::Voted(Vote::No(Errno::ENOSPC))),
-        // The split, merge or handover is given up.
+        // The source gives up the split, merge or handover.
         Say::Page { .. } | Say::SlotPage { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,

@@ -1,4 +1,4 @@
-//! Where a caller finds its reply: filled by whichever thread ran the shard.
+//! The reply cell: the thread that ran the shard leaves the reply there, and the caller takes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
@@ -6,7 +6,7 @@ use std::task::Waker;
 use pando_types::reply::Reply;
 use parking_lot::Mutex;
 
-/// One call's place. Filled at most once.
+/// The reply cell of one call. It is filled at most once.
 #[derive(Default)]
 pub(crate) struct Slot {
     content: Mutex<Content>,
@@ -18,7 +18,7 @@ enum Content {
     #[default]
     Empty,
     Waited(Waker),
-    /// `None`: the process stops; whether the request ran is unknown.
+    /// The reply. `None`: the call ended without one, and whether the request ran is unknown.
     Filled(Option<Box<Reply>>),
 }
 
@@ -31,12 +31,12 @@ impl Slot {
         }
     }
 
-    /// Whether something came; takes no lock.
+    /// Whether the call has ended. Takes no lock.
     pub(crate) fn is_filled(&self) -> bool {
         self.is_filled.load(Ordering::Acquire)
     }
 
-    /// What came, or a promise to wake.
+    /// The reply, if the call has ended. Otherwise the cell will wake `waker`.
     pub(crate) fn take(&self, waker: &Waker) -> Option<Option<Box<Reply>>> {
         let mut content = self.content.lock();
         match std::mem::take(&mut *content) {

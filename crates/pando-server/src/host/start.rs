@@ -1,5 +1,5 @@
-//! Opening shards: their stores side by side, then the threads, then whatever the shards have to
-//! say to each other.
+//! Opening shards: their stores in parallel, then the threads, then the first messages of the
+//! shards.
 
 use std::fmt;
 use std::io;
@@ -22,12 +22,13 @@ use crate::machine::Machine;
 use crate::store::{Opened, Room, Store, StoreError, StoreOptions};
 use crate::superblock::Superblock;
 
-/// A volume whose shards cannot be started: which shard's folder, which file, why.
+/// Why shards cannot be started: names the folder or file, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoveryError {
-    /// In words.
+    /// The reason in words.
     pub what: String,
-    /// Whether bytes on disk are not what was written, as opposed to a disk that refuses.
+    /// Whether bytes on disk differ from those that were written. Otherwise the disk has refused
+    /// something.
     pub is_damage: bool,
 }
 
@@ -48,13 +49,13 @@ impl From<StoreError> for RecoveryError {
 /// What the start of one shard found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardStart {
-    /// Which shard.
+    /// Index of the shard.
     pub shard: ShardIndex,
-    /// What its store found.
+    /// Result of the opening of its store.
     pub opened: Opened,
 }
 
-/// Fills the empty store of one shard of a new volume, durably.
+/// Fills the empty store of one shard of a new volume, and syncs it.
 pub fn format_shard(superblock: &Superblock, shard: u16, folder: &Path) -> io::Result<()> {
     let config = config(superblock, ShardIndex(shard), &HostOptions::default());
     let database_id = superblock.database_id(shard);
@@ -79,7 +80,7 @@ fn config(superblock: &Superblock, shard: ShardIndex, options: &HostOptions) -> 
 }
 
 impl Host {
-    /// Recovers and runs shards of a volume: those `hosted`, each named once.
+    /// Recovers and runs the shards `hosted` of a volume. Each is named once.
     pub fn start(
         folder: &Folder,
         superblock: &Superblock,
@@ -97,7 +98,7 @@ impl Host {
         Self::start_machines((superblock.shards, hosted), options, clock, open, recover)
     }
 
-    /// The same, of any machines.
+    /// Recovers and runs shards with machines and stores that the caller makes.
     pub(crate) fn start_machines(
         (shards, hosted): (u16, &[ShardIndex]),
         options: &HostOptions,
@@ -126,7 +127,7 @@ impl Host {
         Ok((host, starts))
     }
 
-    /// Recovers shards from their open stores, without threads. Nothing runs yet.
+    /// Recovers shards from their open stores, and starts no thread. No shard runs yet.
     pub(super) fn assemble(
         (shards, hosted): (u16, &[ShardIndex]),
         options: &HostOptions,
@@ -159,7 +160,7 @@ impl Host {
         Ok((Self { shared, threads: Mutex::default() }, jobs, starts))
     }
 
-    /// Whatever the shards have to say after their recovery.
+    /// Runs all shards, so that they send the messages that their recovery calls for.
     pub(super) fn begin(&self) {
         self.shared.hosted().for_each(|cell| self.shared.wake(cell.shard));
     }
@@ -182,7 +183,7 @@ impl Host {
     }
 }
 
-/// The real machine, from its records.
+/// Recovers the machine of `pando-core` from its records.
 pub(super) fn recover(
     superblock: &Superblock,
     options: &HostOptions,
@@ -195,7 +196,8 @@ pub(super) fn recover(
     Ok((Box::new(shard), effects))
 }
 
-/// Recovers one shard, durably, from its store and the latest time that the store remembers.
+/// Recovers one shard from its store. `last_nanos` is the latest time of day that the store
+/// remembers. What the recovery decided is synced before this returns.
 pub(super) fn cell(
     clock: &Clock,
     shard: ShardIndex,
@@ -235,11 +237,11 @@ pub(super) fn cell(
     Ok(cell)
 }
 
-/// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody
-/// hears of it.
+/// Makes durable what recovery decided, such as newly reserved blocks of numbers. This comes before
+/// any message leaves the shard.
 fn make_durable(cell: &Cell) -> Result<(), String> {
     let mut state = cell.lock();
-    // For what is applied already.
+    // Reserves room for groups that are applied already.
     match state.store.reserve(0, true) {
         Room::Enough => {}
         Room::Full => return Err("the disk is full; make room there".to_owned()),

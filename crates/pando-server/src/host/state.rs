@@ -1,7 +1,8 @@
-//! A shard with its store and everything that waits for it: what the holder of the shard holds.
+//! The state of a shard: its machine, its store, and the calls and messages that wait. A thread
+//! that holds the shard holds this.
 //!
-//! One call of [`State::run`] is one batch: every input at hand is handled, then the log is written
-//! once, then what may leave leaves.
+//! One call of [`State::run`] is one batch. It handles every input at hand, writes the log once,
+//! then releases the messages that may leave.
 
 mod checkpoint;
 pub(crate) mod leaving;
@@ -36,19 +37,19 @@ use leaving::Leaving;
 pub use planted::Planted;
 use room::{RETRY_FULL_NANOS, Reserved};
 
-/// What is put into a shard's inbox.
+/// An entry of a shard's inbox.
 pub(crate) enum Incoming {
     Call { to: ReplyTo, request: Box<Request>, begun: Instant },
     Peer(Box<Peer>),
 }
 
-/// What leaves a shard, to be delivered after it is let go.
+/// What leaves a shard. The holder delivers it after it has released the shard.
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub(crate) replies: Vec<(ReplyTo, Box<Reply>)>,
-    /// That of the caller who runs the shard.
+    /// The reply to the caller that runs the shard.
     pub(crate) own: Option<Box<Reply>>,
-    /// Connections with something to flush; empty between deliveries.
+    /// Connections with something to flush. Empty between deliveries.
     pub(crate) sinks: Vec<Arc<dyn ReplySink>>,
     pub(crate) peers: Vec<(ShardIndex, Box<Peer>)>,
     pub(crate) retired: Option<babu::Retired>,
@@ -72,25 +73,25 @@ pub(crate) struct State {
     pending: PendingCalls,
     pub(crate) held: Held,
     leave: Vec<Out>,
-    /// Replies that need nothing, and what they answer.
+    /// Replies that wait for nothing, with their receiver, kind and beginning.
     answered: Vec<(ReplyTo, Box<Reply>, OpKind, Instant)>,
-    /// Writes that were applied: to be dropped when nobody waits.
+    /// Writes that were applied. They are dropped later, when no caller waits.
     spent: Vec<Write>,
     inbox: Vec<Incoming>,
-    /// What must wait until the sync under way is over.
+    /// Inputs that must wait until the current sync is over.
     after_sync: Vec<Incoming>,
     checkpoint_bytes: usize,
     is_checkpointing: bool,
-    /// The disk is full.
+    /// The next batch begins a checkpoint: the disk is full, or a driver asks for it.
     wants_checkpoint: bool,
-    /// When the disk last said that it was full, and has not said otherwise since, by the clock of
-    /// timers.
+    /// When the store last found the disk full, by the clock of timers. `None`: there was room the
+    /// last time.
     full_at: Option<u64>,
-    /// So many of the blocks that could not be read people have been told of.
+    /// Number of unreadable blocks that the process has complained of.
     unreadable_told: usize,
-    /// When a checkpoint last failed for want of space, by the clock of timers.
+    /// When a checkpoint last failed, by the clock of timers.
     last_refusal: Option<u64>,
-    /// Somebody waits for a sync.
+    /// A held message waits for a sync that has to begin now.
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
@@ -100,7 +101,7 @@ pub(crate) struct State {
     planted: Option<Planted>,
 }
 
-/// What the clocks said, for a few inputs: they are handled within microseconds.
+/// A reading of both clocks. It serves a few inputs, which are handled within microseconds.
 #[derive(Default)]
 struct Moment {
     nanos: u64,
@@ -111,7 +112,7 @@ struct Moment {
 impl Moment {
     const USES: u32 = 16;
 
-    /// The clock of timers, and the time of day.
+    /// The clock of timers and the time of day, both in nanoseconds.
     fn read(&mut self, shared: &Shared, wall: &mut Wall) -> (u64, u64) {
         if self.uses == 0 {
             let (nanos, wall) = (shared.clock.mono(), wall.at(shared.clock.wall()));
@@ -159,30 +160,30 @@ impl State {
         }
     }
 
-    /// Does what the last answer did not have to wait for: its group is in the log, and the next
-    /// reader finds it in the trees.
+    /// Puts the last logged group into the trees, where the next read finds it. The last answer did
+    /// not wait for this.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.store.settle();
         self.spent = Vec::new();
     }
 
-    /// Whether a request can be run at once by [`State::run`], instead of being put into the inbox.
+    /// Whether [`State::run`] can run a request at once. Otherwise the request goes into the inbox.
     pub(crate) fn can_run_at_once(&self, request: &Request, cell: &Cell) -> bool {
-        // Whoever thaws it runs what is in the inbox; so does the syncer when it is done.
+        // The thread that thaws the shard runs its inbox. So does the syncer when its sync ends.
         let must_wait = request_names_objects(request) && cell.is_syncing.load(Ordering::SeqCst);
         !self.leaving.is_frozen() && !must_wait
     }
 
-    /// The caller who runs the shard lets it go without a reply to his request: it is to be left
-    /// there.
+    /// The caller that runs the shard releases it before its request is answered. The reply will go
+    /// to this reply cell.
     pub(crate) fn leave_at(&mut self, tag: ClientTag, slot: &Arc<Slot>) {
         self.pending.send_to(tag, ReplyTo::Slot(slot.clone()));
     }
 
-    /// Handles all that is at hand as one batch, and after it the caller's `own` request, which
-    /// [can be run at once](State::can_run_at_once). Answers how that is known here until it is
-    /// answered.
+    /// Handles all inputs at hand as one batch, and after them the caller's `own` request, which
+    /// [can be run at once](State::can_run_at_once). Returns the tag of `own`, unless `own` was
+    /// answered from the records at once.
     pub(crate) fn run(
         &mut self,
         cell: &Cell,
@@ -191,7 +192,7 @@ impl State {
         own: Option<(Box<Request>, Instant)>,
     ) -> Option<ClientTag> {
         if self.leaving.is_frozen() {
-            // Whoever thaws it runs it.
+            // The thread that thaws the shard runs it.
             return None;
         }
         cell.counters.batches.increment();
@@ -211,7 +212,7 @@ impl State {
         }
         for incoming in inbox.drain(..) {
             if names_objects(&incoming) && is_syncing() {
-                // The syncer runs the shard when it is done.
+                // The syncer runs the shard when its sync ends.
                 cell.counters.waited_for_sync.increment();
                 self.after_sync.push(incoming);
             } else {
@@ -235,7 +236,7 @@ impl State {
         own
     }
 
-    /// What came of the shard's recovery.
+    /// Takes the effects of the shard's recovery.
     pub(crate) fn absorb_recovery(&mut self, effects: Effects, cell: &Cell) {
         self.absorb(effects, cell);
     }
@@ -252,7 +253,7 @@ impl State {
         }
     }
 
-    /// How it is known until it is answered; `None`: it is.
+    /// The request's tag, or `None` if it was answered at once.
     fn call(
         &mut self,
         to: ReplyTo,
@@ -264,7 +265,7 @@ impl State {
         cell.counters.requests.increment();
         if let Some(reply) = self.read(cell, shared, to.key(), &request) {
             self.answered.push((to, reply, OpKind::of(&request.op), begun));
-            // It may have been the first to look at a partition that is to merge.
+            // This read may have been the first to find a partition that should merge.
             self.ready(cell, shared);
             return None;
         }
@@ -275,14 +276,15 @@ impl State {
 
     fn input(&mut self, input: Input, cell: &Cell, shared: &Shared) {
         if cell.has_failed() {
-            // Nobody hears a peer or a tick any more; clients are answered by `write`.
+            // The shard has stopped: it ignores peer messages and ticks. `write` answers clients.
             return;
         }
         let wants = wants(&input);
         let room = match self.room(wants, shared) {
             Ok(is_full) => Reserved { is_full, is_spent: false, of: wants },
             Err(Room::Failed(reason)) => return cell.fail(&reason),
-            // The machine alone knows whether it has run: then it is answered as it was.
+            // Only the machine knows whether the request has run before. If it has, the machine
+            // answers it as it did then.
             Err(_) if matches!(input, Input::Client(..)) => {
                 self.note_full(cell);
                 Reserved { is_full: true, is_spent: true, of: Wants::Nothing }
@@ -293,7 +295,7 @@ impl State {
         self.ready(cell, shared);
     }
 
-    /// Lets go on what waited, as far as there is room.
+    /// Runs pending requests that have become ready, as far as the disk has room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
             let wants = wants(&Input::Ready);
@@ -327,7 +329,8 @@ impl State {
         }
     }
 
-    /// The last input came to nothing, for a reason: its machine begins anew, and goes on.
+    /// The last input came to nothing, for the reason `why`. The machine begins anew from its
+    /// records, and goes on.
     fn begin_anew(&mut self, now: Now, refuse: Errno, why: &str, cell: &Cell) {
         match self.machine.begin_anew(now, refuse, &self.store) {
             Ok(effects) => self.absorb(effects, cell),
@@ -341,8 +344,8 @@ impl State {
         Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false, is_spent: false }
     }
 
-    /// The reply to a request of this process that only reads, and sees nothing that is not
-    /// acknowledged. `None`: it is to be [run](State::run).
+    /// The reply to a caller of this process, if the request only reads, and sees nothing that is
+    /// not acknowledged. `None`: [`State::run`] must run it.
     pub(crate) fn answer_at_once(
         &mut self,
         cell: &Cell,
@@ -484,7 +487,7 @@ impl State {
     }
 
     fn answer_all_with_eio(&mut self, outbox: &mut Outbox) {
-        // What was read before is true.
+        // These replies show acknowledged changes only, so they are still true.
         self.answered.drain(..).for_each(|(to, reply, ..)| outbox.answer(to, reply));
         self.held.drain().for_each(drop);
         self.leave.clear();
@@ -494,7 +497,7 @@ impl State {
         }
     }
 
-    /// The host stops: nobody will be answered any more.
+    /// The host stops: ends all waiting calls without a reply.
     pub(crate) fn abandon(&mut self) {
         self.pending.drain().into_iter().for_each(|pending| pending.to.abandon());
         for incoming in self.after_sync.drain(..) {
@@ -509,7 +512,7 @@ fn nanos_of(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The shard cannot go on.
+/// The machine cannot go on: the shard stops.
 fn halted(halt: &Halt, cell: &Cell) {
     match halt {
         Halt::Broken(reason) | Halt::Unreadable(reason) => cell.fail(reason),
@@ -519,7 +522,7 @@ fn halted(halt: &Halt, cell: &Cell) {
     }
 }
 
-/// Tags are handed out by [`PendingCalls`] and mean nothing elsewhere.
+/// Makes a tag. Only [`PendingCalls`] reads the parts of a tag.
 pub(crate) const fn tag(index: u32, generation: u32, key: KeyId) -> ClientTag {
     ClientTag((generation as u64) << 32 | index as u64, key)
 }

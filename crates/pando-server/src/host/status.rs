@@ -1,4 +1,4 @@
-//! What `pando status` shows of shards.
+//! What `pando status` shows of shards, and what tools read of them.
 
 use std::collections::BTreeMap;
 
@@ -12,68 +12,69 @@ use super::Host;
 use crate::metrics::OpLatency;
 use crate::store::Page;
 
-/// One shard.
+/// State and figures of one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ShardStatus {
-    /// Which.
+    /// Index of the shard.
     pub shard: u16,
-    /// Why it has stopped, if it has.
+    /// Why the shard has stopped. `None`: it runs.
     pub failed: Option<String>,
-    /// What of its files could not be read since the start, the first few: who needs it is told
-    /// `EIO`.
+    /// The first few places of its files that could not be read since the start. Requests that need
+    /// these fail with `EIO`.
     #[serde(default)]
     pub unreadable: Vec<String>,
-    /// Inodes it counts; `None` if it does not answer.
+    /// Number of inodes in the shard. `None`: the shard does not answer.
     pub inodes: Option<u64>,
-    /// Bytes of file data they have.
+    /// Bytes of file data in these inodes. `None`: the shard does not answer.
     pub data_bytes: Option<u64>,
-    /// Times the store was opened.
+    /// Number of times that the store was opened.
     pub epoch: u64,
-    /// Insert groups in all its life.
+    /// Number of insert groups written since the shard was made.
     pub groups_written: u64,
-    /// Of those, how many a loss of power could still take.
+    /// How many of these a loss of power could still take.
     pub groups_not_durable: u64,
     /// Memory of the tree that collects changes, bytes.
     pub tree_bytes: u64,
-    /// Memory of trees on their way into an index file, bytes.
+    /// Memory of trees that are being written into an index file, bytes.
     pub frozen_bytes: u64,
-    /// Bytes of index files.
+    /// Size of the index files, bytes.
     pub index_bytes: u64,
-    /// Entries in them.
+    /// Number of entries in the index files.
     pub index_entries: u64,
     /// Bytes written to the log since the start.
     pub log_bytes_written: u64,
     /// Bytes written to index files since the start.
     pub index_bytes_written: u64,
-    /// Messages that wait for an fsync.
+    /// Number of messages that wait for a sync.
     pub held: u64,
-    /// Totals of shell and shard since the start.
+    /// Counters of shell and machine since the start, by name.
     pub counters: BTreeMap<String, u64>,
     /// Latency of each operation that occurred.
     pub latencies: Vec<OpLatency>,
 }
 
 impl Host {
-    /// All shards that run here. Waits for each to be free.
+    /// Status of all shards that run here. Waits while another thread holds one of them.
     pub fn status(&self) -> Vec<ShardStatus> {
         self.hosted().into_iter().filter_map(|shard| self.shard_status(shard)).collect()
     }
 
-    /// A shard begins to watch what files come to name. `None`: it does not run here; inside, it
-    /// has not joined the volume yet.
+    /// A shard begins to note the objects that its files come to name, for the collection `id`.
+    /// `None`: the shard does not run here. `Some(None)`: it has not joined the volume yet.
     pub fn watch(&self, shard: ShardIndex, id: u64) -> Option<Option<Watching>> {
         let cell = self.shared.cell(shard).filter(|cell| !cell.has_failed())?;
         Some(self.shared.with(&cell, |state| state.machine.watch(id)))
     }
 
-    /// What it has seen, from an object on. `None`: it does not run here.
+    /// The objects that a shard has noted for the collection `id`, beginning at `first`. `None`:
+    /// the shard does not run here.
     pub fn settle_watch(&self, shard: ShardIndex, id: u64, first: ObjectId) -> Option<Settled> {
         let cell = self.shared.cell(shard).filter(|cell| !cell.has_failed())?;
         Some(self.shared.with(&cell, |state| state.machine.settle_watch(id, first)))
     }
 
-    /// Records of a shard, see [`Store::page`](crate::store::Store::page). `None`: the shard does
-    /// not run here.
+    /// A page of a shard's records, as in [`Store::page`](crate::store::Store::page). `None`: the
+    /// shard does not run here.
     pub fn page(
         &self,
         shard: ShardIndex,
@@ -84,7 +85,7 @@ impl Host {
         Some(self.shared.with(&cell, |state| state.store.page(from, bytes)))
     }
 
-    /// Why shards have stopped, those that have.
+    /// For each shard that has stopped, why it has.
     pub fn status_failures(&self) -> Vec<String> {
         let cells = self.shared.hosted();
         cells

@@ -1,4 +1,4 @@
-//! The threads that wait for the disk: one syncs each shard's log, one makes checkpoints.
+//! The threads that wait for the disk: one for each shard syncs its log, and one makes checkpoints.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use pando_types::ShardIndex;
 use super::cell::Cell;
 use super::{Job, Made, Shared};
 
-/// Longest time a log stays unsynced.
+/// Longest time for which a log stays unsynced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Syncs when asked, and at least every second while there is something to sync. Group commit:
-    /// what is written while a sync is under way is covered by the next.
+    /// Syncs when asked, and at least every second while there is something to sync. This is group
+    /// commit: the next sync covers all that is written during the current one.
     pub(super) fn sync_loop(&self, shard: ShardIndex) {
         let Some(cell) = self.cell(shard) else { return };
         while !self.is_stopped() && !cell.is_over() {
@@ -26,8 +26,9 @@ impl Shared {
         self.sync_once(&cell, false);
     }
 
-    /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody
-    /// does.
+    /// Syncs the log once, if something is unsynced, and then runs the shard. Without a request,
+    /// the sync also marks in the log how far it is durable. A sync on request leaves no mark,
+    /// since the next request may come soon.
     pub(super) fn sync_once(&self, cell: &Cell, is_asked: bool) {
         if cell.has_failed() {
             return;
@@ -58,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// The shard goes over to what a checkpoint has made.
+    /// Hands the result of a checkpoint to its shard, and runs the shard.
     pub(super) fn checkpointed(&self, cell: &Cell, result: Made) {
         *cell.checkpoint_done.lock() = Some(result);
         cell.attention.store(true, Ordering::SeqCst);
@@ -66,15 +67,16 @@ impl Shared {
     }
 }
 
-/// What goes with every sync of a shard's log, whoever makes it. Objects first: a log record that
-/// survives must find its object. Whoever saw the flag down had stored its object before.
+/// Runs before and after every sync of a shard's log, whichever thread makes it. It syncs objects
+/// first: a log record that survives must find its object. An input that found `is_syncing` down
+/// had stored its object before the sync of objects began.
 pub(super) struct Objects {
     shared: Weak<Shared>,
     cell: Weak<Cell>,
 }
 
 impl Objects {
-    /// Goes with the syncs of this shard from now on.
+    /// Attaches this to all syncs of the shard from now on.
     pub(super) fn watch(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         let objects = Self { shared: Arc::downgrade(shared), cell: Arc::downgrade(cell) };
         cell.syncer.set_around(Arc::new(objects));
@@ -95,7 +97,8 @@ impl Around for Objects {
         let Some((shared, cell)) = self.shared.upgrade().zip(self.cell.upgrade()) else { return };
         cell.is_syncing.store(false, Ordering::SeqCst);
         cell.attention.store(true, Ordering::SeqCst);
-        // This may be a checkpoint's sync, with much to do after it.
+        // This may be a checkpoint's sync. The checkpoint's thread has much to do after it, so
+        // another thread runs the shard.
         if !cell.is_run_after_sync.load(Ordering::SeqCst) {
             shared.timer.hand_over(cell.shard);
         }

@@ -23,8 +23,8 @@ use pando_types::peer::{Behalf, Floor, Peer, Say};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
-/// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a
-/// shard asks that shard first. `EndSession` breaks it.
+/// A machine that writes one record for each request. The operation decides what the reply needs.
+/// `InspectDir` of a shard asks that shard first. `EndSession` breaks the machine.
 struct Toy {
     shard: ShardIndex,
     asking: HashMap<u64, (ClientTag, RequestId)>,
@@ -181,7 +181,7 @@ fn every_caller_gets_his_own_reply() {
             });
         }
     });
-    // A checkpoint is made by a thread of its own, and counts when the shard is next run.
+    // A thread of its own makes the checkpoint, which counts when the shard runs next.
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut asked = 0;
     let status = loop {
@@ -273,7 +273,7 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
     std::thread::scope(|scope| {
         scope.spawn(|| block_on(host.call(ONE, request(1, Op::Sync(ONE)))).unwrap());
         begun.recv().unwrap();
-        // Others are not held up.
+        // A request that names no object does not wait.
         block_on(host.call(ONE, request(2, Op::StatFs(ONE)))).unwrap();
         let write = scope.spawn(|| {
             block_on(host.call(ONE, request(3, write_of_an_object()))).unwrap();
@@ -286,7 +286,7 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
     assert_eq!(host.status()[1].counters["waited_for_sync"], 1);
 }
 
-/// A checkpoint's sync is one of the log, too.
+/// A checkpoint syncs the log, too.
 #[test]
 fn no_group_is_durable_before_the_objects_whoever_syncs_the_log() {
     let temp = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ fn no_group_is_durable_before_the_objects_whoever_syncs_the_log() {
         };
         lists.push(list);
     }
-    // The checkpoint waits for the objects.
+    // The checkpoint waits for the sync of objects.
     let mut context = Context::from_waker(Waker::noop());
     let until = Instant::now() + Duration::from_millis(300);
     while Instant::now() < until {
@@ -400,7 +400,8 @@ fn who_reads_is_answered_at_once_unless_he_would_see_what_is_not_acknowledged() 
     assert_eq!(at_once(), 2);
 }
 
-/// A move that is refused, or a look at the store, lets nobody wait who came meanwhile.
+/// A move that is refused, or a look at the store, takes the shard for a moment. A call that comes
+/// meanwhile is run after that.
 #[test]
 fn who_comes_while_a_shard_is_held_is_run_when_it_is_let_go() {
     let temp = tempfile::tempdir().unwrap();
@@ -439,14 +440,15 @@ fn a_sleep_that_is_polled_often_is_registered_once_and_the_end_wakes_it() {
     for _ in 0..100 {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
     }
-    // Here, the waker, and one each with the sleep and the timer.
+    // One reference is here, one in the context's waker, and one each in the sleep and in the
+    // timer.
     assert_eq!(Arc::strong_count(&woken), 4);
     host.stop();
     assert!(woken.0.load(Ordering::SeqCst));
     assert!(sleep.as_mut().poll(&mut context).is_ready());
 }
 
-/// Notes how many messages wait for another shard when it takes a reply.
+/// A connection that notes how many messages wait for another shard when it takes a reply.
 struct Watching {
     other: Arc<Cell>,
     waiting: Mutex<Vec<usize>>,
@@ -465,8 +467,8 @@ impl ReplySink for Watching {
     fn flush(&self) {}
 }
 
-/// A client that is sent from the old owner of a partition to the new one comes after the message
-/// that makes it the owner.
+/// A client that is redirected from a partition's old owner to its new one must arrive after the
+/// message that makes it the owner.
 #[test]
 fn other_shards_hear_before_who_is_answered() {
     let temp = tempfile::tempdir().unwrap();
@@ -504,7 +506,7 @@ fn a_clock_that_is_set_back_keeps_nobody_waiting() {
     clock.wall.store(NOON - HOUR, Ordering::SeqCst);
     block_on(sleep);
     block_on(host.sleep(1_000_000));
-    // Some requests are stamped with one look at the clock.
+    // One look at the clock stamps several requests.
     assert!((2..40).any(|n| stamp(n) == NOON - HOUR));
 }
 
@@ -517,13 +519,13 @@ fn a_shard_goes_on_from_its_own_time_of_day_and_waits_for_no_other_clock() {
         let (host, _) = start_at(clock, temp.path(), &HostOptions::default());
         let stamp =
             |shard| block_on(host.call(shard, request(sequence, Op::StatFs(shard)))).unwrap().clock;
-        // The first time only shard one is.
+        // The first run stamps shard one only.
         [Some(ONE), Some(TWO).filter(|_| sequence != 1)].map(|shard| shard.map(stamp))
     };
     assert_eq!(stamps_at(NOON + HOUR, 1), [Some(NOON + HOUR), None]);
-    // Half a second is waited for, by the shard that was stamped so.
+    // Shard one was stamped half a second ahead: its time of day stands still that long.
     let back = NOON + HOUR - 500_000_000;
     assert_eq!(stamps_at(back, 2), [Some(NOON + HOUR), Some(back)]);
-    // A clock that was wrong is corrected.
+    // An hour is more than the slack: the time of day follows the corrected clock.
     assert_eq!(stamps_at(NOON, 3), [Some(NOON), Some(NOON)]);
 }

@@ -1,4 +1,4 @@
-//! Everything that waits for a time: ticks of shards, back-off of clients. One thread.
+//! Everything that waits for a time: ticks of shards, back-off of clients, thawing. One thread.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,14 +36,14 @@ enum Event {
 }
 
 impl Timer {
-    /// A tick for the shard, unless an earlier one is planned.
+    /// Plans a tick for the shard, unless an earlier one is planned.
     pub(crate) fn tick_at(&self, cell: &Cell, at_nanos: u64) {
         if cell.wake_at.fetch_min(at_nanos, Ordering::AcqRel) > at_nanos {
             self.add(at_nanos, Event::Tick(cell.shard));
         }
     }
 
-    /// Another thread goes on with the shard.
+    /// Makes the timer's thread run the shard.
     pub(crate) fn hand_over(&self, shard: ShardIndex) {
         self.add(0, Event::Run(shard));
     }
@@ -52,7 +52,7 @@ impl Timer {
         self.add(at_nanos, Event::Wake(waker));
     }
 
-    /// The shard goes on by then, unless it was given away.
+    /// Thaws the shard at that time, unless it was given away by then.
     pub(crate) fn thaw_at(&self, at_nanos: u64, shard: ShardIndex, token: MoveToken) {
         self.add(at_nanos, Event::Thaw(shard, token));
     }
@@ -62,13 +62,14 @@ impl Timer {
         self.condition.notify_one();
     }
 
-    /// When the next event is due, if there is one.
+    /// When the next event is due, in nanoseconds. `None`: there is no event.
     #[cfg(feature = "driven")]
     pub(super) fn next_due(&self) -> Option<u64> {
         self.inner.lock().due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Lets happen what is due, without a thread: what is added meanwhile waits for the next call.
+    /// Runs the events that are due, without a thread. An event that is added meanwhile waits for
+    /// the next call.
     #[cfg(feature = "driven")]
     pub(super) fn fire_due(&self, shared: &Shared) {
         let now = shared.clock.mono();
@@ -103,7 +104,7 @@ impl Timer {
         }
     }
 
-    /// The timer's thread; ends after [`Timer::stop`].
+    /// Body of the timer's thread. Ends after [`Timer::stop`].
     pub(crate) fn serve(&self, shared: &Shared) {
         let mut inner = self.inner.lock();
         while !inner.stopped {
@@ -138,7 +139,7 @@ fn fire(shared: &Shared, at: u64, event: Event) {
         Event::Tick(shard) => {
             let Some(cell) = shared.cell(shard) else { return };
             let planned = &cell.wake_at;
-            // Otherwise an earlier tick has taken its place.
+            // If the exchange fails, an earlier tick has taken this one's place.
             if planned.compare_exchange(at, u64::MAX, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 cell.set_tick();
                 shared.run(shard);

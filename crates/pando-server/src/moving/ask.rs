@@ -1,4 +1,4 @@
-//! Questions to another server, by a thread that may wait.
+//! Asks questions of another server, from a thread that may wait.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::Silent;
 use crate::net::links::usable;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// The other side may have to wait for its disk.
+/// Longest wait for an answer. The other side may have to wait for its disk.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
-/// A server that is asked, over a connection that is opened anew when it breaks.
+/// A server that is asked questions. Its connection is opened again when it breaks.
 pub(super) struct Asked {
     runtime: Runtime,
     volume: [u8; 16],
@@ -26,7 +26,7 @@ pub(super) struct Asked {
 struct Open {
     inbound: Inbound,
     out: Outbound,
-    /// By what it has proved that it is a server.
+    /// What the server has shown to prove that it is one.
     shown: Option<Shown>,
 }
 
@@ -41,7 +41,7 @@ impl Asked {
         Ok(Self { runtime, volume, keys, hosting, open: None })
     }
 
-    /// Asks one thing.
+    /// Asks one question, and waits for the answer.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<Told, Silent> {
         let Self { runtime, volume, keys, hosting, open } = self;
         runtime.block_on(async {
@@ -52,7 +52,7 @@ impl Asked {
                 return Err(Silent("no connection".to_owned()));
             };
             let told = match (&there.shown, &*keys) {
-                // A move takes long, and its key may have ended since.
+                // A move takes long: the server's key may have expired or been revoked since.
                 (Some(shown), Some(keys)) => keys.judge(shown, true),
                 _ => Ok(()),
             };
@@ -124,7 +124,7 @@ mod tests {
         Keys::new(&authority.issue(&wanted).unwrap()).unwrap()
     }
 
-    /// Lets one come, and answers whatever it asks, until it ends.
+    /// Accepts one connection, and answers each question on it until it ends.
     fn answer(keys: &Keys, told: &mpsc::Sender<Address>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! What a test may do to a process at a point of a move.
+//! Faults that a test causes at a point of a move: the process dies, fails, or waits.
 
 use std::fs;
 use std::io;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use super::Shared;
 use crate::net::say;
 
-/// How often it is looked whether the process may go on.
+/// How often a held process looks whether it may go on.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A moment in a move.
+/// A point of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// Source: it is asked what has changed since the copy began.
+    /// Source: the target asks what has changed since the copy began.
     Following,
-    /// Target: a first page of records is copied.
+    /// Target: a page of records is copied.
     Copying,
-    /// Source: it stands still, and nobody has heard the last changes.
+    /// Source: the shard is frozen, and the last groups are not sent yet.
     Frozen,
-    /// Target: it has been told the last changes, and has not applied them.
+    /// Target: it has heard the last groups, and has not applied them.
     Exchanging,
-    /// Target: the copy is complete, and the source has not been asked.
+    /// Target: the copy is complete, and the source was not asked for the shard.
     Ready,
-    /// Source: that it is given away is written, and may not be durable.
+    /// Source: `given-K` is written, and may not be durable.
     Committed,
-    /// Source: it is given away, and nobody has heard it.
+    /// Source: the shard is given away, and the target has not heard so.
     Given,
-    /// Target: it has heard it, and has not opened its copy.
+    /// Target: it has heard `Given`, and has not opened its copy.
     Taken,
-    /// Target: it serves, and the source has not heard it.
+    /// Target: it serves the shard, and the source has not heard so.
     Opened,
 }
 
-/// All of them, by name.
+/// All points, by name.
 const POINTS: [(&str, Point); 9] = [
     ("following", Point::Following),
     ("copying", Point::Copying),
@@ -56,20 +56,20 @@ impl std::str::FromStr for Point {
     }
 }
 
-/// What a process does at such points.
+/// Faults of this process.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
-    /// Where it dies.
+    /// The point at which the process aborts.
     pub die_at: Option<Point>,
-    /// Where what it does fails.
+    /// The point at which the step fails.
     pub fail_at: Option<Point>,
-    /// Whether it waits at the point that `FOLDER/run/hold` names while there is such a file, so
-    /// that others can be killed meanwhile. `FOLDER/run/held` says that it is there.
+    /// Whether the process waits at the point that `FOLDER/run/hold` names, while that file exists.
+    /// Meanwhile the test can kill others. `FOLDER/run/held` exists while the process waits.
     pub may_be_held: bool,
 }
 
 impl Shared {
-    /// What the move does at this point.
+    /// Passes a point, and fails if it is [`Faults::fail_at`].
     pub(super) fn fail_at(&self, point: Point) -> io::Result<()> {
         self.pass(point);
         match self.faults.fail_at == Some(point) {
@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// The move has come to this point.
+    /// Passes a point: aborts or waits there if a test wants that.
     pub(super) fn pass(&self, point: Point) {
         if self.faults.die_at == Some(point) {
             say(&format!("dies as it was told, at {point:?}"));

@@ -1,4 +1,5 @@
-//! What the process that a shard leaves does besides.
+//! What the process of a source does besides its answers: tables, locks, and the removal of the old
+//! copy.
 
 use std::io;
 use std::sync::Weak;
@@ -13,7 +14,7 @@ use super::{Point, Shared};
 use crate::Host;
 use crate::net::say;
 
-/// How often it is looked whether the new host is known.
+/// How often the thread looks whether the new host is known.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Giver for Shared {
@@ -54,12 +55,12 @@ impl Giver for Shared {
     }
 }
 
-/// Removes what is left of a shard that was given away, once its new host is known to serve it.
+/// Removes the old copy of a shard that was given away, once its new host serves it.
 pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
     while !shared.is_stopped() {
         let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
         let lock = shared.lock.lock();
-        // Nothing comes here from now on until this is done.
+        // While these locks are held, no move to this folder begins.
         let coming = shared.coming.lock();
         let comes_back = coming.get(&shard).is_some_and(|moving| moving.stage.is_under_way());
         if !comes_back && source::clear(shared, shard, known.map(|known| known.epoch)) {

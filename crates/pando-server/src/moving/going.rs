@@ -1,6 +1,6 @@
-//! What the source of a move tells whoever asks: what the target has said of it, as long as that is
-//! not long ago. Only the source can be asked by people who do not know where the shard goes: a
-//! server that has no shard is in no table.
+//! What the source tells of shards that leave it. The target reports its progress to the source,
+//! since a server without shards is in no table of hosts. So a tool finds the source, and asks
+//! that.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 use pando_types::ShardIndex;
 use pando_wire::{MoveStage, Moving};
 
-/// A target that is silent for so long has given up, unless the shard is its own.
+/// A target that is silent for this long has given up, unless the shard is its own.
 const SILENT_MAX: Duration = Duration::from_secs(10);
 
-/// Shards that leave.
+/// Shards that leave this process, with the time of the last report.
 #[derive(Default)]
 pub(super) struct Going {
     shards: BTreeMap<ShardIndex, (Instant, Moving)>,
 }
 
 impl Going {
-    /// The target has said how far it is.
+    /// Notes a report of the target.
     pub(super) fn hear(&mut self, moving: Moving) {
         self.shards.insert(moving.shard, (Instant::now(), moving));
     }
 
-    /// What is known here: the last changes are told (the shard thaws by itself, whereupon the
-    /// target says that it copies again), or it is the target's.
+    /// Notes a stage that the source knows itself: the last groups are sent, or the shard is the
+    /// target's. If the shard thaws, the target reports that it copies again.
     pub(super) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
         if let Some((heard, moving)) = self.shards.get_mut(&shard) {
             (*heard, moving.stage) = (Instant::now(), stage);
         }
     }
 
-    /// Its new host serves it, or it has come back.
+    /// Forgets a move: the new host serves the shard, or the shard has come back.
     pub(super) fn is_over(&mut self, shard: ShardIndex) {
         self.shards.remove(&shard);
     }
 
-    /// All that still go.
+    /// All moves that still go on.
     pub(super) fn under_way(&mut self, now: Instant) -> Vec<Moving> {
         self.shards.retain(|_, (heard, moving)| {
             let silent = now.saturating_duration_since(*heard);
@@ -67,7 +67,7 @@ mod tests {
         [1, 2, 3].into_iter().for_each(|shard| going.hear(copying(shard)));
         going.note(ShardIndex(2), MoveStage::Exchanging);
         going.note(ShardIndex(3), MoveStage::Opening);
-        // Of one that was never heard of nothing is known that could be told.
+        // A shard without a report is not listed.
         going.note(ShardIndex(4), MoveStage::Opening);
         assert_eq!(stages(&mut going, now), [(1, "copying"), (2, "exchanging"), (3, "opening")]);
         let later = Instant::now() + SILENT_MAX;

@@ -1,5 +1,5 @@
-//! What folders say of moves. Each file is replaced as a whole, durably, and checked when it is
-//! read.
+//! Files that say in a folder how far moves are. Each file is replaced as a whole, is made durable,
+//! and has a checksum.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 use super::place::{Place, copy_name, store_name};
 use crate::Folder;
 
-/// `given-K`: this folder's shard was given away.
+/// `given-K`: the shard was given away from this folder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Given {
-    /// In which attempt.
+    /// Token of the attempt.
     pub token: MoveToken,
-    /// To whom, and from which epoch on.
+    /// The new host, with the epoch that was expected of it.
     pub to: Hosting,
 }
 
-/// `coming-K`: a copy is complete.
+/// `coming-K`: the copy in this folder is complete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Coming {
-    /// Of which attempt.
+    /// Token of the attempt.
     pub token: MoveToken,
-    /// Whose it was.
+    /// Host of the source.
     pub from: Hosting,
-    /// The source's last group.
+    /// Epoch and position of the source's last group.
     pub last: (Epoch, Lsn),
-    /// Whether the source has said that it is given away.
+    /// Whether the source has said that the shard is given away.
     pub is_taken: bool,
 }
 
@@ -43,31 +43,32 @@ impl Given {
         folder.path().join(Self::name(shard))
     }
 
-    /// Whether it was given away.
+    /// Reads whether a shard was given away. `None`: it was not.
     pub fn read(place: &dyn Place, shard: u16) -> io::Result<Option<Self>> {
         read(place, &Self::name(shard))
     }
 
-    /// Makes durable that it was given away: also if that was said before, and may not be durable.
+    /// Makes durable that the shard was given away. An earlier call may have written this without
+    /// making it durable.
     pub(super) fn write(&self, place: &dyn Place) -> io::Result<()> {
         write(place, &Self::name(self.to.shard.0), self)
     }
 
-    /// All that may fail without anything being given away: the file's contents, under another
-    /// name.
+    /// Writes the file's contents durably under another name. This is all that can fail while the
+    /// shard is still kept.
     pub(super) fn draft(&self, place: &dyn Place) -> io::Result<Draft> {
         draft(place, Self::name(self.to.shard.0), self)
     }
 }
 
-/// A file that is durable, and does not count yet.
+/// A durable file under a name that does not count yet.
 pub(super) struct Draft {
     name: String,
 }
 
 impl Draft {
-    /// It counts. After an error nobody knows whether it does. `between`: what a test has happen
-    /// before it is durable.
+    /// Gives the file its name, and makes that durable. After an error it is unknown whether the
+    /// file counts. `between` is a step of a test before the sync.
     pub(super) fn commit(
         self,
         place: &dyn Place,
@@ -84,7 +85,7 @@ impl Coming {
         format!("coming-{shard:04}")
     }
 
-    /// Whether a copy is complete.
+    /// Reads whether the copy of a shard is complete. `None`: it is not.
     pub fn read(place: &dyn Place, shard: u16) -> io::Result<Option<Self>> {
         read(place, &Self::name(shard))
     }
@@ -98,19 +99,20 @@ impl Coming {
         place.sync()
     }
 
-    /// Ends the move of a shard whose end the last process of this place had heard: it is kept here
-    /// from now on.
+    /// Puts a copy in its place, and removes the note of the move. The place keeps the shard from
+    /// now on.
     pub fn finish(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
         put_in_place(place, shard)?;
         Self::remove(place, shard)
     }
 }
 
-/// Puts a copy that was given to this place where its shards are. What was begun is ended.
+/// Puts a copy that was given to this place where its store belongs. Completes an earlier call that
+/// was cut off.
 pub(super) fn put_in_place(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
     let (coming, own) = (copy_name(shard.0), store_name(shard.0));
     if place.exists(&coming) {
-        // From an earlier life of the shard in this folder.
+        // A store of this name remains from a time when the shard was in this folder before.
         place.remove(&own)?;
         place.rename(&coming, &own)?;
         place.sync()?;
@@ -119,15 +121,15 @@ pub(super) fn put_in_place(place: &dyn Place, shard: ShardIndex) -> io::Result<(
     place.sync()
 }
 
-/// Ends moves to this folder that its last process had heard the end of: their shards are this
-/// folder's. To be called before shards are locked.
+/// Completes moves to this folder that its last process knew to be taken. To be called before
+/// shards are locked.
 pub fn finish_taken(folder: &Folder) -> io::Result<()> {
     if folder.read().is_err() {
         return Ok(());
     }
     for shard in (0..SHARDS_MAX).map(ShardIndex) {
         let is_taken = |coming: Coming| coming.is_taken;
-        // Who holds the lock is at it.
+        // If the lock is taken, another process works on the move.
         if Coming::read(folder, shard.0)?.is_some_and(is_taken)
             && let Ok(_lock) = folder.lock_shard(shard.0)
         {

@@ -1,11 +1,12 @@
-//! Moving a shard to another process, with a folder of its own (the messages:
-//! `pando_wire::MoveAsk`).
+//! Moves of shards from and to this process, each to a folder of its own. The messages are those of
+//! `pando_wire::MoveAsk`. The protocol is in docs/design/shard-move.md.
 //!
-//! The target copies the shard's records page by page while the source goes on serving, and follows
-//! what changes meanwhile. Pages are read at different times; that is no matter, since every change
-//! of after the copy's beginning is made again on top of them, in order, and each says what a key's
-//! value is, not how it differs. When little is left the source freezes: it tells the last changes,
-//! and either gives the shard away or goes on after some seconds.
+//! The target copies the shard's records page by page while the source serves the shard. Pages are
+//! read at different times. The target also takes each insert group that the source has applied
+//! since the copy began. It applies these groups in order on top of the pages. A group says what a
+//! key's value is, not how it differs, so the copy is right in the end. When little is left, the
+//! source freezes and tells the last groups. Then it gives the shard away, or thaws after some
+//! seconds.
 //!
 //! ```text
 //!            FOLDER/coming-K   shard-K.coming   shard-K        source: shard-K   given-K
@@ -16,15 +17,15 @@
 //!  opened          –                 –           served            dead, removed   there
 //! ```
 //!
-//! 1. At every moment at most one process may serve the shard: the source until its `given-K` is
-//!    durable, the target after it has heard so. Each can tell from its own folder.
-//! 2. A target that is ready when it starts asks the source until that answers; a copy that is not
-//!    ready is thrown away.
-//! 3. A repetition of `GiveAway` with the same token is answered from `given-K`, for ever.
-//! 4. The copy's epoch is later than the source's from the beginning, so that its host is newer to
-//!    everybody.
-//! 5. The old copy goes when the source knows a host of the later epoch: from its word, or from the
-//!    table of hosts.
+//! 1. At any moment at most one process may serve the shard: the source until its `given-K` is
+//!    durable, the target after it has heard `Given`. Each can tell from its own folder.
+//! 2. A target that finds a complete copy at its start asks the source until the source answers. A
+//!    copy that is not complete is removed.
+//! 3. A repeated `GiveAway` with an equal token is answered from `given-K`, for ever.
+//! 4. The copy's epoch is later than the source's from the beginning. So every process takes its
+//!    host for the newer one.
+//! 5. The source removes its old copy once it knows a host of a later epoch. The target tells it,
+//!    or the table of hosts does.
 
 mod ask;
 mod faults;
@@ -59,25 +60,25 @@ pub use faults::{Faults, Point};
 pub use journal::{Coming, Given, finish_taken};
 pub(crate) use place::{copy_name, store_name};
 
-/// A server that was asked did not answer, in words why.
+/// A server gave no answer, or could not be reached, with the reason in words.
 #[derive(Debug)]
 pub struct Silent(pub String);
 
-/// What is needed to move shards from and to this process.
+/// What a process needs to move shards from and to it.
 pub struct Parts {
-    /// Where the volume is kept here.
+    /// The volume's folder in this process.
     pub folder: Folder,
-    /// What it is.
+    /// Superblock of the volume.
     pub superblock: Superblock,
     /// How shards are run.
     pub options: HostOptions,
-    /// To prove that this process may ask other servers.
+    /// Keys by which this process may ask other servers. `None`: it may ask over Unix sockets only.
     pub keys: Option<Keys>,
-    /// The shards that run here.
+    /// The host that runs the shards of this process.
     pub host: Arc<Host>,
-    /// The lock on them.
+    /// The lock on these shards.
     pub lock: FolderLock,
-    /// What becomes of it at points of a move, for tests.
+    /// Faults at points of a move, for tests.
     pub faults: Faults,
 }
 
@@ -85,7 +86,7 @@ pub struct Parts {
 pub struct Moves {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// A shard is given away by one thread at a time.
+    /// Held while a shard is given away: one at a time.
     giving: Mutex<()>,
 }
 
@@ -99,7 +100,7 @@ struct Shared {
     faults: Faults,
     hosts: OnceLock<Arc<Hosts>>,
     server: OnceLock<Weak<Server>>,
-    /// Shards that are, or were, on their way here.
+    /// Moves to this process, current and ended.
     coming: Mutex<BTreeMap<ShardIndex, Moving>>,
     going: Mutex<Going>,
     is_stopped: AtomicBool,
@@ -108,7 +109,7 @@ struct Shared {
 }
 
 impl Moves {
-    /// None yet.
+    /// Makes an object without any move.
     pub fn new(parts: Parts) -> Self {
         let Parts { folder, superblock, options, keys, host, lock, faults } = parts;
         let shared = Shared {
@@ -130,7 +131,7 @@ impl Moves {
         Self { shared: Arc::new(shared), threads: Mutex::default(), giving: Mutex::default() }
     }
 
-    /// Goes on with what an earlier process of this folder had begun.
+    /// Resumes the moves that an earlier process of this folder has begun.
     pub fn begin(&self, server: &Arc<Server>) {
         let _ = self.shared.hosts.set(server.hosts().clone());
         let _ = self.shared.server.set(Arc::downgrade(server));
@@ -151,7 +152,7 @@ impl Moves {
         }
     }
 
-    /// Answers what is asked about moves; `None`: it is something else.
+    /// Answers a question about moves. `None`: the question is about something else.
     pub fn answer(&self, ask: &Ask) -> Option<Told> {
         Some(match ask {
             Ask::Moves => Told::Moves(self.shared.all_moves()),
@@ -164,7 +165,8 @@ impl Moves {
                 Err(why) => Told::Failed(why),
             },
             Ask::Move(shard, token, ask) => {
-                // Two copies of one question would write one file at the same moment.
+                // A repeated question on another thread would write the same file at the same
+                // moment.
                 let _giving = matches!(ask, MoveAsk::GiveAway { .. }).then(|| self.giving.lock());
                 let (told, is_given) = source::answer(&*self.shared, *shard, *token, ask);
                 if is_given {
@@ -232,7 +234,7 @@ impl Moves {
         site.found(shard, |folder| lock.add(folder, shard.0))
     }
 
-    /// Removes what is left of a shard that was given away, once its new host is known.
+    /// Removes the old copy of a shard that was given away, once its new host is known.
     fn clear(&self, shard: ShardIndex) {
         self.spawn(shard, move |shared| giving::clear(&shared, shard));
     }
@@ -254,7 +256,7 @@ impl Moves {
         }
     }
 
-    /// Ends all that is under way; a later process of this folder goes on with it.
+    /// Stops all threads of moves. A later process of this folder resumes the moves.
     pub fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::SeqCst);
         drop(self.shared.waiting.lock());
@@ -288,17 +290,18 @@ impl Shared {
         change(self.coming.lock().entry(shard).or_insert_with(fresh));
     }
 
-    /// Those that come here first, since who asked for one looks for it there.
+    /// All moves. Those to this process come first: the tool that asked for one takes the first
+    /// that it finds.
     fn all_moves(&self) -> Vec<Moving> {
         let mut moves: Vec<Moving> = self.coming.lock().values().cloned().collect();
         moves.extend(self.going.lock().under_way(Instant::now()));
         moves
     }
 
-    /// A copy that was not complete when an earlier process of this folder ended goes.
+    /// Removes a copy that was not complete when an earlier process of this folder ended.
     fn forget_copy(&self, shard: ShardIndex) {
         let copy = self.folder.coming(shard.0);
-        // Otherwise another process of this folder may be at it.
+        // If the lock is taken, another process of this folder works on the copy.
         let mut lock = self.lock.lock();
         if copy.exists()
             && self.host.epoch(shard).is_none()
@@ -313,7 +316,7 @@ impl Shared {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits, or until the process is to end.
+    /// Waits for `time`, or until the process stops.
     fn pause(&self, time: Duration) {
         let mut waiting = self.waiting.lock();
         if !self.is_stopped() {
@@ -321,7 +324,7 @@ impl Shared {
         }
     }
 
-    /// A store's files, wherever they are.
+    /// Removes a store with its files. Complains if that fails.
     fn remove(&self, path: &PathBuf) {
         if let Err(error) = std::fs::remove_dir_all(path)
             && error.kind() != std::io::ErrorKind::NotFound

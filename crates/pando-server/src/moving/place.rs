@@ -1,36 +1,36 @@
-//! Where a process keeps what a move must not forget: a folder of files and of stores, by name.
+//! Where a process keeps what a move must not forget: files and stores, by name.
 //!
-//! The real one is the volume's [`Folder`]; a simulation has one in memory, that loses what was not
-//! synced.
+//! A server uses the volume's [`Folder`]. A simulation has a place in memory, which loses what was
+//! not synced.
 
 use std::fs;
 use std::io;
 
 use crate::{Folder, folder};
 
-/// See the module. Names are those of [`crate::folder`].
+/// Files and stores of a process, under the names of [`crate::folder`].
 pub trait Place {
-    /// A file's text; `None`: there is no such file.
+    /// Text of a file. `None`: there is no such file.
     fn read(&self, name: &str) -> io::Result<Option<String>>;
-    /// Makes or replaces a file whose text is durable; its name may not be.
+    /// Makes or replaces a file, and syncs its text. Its name may not be durable yet.
     fn write(&self, name: &str, text: &str) -> io::Result<()>;
-    /// Renames a file or a store. A file takes the place of an earlier one.
+    /// Renames a file or a store. A file replaces one of the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file, or a store with all that is in it. One that is not there is no fault.
+    /// Removes a file, or a store with all its files. A missing one is no error.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Whether there is a file or a store.
+    /// Whether there is a file or a store of this name.
     fn exists(&self, name: &str) -> bool;
-    /// Names that were made, changed and removed are durable.
+    /// Makes all names durable that were made, changed or removed.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A shard's store.
+/// Name of a shard's store.
 #[must_use]
 pub fn store_name(shard: u16) -> String {
     format!("shard-{shard:04}")
 }
 
-/// The store of a shard that comes here.
+/// Name of the copy of a shard that is being moved here.
 #[must_use]
 pub fn copy_name(shard: u16) -> String {
     format!("shard-{shard:04}.coming")

@@ -1,4 +1,4 @@
-//! The process that a shard leaves.
+//! The source of a move: its answers to the target.
 
 use std::io;
 
@@ -12,23 +12,23 @@ use crate::host::{Changes, MoveRefused, NotGiven};
 
 /// What a source needs of its process.
 pub trait Giver {
-    /// The shards that run here.
+    /// The host that runs the shards of this process.
     fn host(&self) -> &Host;
-    /// Where they are kept.
+    /// Where the shards are kept.
     fn place(&self) -> &dyn Place;
-    /// It has come to this point; it fails there if a test wants that.
+    /// Passes a point of the move. It fails there if a test wants that.
     fn pass(&self, point: Point) -> io::Result<()>;
-    /// What runs here no more was given to this host.
+    /// The shard was given to the host `to`, and runs here no more.
     fn is_given(&self, to: &Hosting);
-    /// Somebody hosts a shard.
+    /// Learns the host of a shard.
     fn learn(&self, hosting: &Hosting);
-    /// How far a move is, as its target says.
+    /// Notes how far a move is, as its target reports.
     fn hear(&self, _moving: &Moving) {}
-    /// How far it is, as is known here.
+    /// Notes how far a move is, as the source knows itself.
     fn note(&self, _shard: ShardIndex, _stage: MoveStage) {}
 }
 
-/// Answers one word of the target; and whether the shard was given away by this.
+/// Answers one message of the target. The flag tells whether the shard was given away by this.
 pub fn answer(
     giver: &impl Giver,
     shard: ShardIndex,
@@ -61,7 +61,7 @@ pub fn answer(
             MoveTold::Done
         }
         MoveAsk::SoFar(moving) => {
-            // Nobody speaks for a shard but who copies it.
+            // Only the process that copies a shard may report on it.
             if host.is_followed(shard, token) && moving.shard == shard {
                 giver.hear(moving);
             }
@@ -74,7 +74,7 @@ pub fn answer(
 fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold, bool) {
     let (shard, place) = (given.to.shard, giver.place());
     match Given::read(place, shard.0) {
-        // It may be there and not be durable, if the process that wrote it ended at once.
+        // `given-K` may not be durable, if the process that wrote it ended at once.
         Ok(Some(known)) if known.token == given.token => {
             if let Err(error) = known.write(place) {
                 return (MoveTold::Unsure(error.to_string()), false);
@@ -111,18 +111,18 @@ fn changes(changes: Changes) -> MoveTold {
     MoveTold::Changes { groups, upto, last, epoch, clock, bytes }
 }
 
-/// Whether nothing is left to be removed of a shard that was given away: it is gone by now, or has
-/// come back. `known`: the latest epoch of its host that is known here.
+/// Removes the old copy of a shard that was given away. Answers whether nothing is left to remove,
+/// also because the shard has come back. `known` is the latest epoch of a host that is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
-    // It may have come back.
+    // Without `given-K` the shard has come back. With an unreadable one nothing is removed either.
     let Ok(Some(given)) = Given::read(place, shard.0) else { return true };
-    // That of `given` is what was expected; who serves says a later one.
+    // `given-K` has the expected epoch. A host that serves the shard has a later one.
     if known.is_none_or(|known| known <= given.to.epoch) {
         return false;
     }
-    // What is there may be what has come back, and is not this place's until its target has ended
-    // that.
+    // The store may be the shard itself, which has come back. The target in this process must
+    // complete that move first.
     if !matches!(Coming::read(place, shard.0), Ok(None)) {
         return false;
     }
@@ -181,7 +181,7 @@ mod tests {
         Here { host, folder: folder.clone(), fails, given }
     }
 
-    /// Its target was stopped by its disk in the middle of putting it in its place.
+    /// The target's disk stopped it while it put the copy in its place.
     #[test]
     fn what_has_come_back_is_not_taken_for_an_old_copy() {
         let temp = tempfile::tempdir().unwrap();
@@ -204,8 +204,8 @@ mod tests {
         assert!(!folder.shard(1).exists());
     }
 
-    /// Otherwise its clients would hear `EIO` there until a start, though another process serves
-    /// it.
+    /// Otherwise the shard's clients would get `EIO` here until a start, though another process
+    /// serves the shard.
     #[test]
     fn a_shard_that_may_have_been_given_away_goes_when_it_was() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A thread that drives a target: it asks the source over a connection, waits, and runs the shard
+//! The thread that drives a target: it asks the source over a connection, waits, and runs the shard
 //! in the end.
 
 use std::rc::Rc;
@@ -14,7 +14,8 @@ use super::{Coming, Shared, Silent};
 use crate::net::say;
 use crate::store::{Store, StoreError, StoreOptions};
 
-/// A page of records; the source serves nothing else while it reads one.
+/// Size of a page of records, bytes. The source serves nothing else of the shard while it reads
+/// one.
 const PAGE_BYTES: u32 = 64 << 10;
 
 /// Copies the shard and takes it over.
@@ -30,10 +31,10 @@ pub(super) fn adopt(shared: Arc<Shared>, shard: ShardIndex, from: Hosting, rate:
     drive(&shared, shard, Target::adopt(taker, from, pace));
 }
 
-/// Goes on with a copy that was complete when the last process of this folder ended.
+/// Resumes a move with a copy that was complete when the last process of this folder ended.
 pub(super) fn resume(shared: Arc<Shared>, shard: ShardIndex, coming: Coming) {
     if shared.lock.lock().add(&shared.folder, shard.0).is_err() {
-        // Another process of this folder is at it.
+        // Another process of this folder works on this move.
         return;
     }
     let taker = Rc::new(Here { shared: shared.clone(), shard });
@@ -47,7 +48,7 @@ fn drive(shared: &Shared, shard: ShardIndex, mut target: Target) {
         let step = target.next(shared.host.now_nanos(), heard);
         shared.note(shard, |moving| *moving = target.moving());
         heard = match step {
-            // A later process of this folder goes on with it.
+            // A later process of this folder resumes the move.
             Step::Ask(ref ask) if shared.is_stopped() && !is_last(ask) => return,
             Step::Ask(ask) => Heard::Told(match &mut asked {
                 Ok(asked) => asked.ask(ask),
@@ -68,7 +69,7 @@ fn drive(shared: &Shared, shard: ShardIndex, mut target: Target) {
     }
 }
 
-/// Whether the shard is served here when it is asked.
+/// Whether this process already serves the shard when it asks this.
 const fn is_last(ask: &Ask) -> bool {
     matches!(ask, Ask::Move(_, _, MoveAsk::Moved(_)))
 }
@@ -98,7 +99,7 @@ fn end(shared: &Shared, shard: ShardIndex, ended: Ended) {
     }
 }
 
-/// This process, to a target.
+/// This process, as a target sees it.
 struct Here {
     shared: Arc<Shared>,
     shard: ShardIndex,

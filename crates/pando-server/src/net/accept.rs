@@ -1,4 +1,4 @@
-//! From a new connection to whoever serves it.
+//! Admits new connections, and hands each to the thread that serves it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::tool::{self, Answer};
 use super::worker::{Arriving, Workers};
 use crate::host::Host;
 
-/// What is needed to let somebody in.
+/// The parts of a server that admit a connection.
 pub(super) struct Door {
     pub(super) host: Arc<Host>,
     pub(super) volume: [u8; 16],
@@ -33,29 +33,29 @@ pub(super) struct Door {
     pub(super) revoked: Arc<Revoked>,
     pub(super) answer: Answer,
     pub(super) workers: Workers,
-    /// Connections there are.
+    /// Connections that are admitted.
     pub(super) guests: Arc<Guests>,
-    /// Connections that are not let in yet.
+    /// Connections over TCP that are not admitted yet.
     pub(super) greetings: Arc<Greetings>,
     pub(super) murmur: Murmur,
 }
 
-/// Accepts for ever.
+/// Accepts connections for ever.
 pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(accepted) => {
                 let greeting = match accepted.origin {
                     Origin::Network(address) => Some(door.greetings.enter(address)),
-                    // The kernel has said who it is.
+                    // A Unix socket: the kernel knows the other side's user.
                     Origin::Owner | Origin::Stranger(_) => None,
                 };
                 tokio::spawn(receive(door.clone(), accepted, greeting));
-                // However many come: who is on the way in goes on between them.
+                // Handshakes go on between new connections, however many come.
                 tokio::task::yield_now().await;
             }
             Err(error) => {
-                // Out of descriptors, or the other side is gone already.
+                // The process has no descriptors left, or the other side is gone already.
                 door.murmur(&format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -104,14 +104,14 @@ async fn receive(
         HandshakeError::Denied { .. } | HandshakeError::Tls(_) => {
             door.murmur(&format!("refused a connection from {from}: {error}"));
         }
-        // It looked whether somebody listens, or went away.
+        // The other side has looked whether this server listens, or has gone.
         HandshakeError::Closed(Closed::End | Closed::Io(_)) => {}
         error => door.murmur(&format!("closed the connection from {from}: {error}")),
     }
 }
 
 impl Door {
-    /// A line that anybody can cause.
+    /// Writes a line to the log that strangers can cause, within limits.
     fn murmur(&self, what: &str) {
         self.murmur.say(what);
     }
@@ -131,8 +131,8 @@ impl Door {
                 let what = "only servers speak for shards: it takes a server's key";
                 return Err(Refused::Key(what.to_owned()));
             }
-            // Before the welcome says what is revoked: what is revoked later is told to those who
-            // have a place.
+            // The place comes before the welcome. What is revoked later is told to all that have a
+            // place.
             let keys = self.keys.as_ref();
             let place = self.guests.enter(proof, &hello.role, keys, &self.limits)?;
             self.admit(hello).map(|welcome| (welcome, (proof.who.clone(), place)))
@@ -173,7 +173,7 @@ impl Door {
         let worker = self.workers.get(shard);
         match (worker, inbound.detach()) {
             (Some(worker), Ok(inbound)) => {
-                // The thread ends with the process, or when the shard has left it.
+                // The shard's thread has ended: the process stops, or the shard has left it.
                 let _ = worker.send(Arriving { inbound, from, who, speakers, place });
             }
             (_, Err(error)) => self.murmur(&format!("lost the connection from {from}: {error}")),

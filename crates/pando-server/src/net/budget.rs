@@ -1,9 +1,10 @@
-//! Memory that waits in connections, all together.
+//! Memory that all connections of a process hold together.
 //!
-//! Three things count: frames that are not whole, requests that wait for their answers, answers
-//! that wait to be taken. While they are too much, nobody is read who holds more than his part,
-//! which is what there would be for each of as many connections as are allowed. So nobody is held
-//! up for what others hold, and all together never hold more than twice the limit (and a batch).
+//! Three things count: unfinished frames, requests that wait for their replies, and replies that
+//! wait to be taken. While their sum exceeds the limit, a connection that holds more than its part
+//! is read no further. A part is the limit divided by the allowed number of connections. So no
+//! connection is held up for what others hold. All together hold twice the limit at most, and one
+//! batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ pub(super) struct Budget {
     freed: Notify,
 }
 
-/// What one connection holds of frames and answers; given back when dropped.
+/// Bytes of frames and replies that one connection holds. Dropping it gives them back.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
@@ -27,7 +28,7 @@ pub(super) struct Share {
 }
 
 impl Budget {
-    /// So many bytes for so many connections.
+    /// A limit of `max` bytes, for so many connections.
     pub(super) fn new(max: usize, connections: u32) -> Self {
         let part = max / (connections as usize).max(1);
         Self { used: AtomicUsize::new(0), max, part, freed: Notify::new() }
@@ -48,7 +49,7 @@ impl Budget {
         }
     }
 
-    /// Bytes that are held.
+    /// Bytes that connections hold.
     pub(super) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -57,14 +58,14 @@ impl Budget {
         self.used() > self.max
     }
 
-    /// What each connection may hold, whatever others do.
+    /// Bytes that each connection may hold, whatever others do.
     pub(super) const fn part(&self) -> usize {
         self.part
     }
 }
 
 impl Share {
-    /// The connection holds this much now.
+    /// Notes that the connection holds this many bytes now.
     pub(super) fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.budget.take(bytes - self.bytes);
@@ -74,7 +75,7 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// Waits until somebody has given something back.
+    /// Waits until bytes were given back.
     pub(super) async fn freed(&self) {
         let freed = self.budget.freed.notified();
         if self.budget.is_exceeded() {

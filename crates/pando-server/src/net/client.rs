@@ -24,23 +24,23 @@ use super::worker::Worker;
 use super::{say_end, weight};
 use crate::host::connection::{Asked, ReplySink};
 
-/// Requests of one connection that are run at once. Replies to the first leave while the rest is at
-/// work, so that client and server work at the same time.
+/// Requests of one connection that are run at once. Replies to the first batch leave while the next
+/// one runs, so client and server work at the same time.
 const BATCH_MAX: usize = 32;
-/// While memory is short, it is looked again this often.
+/// How often a connection looks again while memory is short.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a request takes besides its frame's bytes, which are as many as its names and values have,
-/// and its lists.
+/// Memory of a request besides the bytes of its frame, which hold its names and values, and besides
+/// its lists.
 const REQUEST_BYTES: usize = size_of::<Request>();
 
-/// Why the server ends a connection by itself.
+/// Why a connection ends.
 enum End {
     Closed(Closed),
     OutOfTurn,
-    /// It takes none of its replies, and asked for many.
+    /// The client takes none of its replies, and too many wait.
     Replies,
-    /// It holds a long frame while memory is short.
+    /// The client holds a long unfinished frame while memory is short.
     Memory,
 }
 
@@ -50,7 +50,7 @@ impl From<Closed> for End {
     }
 }
 
-/// Serves it until it ends.
+/// Serves the connection until it ends.
 pub(super) async fn serve(
     worker: Rc<Worker>,
     shard: ShardIndex,
@@ -113,7 +113,7 @@ async fn read(
     let as_sink: Arc<dyn ReplySink> = sink.clone();
     let mut requests = Vec::new();
     loop {
-        // Below the limit: it was waited for, or nothing is under way yet.
+        // There is room: the loop has waited for it, or no request waits yet.
         let room = limits.in_flight.saturating_sub(sink.in_flight()).max(1) as usize;
         let bytes = limits.replies.saturating_sub(sink.replies());
         let is_more = match take(&mut inbound, &mut requests, room.min(BATCH_MAX), bytes) {
@@ -129,7 +129,7 @@ async fn read(
             worker.run_soon();
         }
         if is_more {
-            // The shard runs, and its replies leave.
+            // The shard runs meanwhile, and its replies leave.
             yield_now().await;
         }
         sink.below(limits.in_flight).await;
@@ -149,7 +149,8 @@ async fn read(
     }
 }
 
-/// Returns once the connection may go on: there is memory, or it holds no more than its part.
+/// Returns once the connection may go on: there is memory, or the connection holds no more than its
+/// part.
 async fn await_memory(
     budget: &Budget,
     share: &mut Share,
@@ -165,20 +166,20 @@ async fn await_memory(
             return Ok(());
         }
         if others == 0 {
-            // What it holds is what it has sent: of that, whole requests go when they are run. What
-            // is not whole stays.
+            // The connection holds only what it has sent. Its whole requests leave memory when they
+            // run. An unfinished frame would stay.
             return if is_more { Ok(()) } else { Err(End::Memory) };
         }
         if sink.out.is_closed() {
             return Err(Closed::End.into());
         }
-        // What others hold shrinks also without their giving it back.
+        // Memory may also become free without a notification.
         let _ = timeout(LOOK_AGAIN, is_relieved(share, sink, untaken)).await;
     }
 }
 
-/// Returns when others have given something back, or the connection holds less itself: of its
-/// replies, `untaken` bytes that waited, the last is taken, or a request of its own is answered.
+/// Returns when memory was freed, when a request of this connection is answered, or when the last
+/// of its `untaken` bytes is taken.
 async fn is_relieved(share: &Share, sink: &Sink, untaken: usize) {
     let (is_untaken, in_flight) = (untaken > 0, sink.in_flight());
     let (mut freed, mut drained) = (pin!(share.freed()), pin!(sink.out.below(1)));
@@ -194,8 +195,8 @@ async fn is_relieved(share: &Share, sink: &Sink, untaken: usize) {
     .await;
 }
 
-/// Waits for more, and gives back what replies held once they are taken, also if nothing more
-/// comes.
+/// Waits for more bytes. Meanwhile gives memory of replies back once they are taken, also if no
+/// more bytes come.
 async fn fill(
     worker: &Worker,
     inbound: &mut Inbound,
@@ -216,7 +217,7 @@ async fn fill(
     .await
 }
 
-/// Answers what the key does not allow, and changes what it restricts.
+/// Answers requests that the key does not allow, and restricts others as the key says.
 fn refuse(
     worker: &Worker,
     shard: ShardIndex,
@@ -250,8 +251,8 @@ fn refuse(
     }
 }
 
-/// Whole requests at hand, so many at most, whose replies take so many bytes and one more reply;
-/// whether there may be more.
+/// Takes whole requests that are at hand: `most` at most, and no more once their replies may take
+/// `bytes_of_replies`. Answers whether there may be more.
 fn take(
     inbound: &mut Inbound,
     requests: &mut Vec<(Asked, Request)>,
@@ -264,11 +265,12 @@ fn take(
         match inbound.next_message()? {
             Some((stream, Message::Request(mut request))) => {
                 if request.op == Op::OpenLocalSession {
-                    // It does not end when this process does.
+                    // A client of another process can outlive this one, so it gets a session that
+                    // is not local.
                     request.op = Op::OpenSession;
                 }
                 if matches!(request.op, Op::Alone(..)) {
-                    // Only a session of this very process may be.
+                    // Only a local session may ask this, and none comes by a connection.
                     return Err(End::OutOfTurn);
                 }
                 let frame = before - inbound.pending();

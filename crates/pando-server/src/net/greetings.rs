@@ -1,5 +1,6 @@
-//! Connections that have not proved yet who they are. There is room for some; a new one always
-//! finds a place, at the cost of one that is silent, or has been there for longest.
+//! Connections over TCP that have proved nothing yet. A new one always finds a place. If all places
+//! are taken, another connection goes for it: of the address that has most, a silent one, else the
+//! oldest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,13 +9,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// All together.
+/// Greetings of all addresses together.
 pub(super) const MOST: usize = 512;
-/// Of one address. A mount has one a shard, when it begins.
+/// Greetings of one address. A mount has one for each shard when it begins.
 pub(super) const MOST_OF_ONE: usize = 64;
 
-/// From where a connection comes, as far as it is counted: an IPv4 address; of an IPv6 address, its
-/// network, all of which one machine may have.
+/// The source by which a connection is counted. It is an IPv4 address, or the /64 network of an
+/// IPv6 address: one machine may have all of that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Source(IpAddr);
 
@@ -30,7 +31,7 @@ impl Source {
     }
 }
 
-/// See the module.
+/// All connections in the greeting.
 #[derive(Default)]
 pub(super) struct Greetings {
     table: Mutex<Table>,
@@ -39,7 +40,7 @@ pub(super) struct Greetings {
 #[derive(Default)]
 struct Table {
     next: u64,
-    /// The oldest first.
+    /// By number: the oldest first.
     waiting: BTreeMap<u64, Waiting>,
     of_source: HashMap<Source, usize>,
 }
@@ -47,18 +48,19 @@ struct Table {
 struct Waiting {
     source: Source,
     has_spoken: bool,
-    /// Dropped to end it.
+    /// Dropped to end the connection.
     _stay: oneshot::Sender<()>,
 }
 
-/// A place among them, until it is dropped.
+/// A place among the greetings, which it frees when dropped.
 pub(super) struct Greeting {
     greetings: Arc<Greetings>,
     number: u64,
 }
 
 impl Greetings {
-    /// Takes one in. What comes second ends when its place is needed for another.
+    /// Takes a connection in. The receiver is closed when the place is needed for another
+    /// connection.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> (Greeting, oneshot::Receiver<()>) {
         let source = Source::of(address);
         let (stay, leave) = oneshot::channel();
@@ -75,7 +77,7 @@ impl Greetings {
 }
 
 impl Greeting {
-    /// It has said something.
+    /// Notes that bytes have come on the connection.
     pub(super) fn has_spoken(&self) {
         if let Some(waiting) = self.greetings.table.lock().waiting.get_mut(&self.number) {
             waiting.has_spoken = true;
@@ -90,8 +92,8 @@ impl Drop for Greeting {
 }
 
 impl Table {
-    /// Which one has to go before another of this source comes. Who has many there loses one before
-    /// who has few.
+    /// The connection that must go before another of `source` comes. `None`: there is room. A
+    /// source that has its part loses one of its own; otherwise a source that has most loses one.
     fn to_leave(&self, source: Source) -> Option<u64> {
         let of_it = self.of_source.get(&source).copied().unwrap_or(0);
         let most = self.of_source.values().max().copied().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Connections that have been let in, by whose they are: how many each may have, and to be ended
-//! when their key counts no more.
+//! Connections that are admitted, by their keys: how many each key may have. They are ended when
+//! their key no longer counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 
 use super::limits::Limits;
 
-/// Connections of tools beyond the limit: a tool must get in where clients cannot any more.
+/// Connections of tools beyond the limit: a tool must get in when clients no longer can.
 const TOOLS_MORE: u32 = 16;
 
-/// All of a process.
+/// All admitted connections of a process.
 #[derive(Default)]
 pub(super) struct Guests {
     count: AtomicU32,
@@ -29,8 +29,8 @@ pub(super) struct Guests {
 struct Table {
     next: u64,
     guests: BTreeMap<u64, Guest>,
-    /// How many come with keys of clients. Whom the volume trusts is counted apart, so that no
-    /// client takes the room of servers and administrators.
+    /// Connections with keys of clients. Trusted keys are counted apart, so that no client takes
+    /// the room of servers and administrators.
     clients: u32,
     trusted: u32,
     of_key: HashMap<KeyId, u32>,
@@ -40,16 +40,16 @@ struct Guest {
     who: Who,
     shown: Option<Shown>,
     kind: Kind,
-    /// Once it has one in the runtime that serves it.
+    /// Set once the thread that serves the connection has it.
     stream: Option<Arc<Stream>>,
-    /// Of clients, once there is one.
+    /// Writing half of a client's connection, once it is served.
     out: Option<Arc<Outbound>>,
-    /// What is to be told once there is one.
+    /// Frames that wait for `out`.
     untold: Vec<u8>,
     is_cut: bool,
 }
 
-/// What is said on a connection.
+/// The protocol on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Client,
@@ -57,7 +57,7 @@ enum Kind {
     Tool,
 }
 
-/// A place among the connections that a process takes. Dropped when the connection ends.
+/// A place among the admitted connections. Dropped when the connection ends.
 pub(super) struct Place {
     guests: Arc<Guests>,
     number: u64,
@@ -68,9 +68,8 @@ impl Guests {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// A connection of one more, if there is room for it, and if its key is accepted still: the
-    /// handshake went by what was so when it began. Whatever changes after this finds the
-    /// connection here, and cuts it.
+    /// Admits a connection, if there is room and its key still counts. The handshake judged by what
+    /// was known at its beginning. Any later change finds the connection in the table, and cuts it.
     pub(super) fn enter(
         self: &Arc<Self>,
         proof: &Proof,
@@ -83,7 +82,8 @@ impl Guests {
         let judged = shown.map(|(shown, keys)| judge(shown, keys)).transpose()?;
         let mut table = self.table.lock();
         table.check_room(&proof.who, role, limits)?;
-        // Nobody waits for the judgement but in the rare case that something has changed since.
+        // This second judgement holds the lock. It is needed only if something has changed since
+        // the first.
         if let (Some((shown, keys)), Some(judged)) = (shown, &judged)
             && !keys.is_current(judged)
         {
@@ -107,9 +107,9 @@ impl Guests {
         Ok(Place { guests: self.clone(), number })
     }
 
-    /// Ends connections whose keys count no more: those that are `revoked`, and all others that
-    /// came with a key if authorities have changed. Connections of servers end in any case: they
-    /// hear at their beginning what is revoked.
+    /// Ends connections with revoked keys. If authorities have changed (`is_of_others`), ends all
+    /// others that came with a key, too. Connections of peers always end: they hear what is revoked
+    /// when they begin.
     pub(super) fn cut(&self, revoked: &BTreeSet<Serial>, is_of_others: bool) {
         self.cut_if(|guest| {
             let serial = guest.who.serial();
@@ -123,7 +123,7 @@ impl Guests {
         self.cut_if(|guest| guest.who.serial().is_some_and(|serial| revoked.contains(&serial)));
     }
 
-    /// Ends connections whose certificates are too old by now.
+    /// Ends connections with certificates that have expired.
     pub(super) fn expire(&self, now: SystemTime) {
         self.cut_if(|guest| guest.shown.as_ref().is_some_and(|shown| shown.is_expired(now)));
     }
@@ -135,9 +135,9 @@ impl Guests {
         }
     }
 
-    /// Tells clients what is revoked since they came: a server may be among it. What is more than a
-    /// page would be held for each of them, outside of all budgets. So they are cut then, and are
-    /// told all of it when they come again, at their own pace.
+    /// Tells clients what was revoked since they came: their server may be among it. More than a
+    /// page would take memory for each client, outside of all budgets. So clients are cut then, and
+    /// hear all of it when they connect again.
     pub(super) fn tell(&self, revoked: Vec<[u8; 16]>) {
         if revoked.is_empty() {
             return;
@@ -162,7 +162,7 @@ impl Guests {
     }
 }
 
-/// By what a key was accepted that counts still.
+/// Judges a key by the current trust. Returns that trust.
 fn judge(shown: &Shown, keys: &Keys) -> Result<Belief, Refused> {
     let judged = keys.belief().and_then(|belief| {
         belief.judge(shown, false)?;
@@ -205,7 +205,7 @@ impl Guest {
 }
 
 impl Place {
-    /// The connection is served from now on; if it was cut before, it ends.
+    /// Notes the stream of a connection that is served from now on. Ends it if it was cut before.
     pub(super) fn serve(&self, stream: &Arc<Stream>) {
         let mut table = self.guests.table.lock();
         if let Some(guest) = table.guests.get_mut(&self.number) {
@@ -214,7 +214,7 @@ impl Place {
         }
     }
 
-    /// A client hears here what is said unasked.
+    /// Notes the writing half of a client's connection, and sends the frames that wait for it.
     pub(super) fn speak(&self, out: &Arc<Outbound>) {
         let mut untold = Vec::new();
         if let Some(guest) = self.guests.table.lock().guests.get_mut(&self.number) {

@@ -1,4 +1,4 @@
-//! Who hosts which shard, as far as this process knows.
+//! The table of hosts: which server hosts which shard, as far as this process knows.
 
 use pando_net::{HostsFolder, Stream, newest, open, this_host};
 use pando_types::{Epoch, SHARDS_MAX, ShardIndex};
@@ -11,23 +11,24 @@ use tokio::time::timeout;
 use super::links::Way;
 use super::say;
 
-/// A server that is asked at the start has this long to answer.
+/// Time that a server has to answer when it is asked at the start.
 const JOIN_WITHIN: Duration = Duration::from_secs(3);
 
-/// The table, in memory and in files that this volume's other processes on the same folder read.
+/// The table of hosts, in memory and in files. Other processes of this volume read the files of
+/// their folder.
 #[derive(Debug)]
 pub struct Hosts {
     folder: HostsFolder,
     known: Mutex<Vec<Hosting>>,
     own: Mutex<Vec<Hosting>>,
-    /// What own shards are told to be at.
+    /// Addresses at which others find this process's shards.
     addresses: Vec<String>,
-    /// Own shards have come or gone.
+    /// Notified when a shard of this process has come or gone.
     pub(super) changed: Notify,
 }
 
 impl Hosts {
-    /// What the folder tells, and what this process hosts itself: shards with their epochs.
+    /// Reads the folder's table, and adds the shards that this process hosts, with their epochs.
     pub(super) fn new(
         folder: HostsFolder,
         own: &[(ShardIndex, Epoch)],
@@ -64,7 +65,7 @@ impl Hosts {
         self.changed.notify_waiters();
     }
 
-    /// This process hosts a shard no more.
+    /// This process no longer hosts a shard.
     pub(super) fn drop_own(&self, shard: ShardIndex) {
         self.own.lock().retain(|own| own.shard != shard);
         self.changed.notify_waiters();
@@ -85,25 +86,25 @@ impl Hosts {
         }
     }
 
-    /// All that is known.
+    /// All hosts that are known.
     #[must_use]
     pub fn all(&self) -> Vec<Hosting> {
         self.known.lock().clone()
     }
 
-    /// What this process hosts.
+    /// The shards that this process hosts.
     #[must_use]
     pub fn own(&self) -> Vec<Hosting> {
         self.own.lock().clone()
     }
 
-    /// Who hosts a shard.
+    /// Host of a shard. `None`: it is not known.
     #[must_use]
     pub fn get(&self, shard: ShardIndex) -> Option<Hosting> {
         self.known.lock().iter().find(|hosting| hosting.shard == shard).cloned()
     }
 
-    /// Takes over what others know better.
+    /// Takes over the hosts with later epochs than those known here.
     pub fn learn(&self, heard: &[Hosting]) {
         let there_are = heard.iter().filter(|hosting| hosting.shard.0 < SHARDS_MAX);
         let heard: Vec<Hosting> = there_are.cloned().collect();
@@ -111,16 +112,16 @@ impl Hosts {
         new.iter().for_each(|hosting| self.write(hosting));
     }
 
-    /// Looks again at what other processes have written, and restores what this one has, should it
-    /// be gone.
+    /// Reads again what other processes have written, and restores the files of this process if
+    /// they are gone.
     pub fn refresh(&self) {
         let heard = self.folder.read();
         newest(&mut self.known.lock(), &heard);
         self.own().iter().for_each(|hosting| self.write(hosting));
     }
 
-    /// Whether one that says it hosts these is not what is known to be newer: `Err` names the
-    /// shard.
+    /// Checks that no newer host is known of the shards that a peer speaks for. `Err`: the first
+    /// shard for which there is one.
     pub(super) fn check(&self, speakers: &[Hosting]) -> Result<(), ShardIndex> {
         let known = self.known.lock();
         for speaker in speakers {
@@ -144,8 +145,8 @@ impl Hosts {
     }
 }
 
-/// Asks servers elsewhere who hosts what. One that does not answer is named and passed over: shards
-/// that start later tell it by themselves.
+/// Asks other servers for their tables of hosts. A server that does not answer is named and
+/// skipped: it tells this process later, by its own links.
 pub(super) async fn join(way: &Way, servers: &[Address]) {
     for address in servers {
         let attempt = async {

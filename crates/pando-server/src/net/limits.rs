@@ -7,30 +7,31 @@ use pando_types::SHARDS_MAX;
 /// Limits of a server process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at once with keys of clients; beyond them new ones are refused. The volume's own
-    /// (servers, administrators, the folder's owner) may be as many besides.
+    /// Connections at once with keys of clients. Further ones are refused. Trusted keys (servers,
+    /// administrators, the folder's owner) may have as many besides.
     pub connections: u32,
     /// Connections at once with one client's key.
     pub connections_of_key: u32,
-    /// Requests under way on one connection; beyond them it is read no further.
+    /// Requests on one connection that are not answered. Beyond them it is read no further.
     pub in_flight: u32,
-    /// Bytes of replies that wait on one connection, or that requests under way may bring about;
-    /// beyond them it is read no further.
+    /// Bytes of replies on one connection: those that wait, and those that unanswered requests may
+    /// cause. Beyond them it is read no further.
     pub replies: usize,
-    /// Bytes of replies that wait on one connection beyond which it is cut off: only a client that
-    /// asks for much at once and takes none of it comes there.
+    /// Bytes of replies that wait on one connection. Beyond them it is cut off: only a client that
+    /// asks for much at once, and takes none of it, comes there.
     pub replies_cut: usize,
-    /// Bytes that wait on all connections of clients together: frames that are not whole, requests
-    /// not answered, replies not taken. Beyond them, who holds more than his part (this, by
-    /// `connections`) is read no further, and cut off if it is a frame.
+    /// Bytes that wait on all connections of clients together: unfinished frames, unanswered
+    /// requests, untaken replies. Beyond them, a connection that holds more than its part is read
+    /// no further. If it holds only an unfinished frame, it is cut off. A part is this limit
+    /// divided by `connections`.
     pub memory: usize,
-    /// The same for connections on which shards speak: frames that are not whole. Apart from the
-    /// former, since what they say lets clients' requests end.
+    /// Bytes of unfinished frames on all connections of peers together. Peers have a limit of their
+    /// own, since requests of clients wait for what peers say.
     pub peer_memory: usize,
-    /// Who takes none of the replies that wait for it for this long is cut off.
+    /// A connection is cut off if replies wait on it for this long, and none is taken.
     pub stall: Duration,
-    /// Bytes of messages to one shard of another process that wait; beyond them messages are
-    /// dropped, and said again.
+    /// Bytes of messages that wait on the link to one shard of another process. Beyond them
+    /// messages are dropped: shards send them again.
     pub link: usize,
 }
 
@@ -38,8 +39,8 @@ pub struct Limits {
 const CONNECTIONS: u32 = 4096;
 
 impl Limits {
-    /// How many of so many connections one key may have: an eighth, but enough for a mount, which
-    /// has one a shard.
+    /// Share of one key in so many connections: an eighth, but enough for a mount, which has one
+    /// for each shard.
     #[must_use]
     pub const fn of_key(connections: u32) -> u32 {
         let eighth = connections / 8;
@@ -63,7 +64,8 @@ impl Default for Limits {
     }
 }
 
-/// Longest frame of a client: a request with its longest name, value or inline data is far below.
+/// Longest frame of a client, bytes. A request with its longest name, value or inline data is far
+/// below.
 pub(super) const CLIENT_FRAME_MAX: u32 = 1 << 20;
-/// Longest frame of a tool: a question with a key or some addresses is far below.
+/// Longest frame of a tool, bytes. A question with a key or some addresses is far below.
 pub(super) const TOOL_FRAME_MAX: u32 = 64 << 10;

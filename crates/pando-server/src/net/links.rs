@@ -1,5 +1,5 @@
-//! Links to shards of other processes: one connection each, opened and opened again by the net
-//! thread.
+//! Links to shards of other processes: one connection to each. The net thread opens them, and opens
+//! them again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,17 +17,17 @@ use super::revoked::Revoked;
 use super::say;
 use crate::host::connection::PeerLinks;
 
-/// A connection that does not come about within this time is tried elsewhere.
+/// A connection that is not made within this time is tried at another address.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// All links of a process.
 pub(super) struct Links {
-    /// By shard; those hosted here stay unused.
+    /// By shard. Links to shards that run here stay unused.
     links: Vec<Link>,
     limit: usize,
-    /// Messages that could not be sent.
+    /// Number of messages that could not be sent.
     pub(super) dropped: AtomicU64,
 }
 
@@ -37,14 +37,14 @@ struct Link {
     is_dirty: AtomicBool,
 }
 
-/// A connection that is there.
+/// A connection that is open.
 struct Current {
     out: Arc<Outbound>,
-    /// By what the other side has proved that it is a server.
+    /// What the other side has shown to prove that it is a server.
     shown: Option<Shown>,
 }
 
-/// What a link needs to come about.
+/// What a link needs to be opened.
 pub(super) struct Way {
     pub(super) volume: [u8; 16],
     pub(super) keys: Option<Keys>,
@@ -62,8 +62,8 @@ impl Links {
         &self.links[usize::from(shard.0)]
     }
 
-    /// All links are closed, and opened again: what is hosted here has changed, and that is said at
-    /// their beginning.
+    /// Closes all links, so that they are opened again. Each link tells at its beginning which
+    /// shards run here, and that has changed.
     pub(super) fn reopen(&self) {
         for link in &self.links {
             if let Some(current) = link.current.lock().take() {
@@ -72,7 +72,7 @@ impl Links {
         }
     }
 
-    /// Links end with the certificates of those at their other ends.
+    /// Closes links with certificates that have expired.
     pub(super) fn expire(&self, now: SystemTime) {
         for link in &self.links {
             let mut current = link.current.lock();
@@ -85,7 +85,7 @@ impl Links {
         }
     }
 
-    /// Keeps the link to `shard` open, for ever, except while it is hosted here.
+    /// Keeps the link to `shard` open for ever, except while the shard runs here.
     pub(super) async fn keep(self: Arc<Self>, shard: ShardIndex, way: Arc<Way>) {
         let mut pause = PAUSE_MIN;
         let mut is_said = true;
@@ -96,7 +96,8 @@ impl Links {
                 Ok(()) => {
                     pause = PAUSE_MIN;
                     is_said = false;
-                    // One that is let in and shown out again must not be tried without end.
+                    // A server that admits a link and ends it at once must not be tried without
+                    // end.
                     if begun.elapsed() < PAUSE_MAX {
                         sleep(pause).await;
                         way.hosts.refresh();
@@ -115,7 +116,7 @@ impl Links {
         }
     }
 
-    /// One connection, from beginning to end.
+    /// Opens one connection, and serves it until it ends.
     async fn once(&self, shard: ShardIndex, way: &Way, is_said: bool) -> Result<(), String> {
         let hosting = way.hosts.get(shard).ok_or("nobody knows where it is")?;
         let opened = connect(shard, &hosting, way).await?;
@@ -125,8 +126,8 @@ impl Links {
         let out = Arc::new(Outbound::new(&mut inbound));
         {
             let mut current = self.link(shard).current.lock();
-            // What changes after this finds the link here; what has changed since the handshake
-            // began is looked at again.
+            // Judges again what has changed since the handshake began. Any later change finds the
+            // link in the table.
             if let (Some(shown), Some(keys)) = (&opened.shown, &way.keys) {
                 keys.judge(shown, true).map_err(|error| error.to_string())?;
             }
@@ -136,7 +137,7 @@ impl Links {
             say(&format!("shard {shard} is reached"));
         }
         let mut buffer = vec![0; 4096];
-        // Nothing is ever said on it: what is waited for is its end.
+        // The other side never speaks on a link, so this waits for its end.
         let listen = async {
             match inbound.message(&mut buffer).await {
                 Ok(_) => "it speaks out of turn".to_owned(),
@@ -153,14 +154,14 @@ impl Links {
             listen.as_mut().poll(context).map(drop)
         })
         .await;
-        // Another may be there by now, if this one was told to end.
+        // If the link was closed from outside, another connection may be there by now.
         self.link(shard).current.lock().take_if(|current| Arc::ptr_eq(&current.out, &out));
         out.close();
         Ok(())
     }
 }
 
-/// Tries all addresses, best first.
+/// Tries all addresses of a host, best first.
 async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Opened, String> {
     let mut why = format!("it has no address that can be used from here: {:?}", hosting.addresses);
     for address in usable(hosting) {
@@ -182,7 +183,7 @@ async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Open
     Err(why)
 }
 
-/// Addresses that lead there from here.
+/// Addresses of a host that can be used from this machine.
 pub(crate) fn usable(hosting: &Hosting) -> Vec<Address> {
     let is_here = hosting.host == this_host();
     let all = hosting.addresses.iter().filter_map(|address| address.parse().ok());
@@ -191,7 +192,7 @@ pub(crate) fn usable(hosting: &Hosting) -> Vec<Address> {
 
 impl PeerLinks for Links {
     fn send(&self, to: ShardIndex, peer: &Peer) {
-        // Nobody is there whom the volume does not have.
+        // The volume has no shard of a higher index.
         let Some(link) = self.links.get(usize::from(to.0)) else { return };
         match &*link.current.lock() {
             Some(Current { out, .. }) if out.waiting() < self.limit => {
@@ -214,7 +215,7 @@ impl PeerLinks for Links {
 
     fn flush(&self) {
         for link in &self.links {
-            // Most are never used.
+            // Most links are never used.
             if !link.is_dirty.load(Ordering::Acquire)
                 || !link.is_dirty.swap(false, Ordering::AcqRel)
             {

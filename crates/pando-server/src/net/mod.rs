@@ -1,4 +1,5 @@
-//! Shards as servers: connections from clients, from other shards' processes and from tools.
+//! Shards as servers: connections from clients, from other servers' shards and from tools. The
+//! protocol is in docs/design/keys.md.
 //!
 //! ```text
 //!  pando-net thread                                     pando-shard-K thread, one a shard
@@ -7,15 +8,15 @@
 //!   links to shards of other processes (links)           replies: one write a connection and batch
 //! ```
 //!
-//! A shard's thread reads what all its connections have brought, runs the shard once for all of it,
-//! and writes what came of it: one log write a batch, one socket write a connection. If another
-//! thread holds the shard (a caller in this process, the syncer), that one runs the requests and
-//! writes the replies itself; nobody waits for anybody.
-//!
-//! Limits ([`Limits`]): who asks for too much at once is read no further until it has taken its
-//! answers; who takes none is cut off; nothing is allocated by a length that was not checked, and
-//! no connection is answered before it has proved that it may ask. What each may say is in `roles`;
-//! whose key is revoked is shown out (`revoked`, `guests`).
+//! 1. A shard's thread reads what all its connections have brought, runs the shard once for all of
+//!    it, and writes the replies. That is one log write a batch, and one socket write a connection.
+//! 2. If another thread holds the shard (a caller in this process, the syncer), that thread runs
+//!    the requests and writes the replies. The shard's thread does not wait for it.
+//! 3. A connection that asks for too much at once is read no further until its replies are taken
+//!    ([`Limits`]). A connection that takes no replies is cut off.
+//! 4. No length in a frame is believed: memory is allocated only for lengths that were checked.
+//! 5. A connection is served only after it has proved that it may ask. `roles` says what each key
+//!    may ask. Connections of revoked keys are ended (`revoked`, `guests`).
 
 mod accept;
 mod budget;
@@ -44,13 +45,13 @@ pub use tool::Answer;
 
 use murmur::Murmur;
 
-/// A line in the log.
+/// Writes a line to the log.
 pub(crate) fn say(what: &str) {
     eprintln!("pando: {what}");
 }
 
-/// Why a connection was closed; nothing, if the other side has ended it between two frames, or is
-/// gone.
+/// Says why a connection was closed. Says nothing if the other side ended it between two frames, or
+/// is gone.
 fn say_end(murmur: &Murmur, connection: &str, closed: &Closed) {
     match closed {
         Closed::End | Closed::Io(_) => {}

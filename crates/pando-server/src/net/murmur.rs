@@ -1,5 +1,5 @@
-//! Lines of the log that others can cause: so many at once, then one a second, with how many were
-//! left out.
+//! Lines of the log that others can cause. Some may be written at once, then one a second, with the
+//! number of those left out.
 
 use std::time::{Duration, Instant};
 
@@ -7,32 +7,32 @@ use parking_lot::Mutex;
 
 use super::say;
 
-/// See the module.
+/// A limited source of lines in the log.
 pub(super) struct Murmur {
-    /// Lines at once.
+    /// Lines that may be written at once.
     most: u32,
-    /// What is said of those that were left out, after their number.
+    /// Words for the lines that were left out, after their number.
     rest: &'static str,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Lines that may be said now.
+    /// Lines that may be written now.
     left: u32,
-    /// When they became so many.
+    /// Time up to which `left` is counted.
     since: Option<Instant>,
     untold: u64,
 }
 
 impl State {
-    /// Whether a line may be said now; then it counts.
+    /// Whether a line may be written now. If so, counts it.
     fn take(&mut self, most: u32, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let more = now.saturating_duration_since(since).as_secs();
         if more > 0 {
             let left = self.left.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
             self.left = left.min(most);
-            // What is left of the time counts only while lines are missing.
+            // The rest of a second counts only while lines are missing.
             let is_full = self.left == most;
             self.since = Some(if is_full { now } else { since + Duration::from_secs(more) });
         }
@@ -43,12 +43,12 @@ impl State {
 }
 
 impl Murmur {
-    /// Of strangers, who have proved nothing.
+    /// For connections that have proved nothing.
     pub(super) fn of_strangers() -> Self {
         Self::new(1, "connections were refused, or ended before they were let in")
     }
 
-    /// Of those who were let in.
+    /// For connections that were admitted.
     pub(super) fn of_guests() -> Self {
         Self::new(64, "connections were closed by this server, or were refused an answer")
     }
@@ -58,21 +58,21 @@ impl Murmur {
         Self { most, rest, state: Mutex::new(state) }
     }
 
-    /// Says it, or counts it.
+    /// Writes a line, or counts it as left out.
     pub(super) fn say(&self, what: &str) {
         if let Some(line) = self.line(what, Instant::now()) {
             say(&line);
         }
     }
 
-    /// Says how many were left out, once there is time.
+    /// Writes how many lines were left out, once a line may be written.
     pub(super) fn say_rest(&self) {
         if let Some(line) = self.rest(Instant::now()) {
             say(&line);
         }
     }
 
-    /// The line to be said now, if any is.
+    /// The line to write now. `None`: it is left out.
     fn line(&self, what: &str, now: Instant) -> Option<String> {
         let state = &mut *self.state.lock();
         if !state.take(self.most, now) {
@@ -85,7 +85,7 @@ impl Murmur {
         }
     }
 
-    /// What was left out, once another line may be said.
+    /// The line about those that were left out, once a line may be written.
     fn rest(&self, now: Instant) -> Option<String> {
         let state = &mut *self.state.lock();
         if state.untold == 0 || !state.take(self.most, now) {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!((0..1000).filter(|_| said(0)).count(), 64);
         assert!(!said(999) && said(1000) && !said(1001) && said(2000) && !said(2001));
         assert!(murmur.rest(at(3000)).unwrap().starts_with("1 more"));
-        // After a long time as at the beginning, and no more.
+        // After a long time as many lines as at the beginning, and no more.
         assert_eq!((0..1000).filter(|_| said(1_000_000)).count(), 64);
     }
 }

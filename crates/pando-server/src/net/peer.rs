@@ -1,4 +1,5 @@
-//! A connection on which shards of another process speak to one here. Nothing is said back on it.
+//! A connection on which shards of another process send messages to a shard here. This process
+//! sends nothing on it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,14 +14,15 @@ use tokio::time::sleep;
 use super::budget::Share;
 use super::worker::Worker;
 
-/// Bytes of messages that one connection puts before a shard which runs none of them: beyond these
-/// it is read no further.
+/// Bytes of messages that one connection may put before a shard that runs none of them. Beyond them
+/// the connection is read no further.
 const UNRUN_MAX: usize = 1 << 20;
-/// How often it is looked whether the shard runs again: another thread may hold it, or nobody for
-/// some seconds while it moves.
+/// How often the connection looks whether the shard runs again. Another thread may hold the shard,
+/// or it may be frozen for some seconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Serves it until it ends. Only the shards that were named at its beginning may speak on it.
+/// Serves the connection until it ends. Only the shards that were named when it began may speak on
+/// it.
 pub(super) async fn serve(
     worker: Rc<Worker>,
     shard: ShardIndex,
@@ -48,16 +50,16 @@ pub(super) async fn serve(
     }
 }
 
-/// Messages that were put before the shard since it last began a batch, as far as is known.
+/// Messages that this connection has put before the shard since the shard last began a batch.
 #[derive(Default)]
 struct Unrun {
     bytes: usize,
-    /// Batches that had begun before.
+    /// Number of batches that had begun by then.
     begun: u64,
 }
 
 impl Unrun {
-    /// Returns once they are few, or the shard has gone.
+    /// Returns once few messages wait, or the shard has left.
     async fn below(&mut self, worker: &Worker, shard: ShardIndex) {
         if self.bytes >= UNRUN_MAX {
             yield_now().await;
@@ -72,7 +74,8 @@ impl Unrun {
     }
 }
 
-/// Takes what has come, and waits for more. `Err(None)`: the other side has ended.
+/// Takes the messages that have come, and waits for more. `Err(None)`: the other side has ended the
+/// connection.
 async fn next(
     worker: &Worker,
     shard: ShardIndex,

@@ -1,5 +1,5 @@
-//! Which keys are revoked: what the volume's folder of keys says, and what other servers have told.
-//! That is kept in a file of this process's folder, `run/revoked`: a serial number a line.
+//! Which keys are revoked: by the volume's folder of keys, and by other servers. The latter are
+//! kept in `run/revoked` of this process's folder, one serial number a line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,22 +18,22 @@ use super::links::Links;
 use super::say;
 use super::server::StartError;
 
-/// See the module. Without a key nobody comes who could be revoked.
+/// The revoked keys. A process without a key has none, since no connection to it has a key.
 pub(super) struct Revoked {
     keys: Option<Keys>,
     file: PathBuf,
-    /// What connections that exist were judged by.
+    /// The trust by which existing connections were judged.
     judged: Mutex<Option<Arc<Trust>>>,
-    /// Whether something was heard that the file does not have.
+    /// Whether serial numbers were heard that the file does not have.
     is_unwritten: AtomicBool,
     pace: Mutex<Pace>,
-    /// The last failure to read the folder; each is told once.
+    /// The last failure to read the folder. Each is logged once.
     failure: Mutex<String>,
 }
 
 impl Revoked {
-    /// Fails if what was heard before cannot be read: without it, keys that are revoked would count
-    /// again.
+    /// Reads what earlier processes have heard. Fails if that cannot be read: else revoked keys
+    /// would count again.
     pub(super) fn new(keys: Option<Keys>, run: &Path) -> Result<Self, StartError> {
         let file = run.join("revoked");
         if let Some(keys) = &keys {
@@ -44,8 +44,8 @@ impl Revoked {
         Ok(Self { keys, file, judged, is_unwritten, pace, failure })
     }
 
-    /// Takes over what another server has told. Whoever comes from now on is judged by it; the rest
-    /// is done by [`Revoked::look`].
+    /// Takes over what another server has told. Later handshakes judge by it. [`Revoked::look`]
+    /// judges the existing connections.
     pub(super) fn learn(&self, heard: &[[u8; 16]]) {
         let Some(keys) = &self.keys else { return };
         if keys.learn(heard.iter().map(|serial| Serial(*serial))) {
@@ -53,7 +53,7 @@ impl Revoked {
         }
     }
 
-    /// Writes down what was heard, if it is not written yet.
+    /// Writes the serial numbers that were heard, if the file lacks any.
     pub(super) fn note(&self) {
         let Some(keys) = &self.keys else { return };
         if self.is_unwritten.swap(false, Ordering::AcqRel)
@@ -63,14 +63,14 @@ impl Revoked {
         }
     }
 
-    /// What others are told.
+    /// The serial numbers that others are sent.
     pub(super) fn told(&self) -> Vec<[u8; 16]> {
         self.keys.as_ref().map_or_else(Vec::new, Keys::told_revoked)
     }
 
-    /// Looks whether anything has changed. Then connections end whose keys count no more; those to
-    /// and from other servers end, too, and begin anew, so that all servers hear of it. Clients are
-    /// told. Connections end with their certificates in any case.
+    /// Looks whether anything has changed. If so, ends connections with revoked keys, and tells
+    /// clients. Connections to and from other servers end, too, and begin anew, so that all servers
+    /// hear. Connections with expired certificates end in any case.
     pub(super) fn look(&self, guests: &Guests, links: &Links) {
         let Some(keys) = &self.keys else { return };
         let now = SystemTime::now();
@@ -80,8 +80,8 @@ impl Revoked {
             Ok(trust) => trust,
             Err(error) => {
                 self.note();
-                // Nobody new is let in; and whoever is in and is known to be revoked is not spared
-                // by that.
+                // No new connection is admitted. Existing ones that are known to be revoked must
+                // end all the same.
                 guests.cut_revoked(&keys.revoked_in_any_case());
                 let why = error.to_string();
                 let mut last = self.failure.lock();
@@ -114,8 +114,8 @@ impl Revoked {
         *judged = Some(trust);
     }
 
-    /// What the file has besides stays: other processes of the folder write there, too. The folder
-    /// may be somebody else's than this process's user: no link that was put there is followed.
+    /// Adds the serial numbers to the file. Those of other processes of the folder stay in it. The
+    /// folder may belong to another user: no link in it is followed.
     fn write(&self, mut serials: BTreeSet<Serial>) -> Result<(), String> {
         let why = |error: &dyn std::error::Error| error.to_string();
         let run = self.file.parent().unwrap_or(&self.file);
@@ -126,16 +126,16 @@ impl Revoked {
     }
 }
 
-/// How often what was heard is written, and connections are judged anew: whoever has a server's key
-/// could else bring one serial number after the other.
+/// How often revocations are written, and connections judged anew. The holder of a server's key
+/// could otherwise send one serial number after the other.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// When it was done last.
+/// When this was done last.
 #[derive(Default)]
 struct Pace(Option<Instant>);
 
 impl Pace {
-    /// Whether it may be done again at `now`; if so, it is.
+    /// Whether it may be done at `now`. If so, notes that it is.
     fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.0.is_none_or(|last| now.saturating_duration_since(last) >= EVERY);
         if is_due {
@@ -145,7 +145,8 @@ impl Pace {
     }
 }
 
-/// What such a file says; nothing, if there is none. It is never written empty, and always whole.
+/// Reads a file of serial numbers. Without a file there are none. The file is never empty, and
+/// always whole.
 fn read(file: &Path) -> Result<BTreeSet<Serial>, StartError> {
     let wrong = |why: String| StartError::Revoked { path: file.to_owned(), why };
     let text = match fs::read_to_string(file) {

@@ -1,5 +1,5 @@
-//! What the other end of a connection may say, by what it has proved to be. One table for
-//! questions, one for requests.
+//! What the other end of a connection may ask, by its key: one table for questions of tools, one
+//! for requests of clients.
 
 use pando_keys::Squash;
 use pando_net::Who;
@@ -10,14 +10,14 @@ use pando_wire::{Ask, Role};
 /// Permission to write, in the mask of an open.
 const W: u8 = 2;
 
-/// Which keys something is for.
+/// The keys to which something is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum For {
-    /// All of the volume.
+    /// All keys of the volume.
     All,
-    /// Servers' and admins' keys, and the folder's owner.
+    /// Keys of servers and administrators, and the folder's owner.
     Trusted,
-    /// Servers' keys, and the folder's owner.
+    /// Keys of servers, and the folder's owner.
     Servers,
 }
 
@@ -31,20 +31,20 @@ impl For {
     }
 }
 
-/// As what somebody comes.
+/// The keys that may connect in a role.
 pub(super) const fn of_role(role: &Role) -> For {
     match role {
-        // Requests and questions are looked at one by one.
+        // Requests and questions are checked one by one.
         Role::Client(_) | Role::Tool => For::All,
-        // It speaks for shards, and says where they are.
+        // A peer speaks for shards, and says where they are.
         Role::Peer(..) => For::Servers,
     }
 }
 
-/// What a tool asks.
+/// The keys that may ask a question of tools.
 pub(super) const fn of_ask(ask: &Ask) -> For {
     match ask {
-        // Each mount needs it: hash secrets, map, where file data is.
+        // Each mount needs it: hash secrets, map, place of file data.
         Ask::Volume => For::All,
         // Each mount needs it: where shards are.
         Ask::Hosts => For::All,
@@ -52,7 +52,7 @@ pub(super) const fn of_ask(ask: &Ask) -> For {
         Ask::Status => For::All,
         // `shard list`: counts, no names.
         Ask::Census(..) => For::All,
-        // `shard list`: what is on its way.
+        // `shard list`: moves that go on.
         Ask::Moves => For::All,
         // All records of all users: `fsck`, and a copy of a shard.
         Ask::Scan { .. } => For::Trusted,
@@ -60,23 +60,23 @@ pub(super) const fn of_ask(ask: &Ask) -> For {
         Ask::Stop => For::Trusted,
         // What makes a folder a part of the volume.
         Ask::Superblock => For::Trusted,
-        // A shard moves here.
+        // A shard moves to this process.
         Ask::Adopt(..) => For::Trusted,
-        // Freezes a shard and gives it away: said by the server that takes it.
+        // Freezes a shard and gives it away. The server that takes the shard asks this.
         Ask::Move(..) => For::Servers,
-        // The volume grows.
+        // The volume gets a new shard.
         Ask::Found(_) => For::Trusted,
-        // Which objects are deleted.
+        // A collection, which decides what objects are deleted.
         Ask::Watch(..) | Ask::Settle(..) => For::Trusted,
     }
 }
 
-/// What a request does, as far as it matters who asks.
+/// What a request does, as far as the key matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Changes nothing that others see but the client's own session: what it has open and locked.
+    /// Changes nothing but the client's own session: what it has open and locked.
     Reads,
-    /// Changes files, directories or what is to be deleted.
+    /// Changes files, directories, or the list of objects to delete.
     Changes,
     /// Changes how the volume is spread over shards.
     Spreads,
@@ -85,7 +85,7 @@ pub(super) enum Kind {
 /// What a request does.
 pub(super) const fn of_op(op: &Op) -> Kind {
     match op {
-        // What is looked at.
+        // Operations that only look.
         Op::Lookup(..)
         | Op::GetAttr(_)
         | Op::Readlink(_)
@@ -102,7 +102,7 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::Glimpse(..)
         // `info`: how a directory is spread.
         | Op::InspectDir(..) => Kind::Reads,
-        // The session and what it has.
+        // The session, and what it has open and locked.
         Op::OpenSession
         | Op::OpenLocalSession
         | Op::EndSession(_)
@@ -114,7 +114,7 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::TestLock(..)
         | Op::Sync(_)
         | Op::SyncFile(_) => Kind::Reads,
-        // Of a file that is open for writing, unless it is a `flock`.
+        // An exclusive record lock needs a file that is open for writing. A `flock` does not.
         Op::Lock(_, lock) | Op::LockOf(_, lock) => match (lock.space, lock.kind) {
             (LockSpace::Record, LockKind::Exclusive) => Kind::Changes,
             _ => Kind::Reads,
@@ -123,7 +123,7 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         Op::Open { access, truncate, .. } | Op::OpenName { access, truncate, .. } => {
             if *truncate || *access & W != 0 { Kind::Changes } else { Kind::Reads }
         }
-        // What is changed.
+        // Operations that change files and directories.
         Op::Create { .. }
         | Op::Mkdir(..)
         | Op::Unlink(..)
@@ -135,7 +135,7 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::SetXattr { .. }
         | Op::RemoveXattr(..)
         | Op::DirSetAttr(..)
-        // Objects to be deleted, by who can.
+        // Objects to be deleted, by clients that can delete them.
         | Op::Garbage(..)
         | Op::GarbageDone(..) => Kind::Changes,
         // `shard add`.
@@ -143,8 +143,8 @@ pub(super) const fn of_op(op: &Op) -> Kind {
     }
 }
 
-/// Lets a request pass as its key allows: changed, where the key says as whom its holder acts.
-/// `Err`: the shard is not to see it.
+/// Checks a request against its key. Replaces its user and groups if the key is squashed. `Err`:
+/// the shard must not see the request.
 pub(super) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
     match of_op(&request.op) {
         Kind::Spreads if !who.is_trusted() => return Err(Errno::EPERM),
@@ -153,7 +153,8 @@ pub(super) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
     }
     if let Some(squash) = who.squash() {
         if makes_device(&request.op) {
-            // Whoever is root where the key is has no such right on the machines of others.
+            // The holder of the key may be root at home, but must not make devices on other
+            // machines.
             return Err(Errno::EPERM);
         }
         squash_request(squash, request);
@@ -166,12 +167,13 @@ fn makes_device(op: &Op) -> bool {
     matches!(node.kind, FileKind::CharDevice | FileKind::BlockDevice)
 }
 
-/// The shard judges, whatever the client's kernel has decided: that knew another user.
+/// Replaces the user and groups of a request. The shard judges it from then on: the client's kernel
+/// has judged another user.
 fn squash_request(squash: Squash, request: &mut Request) {
     let credentials = &mut request.credentials;
     let groups = match (squash, std::mem::take(&mut credentials.judge)) {
         (Squash::Root { .. }, Judge::Shard(groups)) => groups,
-        // Capabilities are root's, too.
+        // Root's capabilities are dropped, too.
         (Squash::Root { .. }, Judge::Powers(powers)) => powers.groups,
         (Squash::Root { .. }, Judge::Kernel) | (Squash::All { .. }, _) => Vec::new(),
     };
@@ -215,7 +217,7 @@ mod tests {
         Who::Key(Arc::new(Identity { volume, role, name, key, serial, read_only, squash }))
     }
 
-    /// The folder's owner, a server, an admin, a client.
+    /// The folder's owner, a server, an administrator, a client.
     fn everybody() -> [Who; 4] {
         let [server, admin, client] =
             [KeyRole::Server, KeyRole::Admin, KeyRole::Client].map(|role| key(role, false, None));
@@ -270,7 +272,7 @@ mod tests {
             let (owner, range) = (LockOwner(1), LockRange::ALL);
             Op::Lock(Ino(9), Lock { space, owner, range, kind, pid: 1 })
         };
-        // Which of: the owner, a client, a client that may only read.
+        // Results for the owner, a client, and a client that may only read.
         const ALL: [Result<(), Errno>; 3] = [Ok(()); 3];
         const CHANGES: [Result<(), Errno>; 3] = [Ok(()), Ok(()), Err(Errno::EROFS)];
         const SPREADS: [Result<(), Errno>; 3] = [Ok(()), Err(Errno::EPERM), Err(Errno::EPERM)];

@@ -1,4 +1,4 @@
-//! A server: its threads, their beginning and end.
+//! A server: its threads, and how they begin and end.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,41 +32,42 @@ use crate::host::Host;
 /// How a process serves its shards.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Which volume.
+    /// UUID of the volume.
     pub volume: [u8; 16],
-    /// Where to listen.
+    /// Addresses at which the server listens. Others hear of them.
     pub listen: Vec<Address>,
-    /// Where to listen as well, unless somebody else does, and others are not told: where earlier
-    /// processes of the folder were.
+    /// Further addresses at which the server listens, if no other process does. Others do not hear
+    /// of them: earlier processes of the folder listened there.
     pub also: Vec<Address>,
-    /// What others are told instead of a TCP address that says "any of this machine's".
+    /// Addresses that others hear of in place of a TCP address that stands for all of this
+    /// machine's.
     pub advertise: Vec<Address>,
-    /// Whether others are told nothing else: they come through something that stands in between.
+    /// Whether others hear of `advertise` only: they reach this server through a relay.
     pub only_advertised: bool,
-    /// What this process proves to others, and whom it believes; without, it listens at Unix
-    /// sockets only.
+    /// Keys that this process shows, and that decide which peers it believes. `None`: it listens at
+    /// Unix sockets only.
     pub keys: Option<Keys>,
-    /// How much others may ask.
+    /// Limits on what others may ask.
     pub limits: Limits,
-    /// Where the volume's processes keep their things.
+    /// Path of the `run` folder.
     pub run: PathBuf,
-    /// Servers that know where shards are, to be asked at the start.
+    /// Servers that are asked at the start where shards are.
     pub join: Vec<Address>,
 }
 
-/// Why nothing is served.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be had.
+    /// The server cannot listen at an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// It would be open to everybody: to each user of this machine at least.
+    /// Without a key, each user of this machine at least could connect.
     #[error(
         "cannot listen at {0} without a key: over TCP, this machine's own included, all is encrypted and both sides prove \
          who they are. Name a server's key with --key FILE (`pando auth init` makes the volume's keys)"
     )]
     NoKey(Address),
-    /// The key is not this volume's.
+    /// The key is of another volume.
     #[error("the key is for volume {}, and this is {}", uuid(.0), uuid(.1))]
     OtherVolume([u8; 16], [u8; 16]),
     /// The key is not a server's.
@@ -74,21 +75,21 @@ pub enum StartError {
         "a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one"
     )]
     NotAServer(KeyRole),
-    /// Nobody could be told where to come.
+    /// There is no address for others.
     #[error(
         "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
     )]
     Any(Address),
-    /// What other servers said is revoked cannot be known.
+    /// The file with the keys that other servers have revoked cannot be read.
     #[error(
         "{}: {why}. It names the keys that other servers have said are revoked, and without it those would count again: \
          restore the file. If it is lost, remove it, and start this server while another one runs, which tells them again",
         .path.display()
     )]
     Revoked {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
     /// The system refuses threads.
@@ -96,7 +97,7 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// How often it is looked whether there are more shards, or other keys.
+/// How often the net thread looks whether there are new shards or changed keys.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A process that serves shards. Dropping it ends all connections.
@@ -111,7 +112,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and serves the shards of `host`. `answer` is for tools.
+    /// Listens, and serves the shards of `host`. `answer` makes the function that answers tools.
     pub fn start(
         host: Arc<Host>,
         options: ServerOptions,
@@ -156,7 +157,7 @@ impl Server {
         });
         let (stop, stopped) = oneshot::channel();
         let duty = Duty { door, links: links.clone(), way, shards, join: options.join, stopped };
-        // Its thread waits for nothing else.
+        // The net thread waits for nothing but this.
         let _ = entrance.begin.send(duty);
         Ok(Self {
             threads: Mutex::new(threads),
@@ -169,44 +170,45 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Addresses at which the server listens.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Who hosts what.
+    /// The table of hosts.
     #[must_use]
     pub const fn hosts(&self) -> &Arc<Hosts> {
         &self.hosts
     }
 
-    /// Connections there are.
+    /// Number of connections.
     #[must_use]
     pub fn connections(&self) -> u32 {
         self.guests.count()
     }
 
-    /// Bytes that wait in connections of clients, and in connections on which shards speak: what
-    /// [`Limits`] counts.
+    /// Bytes that wait in connections of clients, and in connections of shards, as [`Limits`]
+    /// counts them.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         self.workers.waiting()
     }
 
-    /// Writes to connections of clients, ever: one takes all answers that are at hand.
+    /// Number of writes to connections of clients since the start. One write takes all replies that
+    /// are at hand.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.workers.writes()
     }
 
-    /// Messages to shards of other processes that could not be sent.
+    /// Number of messages to shards of other processes that could not be sent.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.links.dropped.load(Ordering::Relaxed)
     }
 
-    /// Lets others come to a shard that the host runs from now on, and tells them.
+    /// Admits connections to a shard that the host has begun to run, and tells other servers.
     pub fn open_shard(&self, shard: ShardIndex, epoch: Epoch) -> io::Result<()> {
         let thread = self.workers.start(shard)?;
         self.threads.lock().push(thread);
@@ -215,7 +217,7 @@ impl Server {
         Ok(())
     }
 
-    /// Shows all out who came to a shard that the host runs no more.
+    /// Ends all connections to a shard that the host no longer runs, and tells other servers.
     pub fn close_shard(&self, shard: ShardIndex) {
         self.hosts.drop_own(shard);
         self.workers.end(shard);
@@ -228,7 +230,8 @@ impl Server {
             let _ = stop.send(());
         }
         self.workers.end_all();
-        // The door lets nobody in any more: it ends first.
+        // The net thread, which admits connections, is joined before the shards' threads that began
+        // with it.
         for thread in self.threads.lock().drain(..).rev() {
             let _ = thread.join();
         }
@@ -241,12 +244,12 @@ impl Drop for Server {
     }
 }
 
-/// What the net thread does once its sockets are there.
+/// What the net thread does once its sockets are bound.
 struct Duty {
     door: Arc<Door>,
     links: Arc<Links>,
     way: Arc<Way>,
-    /// How many the volume was made with.
+    /// Number of shards that the volume was made with.
     shards: u16,
     join: Vec<Address>,
     stopped: oneshot::Receiver<()>,
@@ -278,7 +281,7 @@ impl Duty {
     }
 }
 
-/// Sockets that listen, on a thread that waits to be told what for.
+/// Bound sockets, on a thread that waits for its [`Duty`].
 struct Entrance {
     addresses: Vec<Address>,
     begin: oneshot::Sender<Duty>,
@@ -314,7 +317,7 @@ impl Entrance {
                     Err(error) => drop(opened.send(Err(error))),
                 }
             });
-            // Tools' questions may be under way.
+            // Questions of tools may not be answered yet.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("pando-net".to_owned()).spawn(body)?;
@@ -323,7 +326,7 @@ impl Entrance {
     }
 }
 
-/// TCP needs a server's key of this volume.
+/// Checks the key: it must be a server's of this volume. TCP needs a key.
 fn check(options: &ServerOptions) -> Result<(), StartError> {
     if let Some(keys) = &options.keys {
         let identity = keys.identity();
@@ -350,7 +353,7 @@ async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), St
     Ok((listeners, bound))
 }
 
-/// What others are told: Unix sockets first, as they are nearest.
+/// Addresses that others hear of. Unix sockets come first, as they are nearest.
 fn told(addresses: &[Address], options: &ServerOptions) -> Result<Vec<Address>, StartError> {
     if options.only_advertised {
         return Ok(options.advertise.clone());

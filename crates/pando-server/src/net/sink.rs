@@ -1,4 +1,4 @@
-//! The replies' way out of one connection.
+//! The writing half of a client's connection: replies wait here until they are taken.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,25 +15,25 @@ use tokio::sync::Notify;
 use super::budget::Budget;
 use crate::host::connection::{Asked, ReplySink};
 
-/// See the module.
+/// The way of replies to one connection, with the memory that its requests hold.
 pub(super) struct Sink {
     pub(super) out: Arc<Outbound>,
-    /// By which key the client came.
+    /// Key by which the client came.
     key: KeyId,
     budget: Arc<Budget>,
-    /// See [`Limits::replies_cut`](super::Limits).
+    /// [`Limits::replies_cut`](super::Limits), bytes.
     replies_cut: usize,
-    /// Bytes that replies to requests under way may have.
+    /// Bytes that the replies to unanswered requests may have.
     promised: AtomicUsize,
-    /// It was cut off since more replies waited.
+    /// The connection was cut off, since too many replies waited.
     is_cut: AtomicBool,
-    /// Requests taken and not answered.
+    /// Number of requests that are not answered.
     in_flight: AtomicU32,
-    /// Bytes of theirs that the budget counts.
+    /// Bytes of requests that the budget counts.
     held: AtomicUsize,
-    /// Of these, bytes of requests that were answered since the last flush.
+    /// Bytes of `held` that belong to requests answered since the last flush.
     answered_bytes: AtomicUsize,
-    /// Somebody will flush.
+    /// A caller of [`ReplySink::reply`] still has to flush.
     is_dirty: AtomicBool,
     answered: Notify,
 }
@@ -60,8 +60,8 @@ impl Sink {
         }
     }
 
-    /// So many requests more are under way, hold so many bytes together, and may be answered by so
-    /// many.
+    /// Notes that so many more requests wait, hold so many `bytes` together, and may be answered by
+    /// `replies` bytes.
     pub(super) fn took(&self, requests: usize, bytes: usize, replies: usize) {
         self.promised.fetch_add(replies, Ordering::AcqRel);
         self.in_flight.fetch_add(requests as u32, Ordering::AcqRel);
@@ -69,22 +69,22 @@ impl Sink {
         self.budget.take(bytes);
     }
 
-    /// Requests under way.
+    /// Number of requests that are not answered.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Bytes of replies that wait, or may come of what is under way.
+    /// Bytes of replies that wait, or that unanswered requests may cause.
     pub(super) fn replies(&self) -> usize {
         self.promised.load(Ordering::Acquire) + self.out.waiting()
     }
 
-    /// Whether it was cut off since too many replies waited.
+    /// Whether the connection was cut off, since too many replies waited.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Acquire)
     }
 
-    /// Returns once [`Sink::replies`] are fewer than `bytes`, or the connection has ended.
+    /// Returns once [`Sink::replies`] is less than `bytes`, or the connection has ended.
     pub(super) async fn replies_below(&self, bytes: usize) {
         loop {
             let mut answered = pin!(self.answered.notified());
@@ -103,12 +103,12 @@ impl Sink {
         }
     }
 
-    /// Bytes that requests under way hold.
+    /// Bytes that unanswered requests hold.
     pub(super) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Returns once fewer than `requests` are under way, or the connection has ended.
+    /// Returns once fewer than `requests` wait for a reply, or the connection has ended.
     pub(super) async fn below(&self, requests: u32) {
         loop {
             let answered = self.answered.notified();
@@ -140,7 +140,7 @@ impl ReplySink for Sink {
     }
 
     fn flush(&self) {
-        // Acquires what those have appended who leave the flush to us.
+        // Acquires what other threads have appended and left to this flush.
         self.is_dirty.swap(false, Ordering::AcqRel);
         let freed = self.answered_bytes.swap(0, Ordering::Relaxed);
         self.held.fetch_sub(freed, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl ReplySink for Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        // All are answered, or nobody will answer them.
+        // All requests are answered, or never will be.
         self.budget.give(*self.held.get_mut());
     }
 }

@@ -1,4 +1,4 @@
-//! A tool's connection: questions about volume and process, one after the other.
+//! A tool's connection: questions about the volume and the process, one after the other.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::murmur::Murmur;
 use super::roles::{For, of_ask};
 use super::say_end;
 
-/// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix
+/// Answers questions, on a thread that may wait. The flag says that the question came over a Unix
 /// socket.
 pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
 
-/// Serves it until it ends.
+/// Serves the connection until it ends.
 pub(super) async fn serve(
     mut inbound: Inbound,
     from: String,

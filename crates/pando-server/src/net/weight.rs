@@ -1,9 +1,8 @@
-//! How long replies may get: so that what a connection's requests bring about is known before they
-//! are run.
+//! How long replies may get, so that a connection's replies are bounded before its requests run.
 //!
-//! These are what an honest client's replies do not exceed, news of versions and long histories of
-//! splits apart. What a connection holds in the end is bounded by
-//! [`Limits::replies_cut`](super::Limits), whatever they are.
+//! Replies to an honest client do not exceed these sizes, apart from news of versions and long
+//! histories of splits. Whatever the sizes are, [`Limits::replies_cut`](super::Limits) bounds what
+//! a connection holds.
 
 use pando_types::op::{
     GARBAGE_MAX, LAYOUT_SLICES_MAX, Op, PAGE_MAX, XATTR_TOTAL_MAX, XATTR_VALUE_MAX,
@@ -23,7 +22,8 @@ pub(super) fn of_reply(op: &Op) -> usize {
     LITTLE
         + match op {
             Op::ReadDir { limit, .. } => (*limit).min(PAGE_MAX) as usize * ENTRY,
-            // However few bytes it asks for: the file may have been written in crumbs.
+            // Even a short read may meet many slices: the file may have been written in small
+            // pieces.
             Op::ReadData { .. } => LAYOUT_SLICES_MAX * SLICE,
             Op::GetXattr(..) => XATTR_VALUE_MAX,
             Op::ListXattr(_) => XATTR_TOTAL_MAX,

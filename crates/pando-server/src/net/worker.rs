@@ -1,4 +1,4 @@
-//! A shard's own thread: all its connections, and the shard itself.
+//! A shard's own thread: it serves all connections to the shard, and runs the shard.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use super::murmur::Murmur;
 use super::{client, peer, say};
 use crate::host::Host;
 
-/// How long a shard's thread looks for more before it sleeps.
+/// How long a shard's thread looks for more requests before it sleeps.
 const LINGER: Duration = Duration::from_micros(50);
 
 /// A connection on its way to a shard's thread.
@@ -38,21 +38,21 @@ pub(super) struct Arriving {
     pub(super) place: Place,
 }
 
-/// The threads of shards that are hosted here.
+/// The threads of the shards that run here.
 #[derive(Clone)]
 pub(super) struct Workers {
-    /// By shard; `None`: hosted elsewhere. A thread ends, and with it all its connections, when its
-    /// sender is dropped.
+    /// By shard. `None`: the shard runs elsewhere. When a sender is dropped, its thread ends, and
+    /// all connections of the thread with it.
     senders: Arc<Mutex<Vec<Option<mpsc::UnboundedSender<Arriving>>>>>,
     host: Arc<Host>,
     limits: Limits,
     budgets: Budgets,
-    /// Writes to connections of clients.
+    /// Number of writes to connections of clients.
     writes: Arc<AtomicU64>,
     murmur: Arc<Murmur>,
 }
 
-/// Memory of all connections of the process, by who is at their other end.
+/// Memory of all connections of the process: clients' and peers' apart.
 #[derive(Clone)]
 pub(super) struct Budgets {
     pub(super) clients: Arc<Budget>,
@@ -69,17 +69,17 @@ impl Workers {
         Self { senders, host: host.clone(), limits: *limits, budgets, writes, murmur }
     }
 
-    /// Says what those cause who were let in.
+    /// Limits lines of the log that admitted connections cause.
     pub(super) fn murmur(&self) -> Arc<Murmur> {
         self.murmur.clone()
     }
 
-    /// Bytes that wait in connections of clients, and of shards.
+    /// Bytes that wait in connections of clients, and in connections of peers.
     pub(super) fn waiting(&self) -> (usize, usize) {
         (self.budgets.clients.used(), self.budgets.peers.used())
     }
 
-    /// Writes to connections of clients, ever.
+    /// Number of writes to connections of clients since the start.
     pub(super) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl Workers {
         self.senders.lock().get(usize::from(shard.0))?.clone()
     }
 
-    /// Begins to serve a shard.
+    /// Starts a thread that serves a shard.
     pub(super) fn start(&self, shard: ShardIndex) -> io::Result<JoinHandle<()>> {
         let (sender, arriving) = mpsc::unbounded_channel();
         let of = self.clone();
@@ -99,18 +99,18 @@ impl Workers {
         Ok(thread)
     }
 
-    /// Ends all connections to a shard.
+    /// Ends all connections to a shard, and its thread.
     pub(super) fn end(&self, shard: ShardIndex) {
         self.senders.lock()[usize::from(shard.0)] = None;
     }
 
-    /// Ends all.
+    /// Ends all connections and threads.
     pub(super) fn end_all(&self) {
         self.senders.lock().iter_mut().for_each(|sender| *sender = None);
     }
 }
 
-/// What a shard's connections share.
+/// What the connections of a shard share.
 pub(super) struct Worker {
     pub(super) host: Arc<Host>,
     pub(super) limits: Limits,
@@ -121,7 +121,7 @@ pub(super) struct Worker {
     run: Notify,
 }
 
-/// The writing half of a connection; ends when dropped.
+/// The tasks that write a connection. They end when this is dropped.
 pub(super) struct Writing(AbortHandle, AbortHandle);
 
 impl Drop for Writing {
@@ -132,12 +132,12 @@ impl Drop for Writing {
 }
 
 impl Worker {
-    /// The shard is run once everything at hand has been read.
+    /// Makes the thread run the shard once it has read everything at hand.
     pub(super) fn run_soon(&self) {
         self.run.notify_one();
     }
 
-    /// Waits for bytes of a connection and takes them; few at once while memory is short.
+    /// Waits for bytes of a connection and takes them. Takes few at once while memory is short.
     pub(super) async fn fill(&self, inbound: &mut Inbound, budget: &Budget) -> Result<(), Closed> {
         loop {
             inbound.stream().readable().await?;
@@ -149,7 +149,8 @@ impl Worker {
         }
     }
 
-    /// Writes what waits, and ends the connection once the other side takes nothing for too long.
+    /// Begins to write waiting replies. Ends the connection if the other side takes no bytes for
+    /// too long.
     pub(super) fn watch(self: &Rc<Self>, out: Arc<Outbound>, from: String) -> Writing {
         let driven = out.clone();
         let drive = spawn_local(async move { driven.drive().await });
@@ -178,13 +179,13 @@ impl Worker {
     }
 }
 
-/// Looks for the next requests for a moment before the thread sleeps: a wake-up costs more. Whoever
-/// else could use this CPU gets it in between. Returns at once if there are some.
+/// Looks for further requests for a moment before the thread sleeps, since a wake-up costs more.
+/// Yields the CPU meanwhile. Returns at once if there are requests.
 async fn linger(run: &Notify) {
     let until = Instant::now() + LINGER;
     let mut next = pin!(run.notified());
     while Instant::now() < until {
-        // All sockets are looked at before this goes on.
+        // The runtime looks at all sockets before this goes on.
         tokio::task::yield_now().await;
         if poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_ready())).await {
             return run.notify_one();
@@ -193,7 +194,7 @@ async fn linger(run: &Notify) {
     }
 }
 
-/// The thread's body; ends when `arriving` does.
+/// Body of a shard's thread. Ends when all senders of `arriving` are dropped.
 fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arriving>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {

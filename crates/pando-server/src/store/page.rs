@@ -1,4 +1,4 @@
-//! Records page by page, past blocks that cannot be read: for who wants all there are.
+//! Records page by page, past blocks that cannot be read: for callers that want all records.
 
 use std::ops::{ControlFlow, Range};
 
@@ -6,7 +6,7 @@ use babu::ReadError;
 
 use super::Store;
 
-/// No key of a store is longer.
+/// Longest key of a store, bytes.
 const KEY_MAX: usize = u16::MAX as usize;
 
 /// Some records of a shard, in key order.
@@ -14,23 +14,25 @@ const KEY_MAX: usize = u16::MAX as usize;
 pub struct Page {
     /// Keys with their values.
     pub rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether there is nothing beyond.
+    /// Whether there are no records beyond.
     pub is_last: bool,
-    /// What comes next cannot be read. There are no rows then, and the next page begins behind it.
+    /// The records that come next cannot be read. Then `rows` is empty, and the next page begins
+    /// after the gap.
     pub gap: Option<Gap>,
 }
 
-/// Keys of which nothing is known.
+/// A range of keys with records that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Which.
+    /// The range.
     pub keys: Range<Vec<u8>>,
-    /// Why, with the name of the file.
+    /// The reason, with the name of the file.
     pub why: String,
 }
 
 impl Store {
-    /// Records from a key on: about so many bytes of them, but at least one.
+    /// Reads records from the key `from` on: about `bytes` of them, at least one. `Err`: the store
+    /// cannot be read, and no range of keys can be skipped.
     pub fn page(&self, from: &[u8], bytes: usize) -> Result<Page, String> {
         let mut to = vec![0xff; KEY_MAX];
         let mut gap: Option<Gap> = None;
@@ -89,7 +91,7 @@ mod tests {
         store.install(done).remove().unwrap();
     }
 
-    /// All pages of about so many bytes: the keys that were read, and the gaps.
+    /// The keys of all pages of about `bytes`, and the gaps.
     fn pages(store: &Store, bytes: usize) -> (Vec<Vec<u8>>, Vec<Range<Vec<u8>>>) {
         let (mut found, mut gaps, mut from) = (Vec::new(), Vec::new(), Vec::new());
         loop {
@@ -120,7 +122,7 @@ mod tests {
         for name in disk.files().keys().filter(|name| name.starts_with("idx-")).step_by(3) {
             disk.open(name).unwrap().write_at(700, b"damage").unwrap();
         }
-        // Newer than what is damaged: of some keys that can be told apart, of others not.
+        // Newer records, some of which can be told from the damaged ones.
         put(&mut store, (0..1000).step_by(50));
         for bytes in [1, 500, 1 << 20] {
             let (found, gaps) = pages(&store, bytes);
@@ -133,7 +135,7 @@ mod tests {
                 assert!(is_lost || store.get(&key).unwrap().is_some());
             }
         }
-        // A checkpoint that comes upon them tells of them, too.
+        // A checkpoint that reads the damaged blocks reports them, too.
         let known = store.unreadable();
         assert!(known > 3);
         put(&mut store, 0..1000);

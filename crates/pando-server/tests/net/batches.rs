@@ -1,4 +1,4 @@
-//! What is at hand together leaves together.
+//! Replies that are ready at one time leave in one write.
 
 use pando_types::ShardIndex;
 use pando_types::op::{Op, RequestId};
@@ -23,8 +23,8 @@ fn the_answers_to_many_requests_leave_in_few_writes() {
             for _ in 0..REQUESTS {
                 assert!(client.reply().await.unwrap().1.result.is_ok());
             }
-            // One for each of the parts in which a long row of requests is run, and some for what a
-            // socket may tear apart.
+            // One write for each batch of a long row of requests, and some for what a socket may
+            // tear apart.
             let writes = served.server.writes() - before;
             assert!((1..=6).contains(&writes), "{writes} writes at {address}");
         }

@@ -1,4 +1,4 @@
-//! Keys that count no more, while their connections begin and while they last.
+//! Keys that end, while their connections begin and while they last.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,8 +17,9 @@ use tokio::sync::oneshot;
 
 use crate::{Client, Served, Volume, run, until, wanted, within};
 
-/// Stands between a client and a server: what follows their first words waits. `begun` hears when
-/// the server has said its own, `go` lets the rest through. It ends with the connection.
+/// Runs a relay between a client and a server. It passes the client's first bytes on, and holds the
+/// server's first answer. `begun` fires when that answer has come. `go` makes the relay pass on
+/// everything. The relay ends with the connection.
 fn hold_up(
     to: Address,
     begun: oneshot::Sender<()>,
@@ -49,7 +50,7 @@ fn hold_up(
     (Address::Tcp("127.0.0.1".to_owned(), port), thread)
 }
 
-/// What comes of a handshake in whose middle something happens.
+/// Result of a handshake in the middle of which `happens` is called.
 async fn interrupted(
     served: &Served,
     keys: &Keys,
@@ -65,7 +66,7 @@ async fn interrupted(
     within(has_begun).await.unwrap();
     happens();
     go.send(()).unwrap();
-    // A connection that came about is given up, so that who stands between ends.
+    // Drops a connection that was opened, so that the relay ends.
     let opened = within(opening).await.unwrap().map(drop);
     within(tokio::task::spawn_blocking(move || thread.join().unwrap())).await.unwrap();
     opened
@@ -105,14 +106,14 @@ fn one_key_takes_its_part_of_the_connections_and_no_more() {
         let error = dial(&eve).await.unwrap_err();
         assert!(matches!(error, HandshakeError::Refused(Refused::FullOfKey(2))), "{error}");
         assert!(error.to_string().contains("has 2 connections"), "{error}");
-        // Another certificate of the same holder is no other key.
+        // A renewed certificate of the holder counts as the same key.
         let renewed = volume.keys.renew(&volume.authority(), "eve", 30, Vec::new()).unwrap();
         let error = dial(&Keys::new(&renewed).unwrap()).await.unwrap_err();
         assert!(matches!(error, HandshakeError::Refused(Refused::FullOfKey(2))), "{error}");
         held.push(dial(&ada).await.unwrap());
         let error = dial(&ada).await.unwrap_err();
         assert!(matches!(error, HandshakeError::Refused(Refused::Full(3))), "{error}");
-        // The volume's own have room whatever clients do.
+        // The volume's own keys have room, whatever clients do.
         let mut own = Vec::new();
         for _ in 0..3 {
             own.push(Client::of(dial(&served.admin).await.unwrap()));
@@ -125,7 +126,7 @@ fn one_key_takes_its_part_of_the_connections_and_no_more() {
         let role = Role::Peer(ShardIndex(0), Vec::new());
         until(|| served.server.connections() == 3).await;
         served.dial_as(&served.tcp(), Some(&server), role).await.unwrap();
-        // What is given back is there again.
+        // A place that is given back can be taken again.
         held.remove(0);
         until(|| served.server.connections() == 2).await;
         assert!(Client::of(dial(&eve).await.unwrap()).works().await);
@@ -140,7 +141,7 @@ fn a_connection_ends_with_its_certificate() {
     run(async {
         let mut other = Client::of(served.dial(&served.tcp(), Some(&ada)).await.unwrap());
         let day = Duration::from_secs(86_400);
-        // On a slow machine it has expired before it has come.
+        // On a slow machine the certificate may have expired before it is used.
         for left in (0..).map(|turn| Duration::from_secs(2 << turn)) {
             let issued = OffsetDateTime::now_utc() - day + left;
             let wanted = Wanted { days: 1, ..wanted("old") };
@@ -168,7 +169,7 @@ fn clients_hear_what_is_revoked_when_they_come_and_while_they_are_there() {
         let dial = async || served.dial(&served.tcp(), Some(&ada)).await.unwrap();
         let mut opened = dial().await;
         assert_eq!(opened.welcome.revoked, [serial(&bob)]);
-        // It is there for sure.
+        // The server serves the connection by then.
         until(|| served.server.connections() == 1).await;
         volume.keys.revoke("eve").unwrap();
         let mut heard = Vec::new();
@@ -183,7 +184,7 @@ fn clients_hear_what_is_revoked_when_they_come_and_while_they_are_there() {
     });
 }
 
-/// Pages of it would wait for each client, outside of all budgets.
+/// Several pages would wait for each client, outside of all budgets.
 #[test]
 fn clients_that_would_have_to_hear_more_than_a_page_at_once_are_cut_and_hear_it_when_they_come_again()
  {
@@ -224,7 +225,7 @@ fn what_was_heard_and_cannot_be_read_any_more_lets_no_server_start() {
         let error = error.to_string();
         assert!(error.contains(why) && error.contains(path.to_str().unwrap()), "{error}");
     }
-    // Unreadable as a whole.
+    // The file cannot be read at all.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     let error = volume.try_serve(&[0], volume.options(0)).err().unwrap();
@@ -239,7 +240,7 @@ fn what_was_heard_and_cannot_be_read_any_more_lets_no_server_start() {
     });
 }
 
-/// Each server of a folder writes what it has heard: none takes away what another has written.
+/// Each server of a folder writes what it has heard, and keeps what others have written.
 #[test]
 fn what_others_have_heard_stays_written() {
     let volume = Volume::new(2);
@@ -258,7 +259,7 @@ fn what_others_have_heard_stays_written() {
     let _two = volume.serve(&[1], options);
     let file = path.join("revoked");
     fs::write(&file, format!("{serial}\n")).unwrap();
-    // Where the folder is somebody else's, no link of theirs leads a server that is root's to
+    // The folder may belong to another user. That user's link must not lead root's server to
     // another file.
     let [victim, link] =
         ["victim", &format!("revoked.new-{}", std::process::id())].map(|name| path.join(name));

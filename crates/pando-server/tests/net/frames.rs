@@ -1,4 +1,4 @@
-//! Frames that are none: they end their own connection, and no other.
+//! Malformed frames: they end their own connection, and no other.
 
 use pando_types::ShardIndex;
 use pando_types::op::{Op, RequestId};
@@ -14,7 +14,8 @@ fn good() -> Vec<u8> {
     bytes
 }
 
-/// Sends raw bytes on a connection of their own; it is closed for them, while `witness` goes on.
+/// Sends raw bytes on a connection of their own. The server closes that connection, and `witness`
+/// goes on.
 async fn is_closed_for(served: &Served, witness: &mut Client, bytes: &[u8]) {
     let mut hostile = served.client(&served.tcp()).await;
     hostile.out.append(|out| out.extend_from_slice(bytes));
@@ -30,7 +31,7 @@ fn a_damaged_frame_ends_its_own_connection_and_no_other() {
     run(async {
         let mut witness = served.client(&served.tcp()).await;
         let good = good();
-        // A byte beyond the length field; what the length says is for the next tests.
+        // Bytes outside of the length field, which the next tests change.
         for position in [4, 8, 9, 10, 12, 20, good.len() - 1] {
             let mut bad = good.clone();
             bad[position] ^= 0x40;
@@ -112,7 +113,7 @@ fn noise_ends_connections_and_nothing_else() {
         };
         for _ in 0..200 {
             let noise = served.client(&served.unix()).await;
-            // Every second one begins as a good frame does.
+            // Every second input begins with a good frame.
             let mut bytes = if random() % 2 == 0 { good() } else { Vec::new() };
             bytes.extend((0..random() % 300).map(|_| random() as u8));
             if let Some(at) = (random() as usize).checked_rem(bytes.len()) {

@@ -1,5 +1,5 @@
-//! The words at the beginning of a connection, and what is told to who says others. Over a Unix
-//! socket they are in plain text.
+//! The messages at the beginning of a connection, and how a server answers malformed ones. Over a
+//! Unix socket they are in plain text.
 
 use pando_keys::KeyRole;
 use pando_net::{HandshakeError, Inbound, ListenError, Outbound, Stream};
@@ -12,7 +12,7 @@ use pando_wire::{
 
 use crate::{Volume, run, within};
 
-/// Says something in plain text at the beginning of a connection; the answer.
+/// Sends plain text at the beginning of a connection, and returns the answer.
 async fn say(address: &Address, bytes: &[u8]) -> Option<Message> {
     let mut inbound = Inbound::new(Stream::connect(address).await.unwrap().into());
     let out = Outbound::new(&mut inbound);
@@ -47,7 +47,7 @@ fn another_volume_another_version_and_another_shard_are_told() {
             Some(Message::Refused(Refused::Version { oldest: VERSION, newest: VERSION }))
         );
 
-        // Of a version whose frames nobody here can read.
+        // A message of a version with frames that this program cannot read.
         let mut bytes = framed(hello(served.volume).into());
         bytes[8] = VERSION + 1;
         let checksum = crc32c::crc32c(&bytes[8..]);
@@ -75,14 +75,14 @@ fn who_can_do_too_little_is_told_on_both_sides() {
         let refused = Refused::Features { needed, found };
         assert!(refused.to_string().contains("feature level"), "{refused}");
         assert_eq!(told, Some(Message::Refused(refused)));
-        // More than enough is enough.
+        // A higher feature level than needed is accepted.
         let new = Hello { features: FEATURE_LEVEL + 7, ..hello(served.volume) };
         match say(&served.unix(), &framed(new.into())).await {
             Some(Message::Challenge(challenge)) => assert_eq!(challenge.features, FEATURE_LEVEL),
             other => panic!("{other:?}"),
         }
 
-        // A server of long ago.
+        // A server of an old version.
         let path = volume.temp.path().join("old.sock");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let volume = served.volume;
@@ -149,7 +149,7 @@ fn shards_that_were_started_elsewhere_since_are_turned_away() {
         let _newer = come(vec![hosting(1, 9)]).await.unwrap();
         let error = come(vec![hosting(1, 8)]).await.unwrap_err().to_string();
         assert!(error.contains("started elsewhere"), "{error}");
-        // And nobody speaks for a shard that is here.
+        // No other process may speak for a shard that runs here.
         assert!(come(vec![hosting(0, 99)]).await.is_err());
     });
 }

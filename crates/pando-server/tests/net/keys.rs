@@ -1,4 +1,4 @@
-//! Who comes in over TCP, and with which key.
+//! Which keys are admitted over TCP, and what each may do.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn keys(bundle: &Bundle) -> Keys {
     Keys::new(bundle).unwrap()
 }
 
-/// What who has this key is told over TCP; `None`: it comes in.
+/// The error that this key gets over TCP. `None`: it is admitted.
 async fn told(served: &Served, keys: Option<&Keys>) -> Option<HandshakeError> {
     match served.dial(&served.tcp(), keys).await {
         Ok(opened) => {
@@ -30,7 +30,7 @@ async fn told(served: &Served, keys: Option<&Keys>) -> Option<HandshakeError> {
     }
 }
 
-/// An alert that has these words.
+/// Checks that the error is a TLS alert with these words.
 fn is_alert(error: Option<HandshakeError>, words: &str) {
     let error = error.expect("it is not let in");
     assert!(matches!(error, HandshakeError::Tls(TlsError::Alert(_))), "{error:?}");
@@ -52,7 +52,7 @@ fn each_key_is_judged_by_its_authority_its_time_and_its_volume() {
             let key = keys(&authority.issue(&Wanted { role, ..wanted("ada") }).unwrap());
             assert!(told(&served, Some(&key)).await.is_none(), "{role}");
         }
-        // Who may open the socket's file needs none.
+        // A process that may open the socket's file needs no key.
         assert!(served.dial(&served.unix(), None).await.is_ok());
 
         let none = told(&served, None).await.unwrap();
@@ -73,7 +73,7 @@ fn each_key_is_judged_by_its_authority_its_time_and_its_volume() {
         let HandshakeError::Tls(TlsError::Peer(denial)) = &error else { panic!("{error:?}") };
         assert_eq!(*denial, Denial::OtherVolume(id));
 
-        // A server with a key of another authority is none to this one.
+        // A client refuses a server that has a key of another authority.
         let trusting_others = with_roots_of(authority.issue(&wanted("ada")).unwrap(), &other);
         let error = told(&served, Some(&trusting_others)).await.unwrap();
         let HandshakeError::Tls(TlsError::Peer(denial)) = &error else { panic!("{error:?}") };
@@ -81,7 +81,8 @@ fn each_key_is_judged_by_its_authority_its_time_and_its_volume() {
     });
 }
 
-/// Answers one connection as a server would, with this key; whether the other side took it for one.
+/// Answers one connection as a server would, with this key. `Ok` if the client took it for a
+/// server.
 async fn pose(bundle: &Bundle, client: &Keys) -> Result<(), HandshakeError> {
     use pando_net::{Listener, Reception, accept};
     let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
@@ -115,7 +116,7 @@ fn only_a_servers_key_makes_a_server() {
             let error = pose(&other, &client).await.unwrap_err();
             assert!(matches!(error, HandshakeError::Tls(TlsError::Peer(_))), "{role}: {error:?}");
         }
-        // Nor does a server's key of another volume, though its authority be known.
+        // A server's key of another volume is refused, even if its authority is known.
         let elsewhere = Authority::create([9; 16]).unwrap();
         let other = elsewhere.issue(&Wanted { role: KeyRole::Server, ..wanted("s") }).unwrap();
         let mut bundle = authority.issue(&wanted("ada")).unwrap();
@@ -159,7 +160,7 @@ fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it()
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {
-        // A program of before, or one that tries: it hears so in its own language.
+        // An older program, or an attacker: it gets the answer in plain text.
         let mut frame = Vec::new();
         let hello = Hello::new(served.volume, Role::Client(ShardIndex(0)), Vec::new());
         encode(&mut frame, pando_wire::Stream(0), &hello.into());
@@ -180,7 +181,8 @@ fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it()
         for noise in noises {
             let Address::Tcp(host, port) = served.tcp() else { unreachable!() };
             let mut stream = std::net::TcpStream::connect((host.as_str(), port)).unwrap();
-            // Far below the time for a greeting: it ends at once, whatever is said before.
+            // This is far below the time for a greeting: the connection ends at once, whatever was
+            // sent.
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             stream.write_all(noise).unwrap();
             match stream.read_to_end(&mut Vec::new()) {
@@ -189,7 +191,7 @@ fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it()
             }
         }
 
-        // Something else listens there.
+        // Another program listens there.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let answers = tokio::spawn(async move {
@@ -220,9 +222,9 @@ fn a_revoked_key_is_turned_away_and_what_it_has_open_is_cut() {
         let (mut good, mut bad) = (client(&ada).await, client(&eve).await);
         assert!(good.works().await && bad.works().await);
         volume.keys.revoke("eve").unwrap();
-        // At once for who comes,
+        // New connections are refused at once,
         is_alert(told(&served, Some(&eve)).await, "was revoked");
-        // and soon for who is there.
+        // and existing ones end soon.
         assert!(bad.reply().await.is_none());
         until(|| served.server.connections() == 1).await;
         assert!(good.works().await);
@@ -239,8 +241,8 @@ fn a_revoked_key_is_cut_also_while_nobody_can_be_believed() {
         let client = async |keys| Client::of(served.dial(&served.tcp(), Some(keys)).await.unwrap());
         let (mut good, mut bad) = (client(&ada).await, client(&eve).await);
         assert!(good.works().await && bad.works().await);
-        // The owner revokes in a copy of the folder; in the server's own something is missing
-        // without which nobody new is let in.
+        // The owner revokes the key in a copy of the folder. The server's own folder lacks a file
+        // without which no new connection is admitted.
         let (own, copy) = (volume.folder.keys(), volume.temp.path().join("copy"));
         std::fs::create_dir(&copy).unwrap();
         for file in std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()) {
@@ -269,7 +271,8 @@ fn two_authorities_count_while_one_takes_the_others_place() {
         assert!(told(&served, Some(&new)).await.is_none());
         let mut of_old = Client::of(served.dial(&served.tcp(), Some(&old)).await.unwrap());
         volume.keys.finish_rotation(true).unwrap();
-        // It believes the server still, which is the new one's; the server does not believe it.
+        // This client still believes the server, which has the new authority. The server does not
+        // believe the client.
         bundle.authorities = vec![next.certificate().clone()];
         is_alert(told(&served, Some(&keys(&bundle))).await, "no authority of its volume");
         assert!(of_old.reply().await.is_none(), "its key counts no more");
@@ -280,7 +283,7 @@ fn two_authorities_count_while_one_takes_the_others_place() {
 fn all_servers_hear_what_is_revoked_also_who_was_away() {
     let volume = Volume::new(3);
     let one = volume.serve(&[0], volume.options(0));
-    // Folders of their own, as on other machines: nothing is told but by servers.
+    // The servers have folders of their own, as on other machines: only servers tell each other.
     let elsewhere = |shard: u16, name: &str| {
         let mut options = volume.options(shard);
         let path = volume.temp.path().join(name);
@@ -312,12 +315,12 @@ fn all_servers_hear_what_is_revoked_also_who_was_away() {
         volume.keys.revoke("eve").unwrap();
         assert!(cut.reply().await.is_none(), "two has heard it");
         is_alert(at(&two, 1).await.err(), "was revoked");
-        // It was not there when that was told.
+        // The third server did not run when the key was revoked.
         let options = elsewhere(2, "three");
         let three = volume.serve(&[2], options.clone());
         let is_known = async || loop {
             match at(&three, 2).await {
-                // It heard of it while this handshake was on its way, or before.
+                // The server heard of it before this handshake ended.
                 Err(HandshakeError::Refused(Refused::KeyEnded(why))) => {
                     return assert_eq!(why, "it was revoked");
                 }
@@ -327,7 +330,7 @@ fn all_servers_hear_what_is_revoked_also_who_was_away() {
         };
         is_known().await;
         drop(three);
-        // It knows it by itself from now on.
+        // The server has kept the serial number in its own file.
         let three =
             volume.serve(&[2], pando_server::net::ServerOptions { join: Vec::new(), ..options });
         is_alert(at(&three, 2).await.err(), "was revoked");
@@ -367,7 +370,7 @@ async fn with_session(served: &Served, keys: &Keys) -> (Client, SessionId) {
     }
 }
 
-/// What comes of a request on behalf of root, of whom its kernel is said to have decided already.
+/// Result of a request as root. The request says that the client's kernel has judged already.
 async fn asked(
     (client, session): &mut (Client, SessionId),
     sequence: u64,
@@ -389,7 +392,8 @@ fn a_key_that_may_only_read_changes_nothing() {
         let mut reader = with_session(&served, &reader).await;
         let refused = asked(&mut reader, 1, mkdir("made")).await;
         assert_eq!(refused.unwrap_err(), Refusal::Errno(Errno::EROFS));
-        // What was refused was not begun: the same number does not hinder, and all else goes on.
+        // A refused request has not begun: its number can be used again, and all other requests go
+        // on.
         assert!(reader.0.works().await);
         let list = Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 10 };
         assert!(asked(&mut reader, 0, list).await.is_ok());
@@ -413,7 +417,8 @@ fn a_squashed_key_is_judged_as_who_it_acts_as() {
             let closed = asked(&mut admin, 10 * at as u64 + 1, Op::DirSetAttr(DirRef::ROOT, close));
             assert!(closed.await.is_ok());
             let mut squashed = with_session(&served, keys).await;
-            // Root may not here, though its kernel has said so.
+            // The user of the key may not do this here, though the client's kernel has judged
+            // otherwise.
             let refused = asked(&mut squashed, 1, mkdir(&format!("made-{at}"))).await;
             assert_eq!(refused.unwrap_err(), Refusal::Errno(Errno::EACCES));
             let open = SetAttr { mode: Some(0o777), ..SetAttr::default() };
@@ -427,7 +432,7 @@ fn a_squashed_key_is_judged_as_who_it_acts_as() {
     });
 }
 
-/// Connects from an address of this machine; 127.0.0.0/8 are all.
+/// Connects from an address of this machine: all of 127.0.0.0/8 belong to it.
 fn connect_from(host: [u8; 4], to: &Address) -> std::net::TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let Address::Tcp(_, port) = to else { unreachable!() };
@@ -442,10 +447,11 @@ fn a_flood_of_strangers_keeps_nobody_out() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let address = served.tcp();
-    // Far below the time for a greeting, after which each place would be free by itself.
+    // This is far below the time for a greeting, after which each place becomes free by itself.
     let soon = Duration::from_secs(5);
     run(async {
-        // From few addresses and from many, silent, or with the beginning of a word.
+        // Floods from one address, from few and from many: silent, or with the beginning of a
+        // message.
         let floods: [&dyn Fn(u16) -> [u8; 4]; 3] =
             [&|_| [127, 0, 0, 1], &|n| [127, 0, 1, (n % 16) as u8], &|n| {
                 [127, 1, (n >> 8) as u8, n as u8]

@@ -1,4 +1,4 @@
-//! Too much: of connections, of requests, of patience.
+//! Too many connections, too many requests, and clients that take no replies.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn a_thousand_idle_connections_hurt_nobody() {
             assert!(busy.works().await);
         }
         assert_eq!(served.server.connections(), 1001);
-        // They are as good as any.
+        // Each of them is served.
         assert!(idle[500].works().await);
         drop(idle);
         until(|| served.server.connections() == 1).await;
@@ -86,8 +86,8 @@ fn who_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
         let deaf = served.client(&served.tcp()).await;
         let list = || Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 };
         let mut sent = 0_u64;
-        // Until the server reads no further and the socket is full; what it holds by then is
-        // bounded by its limits.
+        // Sends until the server reads no further and the socket is full. The server's limits bound
+        // what it holds by then.
         while !deaf.out.is_closed() && deaf.out.waiting() < 4 << 20 {
             for _ in 0..1000 {
                 deaf.send(sent, list());
@@ -102,15 +102,15 @@ fn who_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
     });
 }
 
-/// Lets the shard's thread look at all its connections, many times.
+/// Makes the shard's thread look at all its connections, many times.
 async fn all_are_looked_at(witness: &mut Client) {
     for _ in 0..100 {
         assert!(witness.works().await);
     }
 }
 
-/// Asks for directories, each in a slot of its own; on whose behalf makes the frames long, if
-/// wanted.
+/// Asks for directories, each in a request slot of its own. `groups` of the caller make the frames
+/// long.
 fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: usize) {
     let credentials = Credentials::new(0, 0, vec![u32::MAX; groups]);
     for slot in 0..count {
@@ -122,8 +122,8 @@ fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: 
     client.out.flush();
 }
 
-/// Takes answers until all directories are made; what else is answered on the way, with how many
-/// were made before.
+/// Takes replies until all directories are made. Returns the other replies, each with the number of
+/// directories made before it.
 async fn await_directories(client: &mut Client, mut made: usize, count: u16) -> Vec<(u64, usize)> {
     let mut others = Vec::new();
     while made < usize::from(count) {
@@ -149,7 +149,7 @@ fn beyond_the_limit_of_requests_a_connection_is_read_no_further() {
         let session = open_session(&one).await;
         drop(two);
         let mut client = one.client(&one.unix()).await;
-        // Half of them live over there, and wait.
+        // Half of the directories have their home on the other shard, and wait.
         ask_for_directories(&client, session, DIRECTORIES, 0);
         client.send(77, Op::StatFs(ShardIndex(0)));
         let mut witness = one.client(&one.unix()).await;
@@ -159,7 +159,7 @@ fn beyond_the_limit_of_requests_a_connection_is_read_no_further() {
         assert!(!early.contains(&77), "it is read though eight requests wait");
         let _two = volume.serve(&[1], volume.options(1));
         let others = await_directories(&mut client, early.len(), DIRECTORIES).await;
-        // It was taken when at most seven waited.
+        // The request was taken when at most seven others waited.
         if let [(stream, before)] = others[..] {
             assert!(stream == 77 && before + 7 >= usize::from(DIRECTORIES), "{before}");
         } else {
@@ -172,7 +172,7 @@ fn beyond_the_limit_of_requests_a_connection_is_read_no_further() {
 #[test]
 fn requests_that_wait_are_counted_until_they_are_answered() {
     const DIRECTORIES: u16 = 64;
-    // 5 bytes each.
+    // A group takes 5 bytes.
     const GROUPS: usize = 20_000;
     let volume = Volume::new(2);
     let mut options = volume.options(0);
@@ -185,11 +185,12 @@ fn requests_that_wait_are_counted_until_they_are_answered() {
         let mut client = one.client(&one.unix()).await;
         ask_for_directories(&client, session, DIRECTORIES, GROUPS);
         let mut witness = one.client(&one.unix()).await;
-        // Whoever holds little is served meanwhile.
+        // A connection that holds little is served meanwhile.
         until(|| one.server.waiting().0 > 400 << 10).await;
         all_are_looked_at(&mut witness).await;
         let waiting = one.server.waiting().0;
-        // What is read at once comes on top; all that live over there would be 3 MiB.
+        // A batch that is read at once comes on top. All requests of the other shard together would
+        // be 3 MiB.
         assert!((400 << 10..900 << 10).contains(&waiting), "{waiting} bytes");
         assert!(client.out.waiting() > 1 << 20, "it is read no further");
         let early = client.at_hand();
@@ -218,7 +219,7 @@ fn what_requests_hold_is_given_back_though_their_connection_has_ended() {
     });
 }
 
-/// A root whose listing takes 10 KiB.
+/// Fills the root with names that make a listing of 10 KiB.
 async fn make_long_names(served: &Served, client: &mut Client) {
     let session = open_session(served).await;
     for sequence in 1..=40 {
@@ -228,7 +229,7 @@ async fn make_long_names(served: &Served, client: &mut Client) {
     }
 }
 
-/// Asks for the root's listing, all at once.
+/// Asks for the root's listing `count` times, all at once.
 fn ask_for_listings(client: &Client, count: u64) {
     let list = Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 };
     let list = request(RequestId::default(), list);
@@ -240,7 +241,7 @@ fn ask_for_listings(client: &Client, count: u64) {
 
 #[test]
 fn what_answers_hold_is_given_back_when_they_are_taken_though_nothing_more_is_asked() {
-    // More than sockets hold.
+    // More than the sockets hold.
     const ASKED: u64 = 200;
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
@@ -264,7 +265,7 @@ fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
     let volume = Volume::new(1);
     let mut options = volume.options(0);
     (options.limits.memory, options.limits.connections) = (300 << 10, 16);
-    // Few at once, so that what comes on top is little.
+    // Few requests at once, so that little comes on top of the limit.
     options.limits.in_flight = 4;
     let served = volume.serve(&[0], options);
     run(async {
@@ -279,7 +280,7 @@ fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
         until(|| served.server.waiting().0 > 300 << 10).await;
         all_are_looked_at(&mut witness).await;
         let waiting = served.server.waiting().0;
-        // Each alone would be allowed 1 MiB, and has asked for 3.
+        // Each client alone may hold 1 MiB, and has asked for 3.
         assert!((300 << 10..1 << 20).contains(&waiting), "{waiting} bytes");
         for client in &mut deaf {
             for _ in 0..ASKED {
@@ -290,7 +291,7 @@ fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
     });
 }
 
-/// A root whose listing takes more than a quarter of a megabyte.
+/// Fills the root with names that make a listing of more than 256 KiB.
 async fn make_very_many_long_names(served: &Served) {
     let session = open_session(served).await;
     for sequence in 1..=1000 {
@@ -318,14 +319,14 @@ fn what_a_batch_may_bring_about_is_counted_before_it_is_run() {
     run(async {
         make_very_many_long_names(&served).await;
         let mut client = served.client(&served.unix()).await;
-        // All of these are there to be run at once, and would be 27 MiB.
+        // All of these requests are at hand at once. Their replies would be 27 MiB.
         ask_for_long_listings(&client, ASKED);
         let mut witness = served.client(&served.unix()).await;
         until(|| served.server.waiting().0 > 0).await;
         all_are_looked_at(&mut witness).await;
         let waiting = served.server.waiting().0;
         assert!(waiting < 2 << 20, "{waiting} bytes");
-        // Whoever reads gets all of it.
+        // A client that reads gets all replies.
         for _ in 0..ASKED {
             assert!(client.reply().await.unwrap().1.result.is_ok());
         }
@@ -404,7 +405,7 @@ fn a_long_frame_of_a_shard_is_cut_off_when_memory_is_short() {
     });
 }
 
-/// Each begins a long frame. There is not memory for all.
+/// Each hoarder begins a long frame. There is not enough memory for all of them.
 async fn some_are_cut_off(served: &Served, hoarders: &[Client]) {
     let mut witness = served.client(&served.unix()).await;
     for hoarder in hoarders {

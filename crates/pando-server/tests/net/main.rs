@@ -1,4 +1,4 @@
-//! A server and all that may come to its door. Real sockets; every wait has its end.
+//! A server and the connections that come to it, over real sockets. Every wait has a deadline.
 
 mod batches;
 mod ends;
@@ -23,7 +23,7 @@ use pando_types::reply::{Body, Reply};
 use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
 use pando_wire::{Address, Message, Role, Told, encode_request};
 
-/// Nothing takes this long.
+/// Longest time that a test waits. Nothing takes this long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A volume on disk.
@@ -34,7 +34,7 @@ struct Volume {
     keys: KeysFolder,
 }
 
-/// A key for a client, or for whom `wanted` is changed to.
+/// A client's key of this name. Tests change its fields for other keys.
 fn wanted(name: &str) -> Wanted {
     Wanted {
         role: KeyRole::Client,
@@ -127,7 +127,7 @@ impl Served {
         self.server.addresses()[1].clone()
     }
 
-    /// What shard 0 and its shell have counted.
+    /// A counter of shard 0 and its shell.
     fn counter(&self, name: &str) -> u64 {
         self.host.status()[0].counters[name]
     }
@@ -165,7 +165,7 @@ fn mkdir(name: &str) -> Op {
     Op::Mkdir(DirRef::ROOT, Name::new(name.as_bytes()).unwrap(), 0o755)
 }
 
-/// A session is known to all shards, or does not begin: it takes all processes.
+/// Opens a session at shard 0.
 async fn open_session(served: &Served) -> SessionId {
     let opening = served.host.call(ShardIndex(0), request(RequestId::default(), Op::OpenSession));
     match within(opening).await.unwrap().result {
@@ -190,7 +190,7 @@ struct Client {
 impl Client {
     fn of(mut opened: Opened) -> Self {
         let out = Arc::new(Outbound::new(&mut opened.inbound));
-        // What the socket does not take at once.
+        // Writes what the socket does not take at once.
         let driven = out.clone();
         tokio::spawn(async move { driven.drive().await });
         Self { inbound: opened.inbound, out }
@@ -205,13 +205,13 @@ impl Client {
         self.out.flush();
     }
 
-    /// The next reply; `None`: the server has ended the connection.
+    /// The next reply. `None`: the server has ended the connection.
     async fn reply(&mut self) -> Option<(u64, Reply)> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             match within(self.inbound.message(&mut buffer)).await {
                 Ok((stream, Message::Reply(reply))) => return Some((stream.0, reply)),
-                // Said unasked.
+                // The server sends this unasked.
                 Ok((_, Message::Revoked(_))) => {}
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => return None,
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Streams of the replies that have come and nobody has taken.
+    /// Stream numbers of the replies that have come and were not taken.
     fn at_hand(&mut self) -> Vec<u64> {
         let (mut buffer, mut streams) = (vec![0; 64 << 10], Vec::new());
         loop {
@@ -232,7 +232,7 @@ impl Client {
         }
     }
 
-    /// Asks something harmless; whether it was answered.
+    /// Sends a harmless request. Answers whether the right reply came.
     async fn works(&mut self) -> bool {
         self.send(77, Op::StatFs(ShardIndex(0)));
         self.reply().await.is_some_and(|(stream, reply)| stream == 77 && reply.result.is_ok())
@@ -255,7 +255,7 @@ fn run(body: impl Future<Output = ()>) {
     runtime.block_on(within(body));
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 async fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! Requests that are overtaken or repeated on their way: each changes something once, or never.
+//! Requests that are overtaken or repeated on their way. Each changes something once, or never.
 
 use pando_types::op::{Op, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -22,7 +22,7 @@ fn a_request_that_its_successor_has_overtaken_is_refused_and_does_nothing() {
         let mut first = served.client(&served.tcp()).await;
         let mut second = served.client(&served.unix()).await;
         let id = |slot, sequence| RequestId { session, slot, sequence };
-        // Slot 3: on one connection, both before any is answered.
+        // Request slot 3: both requests come on one connection, before any is answered.
         first.send_as(2, request(id(3, 2), mkdir("newer-3")));
         first.send_as(1, request(id(3, 1), mkdir("older-3")));
         let mut made = None;
@@ -34,12 +34,12 @@ fn a_request_that_its_successor_has_overtaken_is_refused_and_does_nothing() {
         }
         let made = made.unwrap();
         assert!(matches!(made.result, Ok(Body::Made(..))), "{made:?}");
-        // Slot 4: the older one comes by another connection.
+        // Request slot 4: the older request comes by another connection.
         let newer = answer(&mut first, id(4, 2), mkdir("newer-4")).await;
         assert!(matches!(newer.result, Ok(Body::Made(..))), "{newer:?}");
         let older = answer(&mut second, id(4, 1), mkdir("older-4")).await;
         assert_eq!(older.result, Err(Refusal::Answered));
-        // What is repeated is answered as before, wherever it comes.
+        // A repetition gets the first answer again, by whichever connection it comes.
         for client in [&mut first, &mut second] {
             let again = answer(client, id(3, 2), mkdir("newer-3")).await;
             assert_eq!(again.result, made.result);
@@ -57,7 +57,7 @@ fn a_request_that_its_successor_has_overtaken_is_refused_and_does_nothing() {
     });
 }
 
-/// It does not end when the server does: what came of its requests must outlive that.
+/// A client over a connection may outlive the server. The outcomes of its requests must, too.
 #[test]
 fn over_a_connection_no_session_is_local() {
     let volume = Volume::new(1);

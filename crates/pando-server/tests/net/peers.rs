@@ -1,4 +1,4 @@
-//! Shards in two processes: what one says to the other arrives, also after it was away.
+//! Shards in two processes: a message from one to the other arrives, also after the other was away.
 
 use std::task::Poll;
 
@@ -31,7 +31,7 @@ fn what_takes_two_processes_waits_for_the_other_and_goes_on() {
                 make(&one, session, number).await;
             }
         });
-        // Half of all directories live over there, which is away now.
+        // Half of all directories have their home on the other shard, which is away now.
         let first = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context)));
         assert!(first.await.is_pending());
         let _two = volume.serve(&[1], volume.options(1));
@@ -51,7 +51,8 @@ fn repetitions_of_what_waits_do_not_use_up_the_connection() {
         drop(two);
         let mut client = one.client(&one.unix()).await;
         for round in 0..50 {
-            // Some of these live over there and wait; each is sent again and again.
+            // Some of these directories have their home on the other shard, and wait. Each request
+            // is sent again and again.
             for slot in 0..6 {
                 let id = RequestId { session, slot, sequence: 1 };
                 client.send_as(1000 + round, request(id, mkdir(&format!("dir-{slot}"))));

@@ -1,4 +1,4 @@
-//! Connections that came by different keys: neither gets what is the other's.
+//! Connections of different keys: neither gets a reply that is the other's.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -11,7 +11,7 @@ use crate::{LONG, Served, Volume, mkdir, request};
 
 const HERE: ShardIndex = ShardIndex(0);
 
-/// What was told on one connection, by stream; `None`: there will be no reply.
+/// The replies to one connection, by stream. `None`: the call ended without a reply.
 struct Connection {
     key: KeyId,
     told: Mutex<Vec<(u64, Option<Reply>)>>,
@@ -37,7 +37,8 @@ impl Connection {
         Arc::new(Self { key: KeyId(key), told: Mutex::default(), is_told: Condvar::new() })
     }
 
-    /// Puts requests before the shard without running it, each on a stream of its number.
+    /// Puts requests into the shard's inbox without running it. Each request has a stream of its
+    /// own.
     fn put(self: &Arc<Self>, served: &Served, requests: Vec<Request>) {
         let sink: Arc<dyn ReplySink> = self.clone();
         let asked = |stream| Asked { stream, bytes: 1, reply: 1 };
@@ -52,7 +53,7 @@ impl Connection {
         self.take(1).remove(0)
     }
 
-    /// What so many replies say. Some come when a sync is done, from its thread.
+    /// The results of `count` replies. Some come after a sync, from the syncer's thread.
     fn take(&self, count: usize) -> Vec<Result<Body, Refusal>> {
         let told = self.told.lock().unwrap();
         let (mut told, timeout) =
@@ -84,7 +85,7 @@ fn a_foreign_session_is_none_and_that_is_counted() {
     assert!(matches!(honest.ask(&served, id, mkdir("own")), Ok(Body::Made(..))), "repeated");
 }
 
-/// Both are in the same batch, under the same identity: each hears of its own.
+/// Both requests are in one batch, under one id. Each connection gets its own reply.
 #[test]
 fn a_request_of_the_same_identity_takes_nobodys_answer() {
     let volume = Volume::new(1);

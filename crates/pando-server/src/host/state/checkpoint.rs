@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::{Cell, Outbox, Room, Shared, State};
 
-/// After a checkpoint that failed, the next is tried not sooner than this, nanoseconds.
+/// Shortest time between a failed checkpoint and the next attempt, nanoseconds.
 const PAUSE: u64 = 1_000_000_000;
 
 impl State {
-    /// The next batch begins one.
+    /// Makes the next batch begin a checkpoint.
     #[cfg(feature = "driven")]
     pub(crate) fn want_checkpoint(&mut self, cell: &Cell) {
         self.wants_checkpoint = true;
@@ -31,7 +31,7 @@ impl State {
                 cell.counters.checkpoints_begun.add(job.is_some().into());
                 outbox.job = job;
             }
-            // No room for a new log file: the old one goes on for as long as there is room in it.
+            // There is no room for a new log file. The current file goes on while it has room.
             Err(Room::Full) => {
                 self.last_refusal = Some(shared.clock.mono());
                 cell.counters.checkpoint_failures.increment();

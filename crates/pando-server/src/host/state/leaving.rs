@@ -1,7 +1,7 @@
-//! A shard that may be about to leave: what changes while another process copies it is kept, and in
-//! the end nothing changes any more.
+//! A shard that another process copies: keeps the insert groups that come meanwhile, and freezes
+//! the shard in the end.
 //!
-//! Soft state: a process that restarts has forgotten it, and the copy begins anew.
+//! None of this is recorded: a process that restarts has forgotten it, and the copy begins anew.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,25 @@ use pando_types::Lsn;
 use pando_types::peer::RowChange;
 use pando_wire::{Group, MoveToken};
 
-/// Bytes of changes that are kept at most. Who does not fetch them in time copies anew.
+/// Most bytes of insert groups that are kept. A follower that does not fetch them in time copies
+/// anew.
 const KEPT_MAX: usize = 64 << 20;
-/// Who does not ask for them for this long has given up, nanoseconds.
+/// A follower that is silent for this long has given up, nanoseconds.
 const SILENT_MAX: u64 = 60_000_000_000;
 
-/// See the module.
+/// The follower of a shard, and whether the shard is frozen.
 #[derive(Default)]
 pub(crate) struct Leaving {
     follower: Option<Follower>,
     is_frozen: bool,
-    /// It was to be given away, and whether that is durable is unknown: it runs here no more.
+    /// The shard was being given away, and whether that is durable is unknown. It runs here no
+    /// more.
     pub(crate) may_be_given: bool,
 }
 
 struct Follower {
     token: MoveToken,
-    /// Those kept are after this.
+    /// The groups that are kept come after this position.
     after: Lsn,
     groups: VecDeque<(Lsn, usize, Group)>,
     bytes: usize,
@@ -35,13 +37,13 @@ struct Follower {
 }
 
 impl Leaving {
-    /// Whether nothing may be run.
+    /// Whether the shard must run nothing.
     pub(crate) const fn is_frozen(&self) -> bool {
         self.is_frozen
     }
 
-    /// Keeps what changes after `last` for this attempt. A later attempt takes an earlier one's
-    /// place, unless that has the shard frozen: `false`.
+    /// Keeps the insert groups after `last` for the attempt `token`. A later attempt takes an
+    /// earlier one's place. Answers false while the shard is frozen.
     pub(crate) fn follow(&mut self, token: MoveToken, last: Lsn, now: u64) -> bool {
         if self.is_frozen {
             return false;
@@ -51,7 +53,8 @@ impl Leaving {
         true
     }
 
-    /// A group was applied.
+    /// Keeps a group that was applied, if there is a follower. Drops the follower if it is too slow
+    /// or silent.
     pub(super) fn note(&mut self, lsn: Lsn, writes: &[Write], meta: &GroupMeta, now: u64) {
         let Some(follower) = &mut self.follower else { return };
         let changes: Vec<RowChange> = writes.iter().map(change).collect();
@@ -63,9 +66,9 @@ impl Leaving {
         }
     }
 
-    /// About so many bytes of what has changed after `after`, at least one group if there is one,
-    /// and the position of the last of them. What came before is not asked for again. `None`: it is
-    /// not kept for this attempt.
+    /// The groups after the position `after`, up to about `most` bytes, and the position of the
+    /// last of them. There is at least one group if any came since. Groups up to `after` are
+    /// dropped. `None`: the groups are not kept for this attempt.
     pub(crate) fn after(
         &mut self,
         token: MoveToken,
@@ -97,18 +100,19 @@ impl Leaving {
         Some((groups, upto))
     }
 
-    /// Bytes that the follower has not taken.
+    /// Bytes of groups that the follower has not taken. `None`: no group is kept for this attempt.
     pub(crate) fn left(&self, token: MoveToken) -> Option<usize> {
         let follower = self.follower.as_ref().filter(|follower| follower.token == token)?;
         Some(follower.bytes)
     }
 
-    /// Nothing is run from now on, until [`Leaving::thaw`].
+    /// Freezes the shard: it runs nothing until [`Leaving::thaw`].
     pub(crate) fn freeze(&mut self) {
         self.is_frozen = true;
     }
 
-    /// It goes on; what changes is kept on. Whether it was frozen for this attempt.
+    /// Thaws the shard and keeps the follower. Answers whether the shard was frozen for this
+    /// attempt.
     pub(crate) fn thaw(&mut self, token: MoveToken) -> bool {
         let is_its_own = self.is_frozen && self.left(token).is_some();
         if is_its_own {

@@ -1,4 +1,4 @@
-//! Faults of the shell that tests plant, to see that they are found.
+//! Faults of the shell that tests plant, to see that the checks find them.
 
 use std::time::Instant;
 
@@ -11,19 +11,19 @@ use super::{Cell, Durability, Outbox, State};
 pub enum Planted {
     /// Replies leave before the log is written.
     ReplyBeforeLogWrite,
-    /// What other shards are to be told when it is synced leaves when the log is written.
+    /// Messages to other shards leave when the log is written, though they need a sync.
     PeersBeforeSync,
     /// In mode `disk` replies leave when the log is written.
     ReplyBeforeSync,
-    /// No tick is ever planned.
+    /// The shard's ticks are never planned.
     NoTicks,
-    /// A shard is said to be given away, and that is not written.
+    /// `GiveAway` is answered with `Given`, and `given-K` is not written.
     GivenUnwritten,
-    /// A shard that has gone on since it stood still may be given away.
+    /// A shard that has thawed, and has run since, may be given away.
     ThawedAndGiven,
-    /// A copy is asked for before it is durable.
+    /// The target asks for the shard before its copy is durable.
     CopyUnsynced,
-    /// What a source that stands still tells last is not applied to the copy.
+    /// The target drops the last groups, which a frozen source has sent.
     LastChangesLost,
 }
 
@@ -51,7 +51,7 @@ impl State {
         outbox.sinks.drain(..).for_each(|sink| sink.flush());
     }
 
-    /// What a message waits for.
+    /// The mode and the need that decide what a message waits for.
     pub(super) fn waits_for(&self, waits: (Durability, Need), out: &Out) -> (Durability, Need) {
         match (self.planted, out) {
             (Some(Planted::ReplyBeforeSync), Out::Reply(..)) => (Durability::Os, waits.1),

@@ -1,4 +1,4 @@
-//! What a full disk lets a shard do: which inputs are handled, and which come back later.
+//! What a shard does on a full disk: which inputs it handles, and which must come again.
 
 use pando_core::contract::{Effects, Input, Out};
 use pando_types::peer::{Floor, Peer};
@@ -9,32 +9,34 @@ use super::super::room::{Wants, no_room_for};
 use super::State;
 use crate::store::{Room, weigh};
 
-/// After this long a shard that found no room for its own work tries again, nanoseconds.
+/// Time after which a shard that found no room for its own work tries again, nanoseconds.
 pub(super) const RETRY_FULL_NANOS: u64 = 200_000_000;
 
-/// A disk that was full a moment ago is taken to be so still, by what may use the reserve.
+/// For this long after the disk was full, an input that may use the reserve takes it for full,
+/// nanoseconds.
 const ASK_FULL_NANOS: u64 = 100_000_000;
 
-/// What was found out about room before an input is handled.
+/// Result of the reservation before an input is handled.
 #[derive(Clone, Copy)]
 pub(super) struct Reserved {
-    /// There is none for what takes space.
+    /// There is no room for what takes space.
     pub(super) is_full: bool,
-    /// There is none for what is to be done, whatever it takes.
+    /// There is no room for any change, not even in the reserve.
     pub(super) is_spent: bool,
-    /// This is reserved.
+    /// The reservation.
     pub(super) of: Wants,
 }
 
 impl State {
-    /// Whether the disk is full for what takes space; `Err`: it is for this, too.
+    /// Reserves log space. Answers whether the disk is full for what takes space. `Err`: there is
+    /// no room for this input either, or the store has failed.
     pub(super) fn room(&mut self, wants: Wants, shared: &Shared) -> Result<bool, Room> {
         let (bytes, may_use_reserve) = match wants {
             Wants::Nothing => return Ok(false),
             Wants::Space(bytes) => (bytes, false),
             Wants::Reserve(bytes) => (bytes, true),
         };
-        // A full disk may take long to say so, and is not asked about each removal.
+        // A full disk may take long to say so. So it is not asked again for each removal.
         let is_over = |at| shared.clock.mono() > at + ASK_FULL_NANOS;
         if !may_use_reserve || self.full_at.is_none_or(is_over) {
             match self.store.reserve(bytes, false) {
@@ -53,8 +55,8 @@ impl State {
         }
     }
 
-    /// What an input writes may be more than was thought: how much there is to remove, or to move,
-    /// is known only now.
+    /// Whether the effects of an input fit. They may need more than was reserved: only the machine
+    /// finds how much there is to remove or to move.
     pub(super) fn has_room_for(&mut self, effects: &Effects, room: Reserved) -> Room {
         if effects.writes.is_empty() {
             return Room::Enough;
@@ -69,15 +71,16 @@ impl State {
 
     pub(super) fn note_full(&mut self, cell: &Cell) {
         cell.counters.no_space.increment();
-        // A checkpoint gives the log's space back, most of which no longer counts.
+        // A checkpoint gives log space back: most records in the log are out of date by then.
         self.wants_checkpoint = true;
     }
 
-    /// The disk is full, for what may use the reserve, too. A peer sends again, a tick is repeated.
+    /// The disk is full, and the reserve is used up. A peer sends its message again. A tick is
+    /// repeated.
     pub(super) fn no_room(&mut self, input: &Input, cell: &Cell, shared: &Shared) {
         self.note_full(cell);
         match input {
-            // The machine alone knows whether it has run, and was asked.
+            // Only the machine knows whether the request has run before, and it was asked.
             Input::Client(..) => {}
             Input::Peer(peer) => {
                 if let Some(say) = no_room_for(peer) {

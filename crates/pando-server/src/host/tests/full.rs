@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::*;
 use pando_core::takes_space;
 
-/// Notes what it is asked, and whether there was room; once more what it begins anew for. What
-/// takes space it refuses if there is none, and does else. A removal writes as much as the
-/// request's sequence says.
+/// A machine that notes each request that it handles, or begins anew for, and whether the disk was
+/// full. On a full disk it refuses what takes space. A removal writes as many bytes as the
+/// request's sequence says, any other request 100.
 struct Noting(&'static Mutex<Vec<(u64, bool)>>, Option<(ClientTag, RequestId)>);
 
 impl Machine for Noting {
@@ -49,7 +49,7 @@ impl Machine for Noting {
     }
 }
 
-/// A host of one shard, its disk, and what its machine is asked.
+/// A host of one shard, with its disk.
 pub(super) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host, babu::MemDisk) {
     let disk = babu::MemDisk::new();
     let open = |_| {
@@ -86,7 +86,8 @@ pub(super) fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
     block_on(host.call(ONE, request(sequence, op))).unwrap().result
 }
 
-/// Only the machine knows whether a request has run, and is to be answered as it was.
+/// Only the machine knows whether a request has run before. If it has, the machine answers it as it
+/// did then.
 #[test]
 fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     let asked: &'static Mutex<Vec<_>> = Box::leak(Box::default());
@@ -94,7 +95,7 @@ fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     assert_eq!(ask(&host, 1, create("a")), Ok(Body::Done));
     disk.full_after(0);
     let mut sequence = 1;
-    // What is left of the last piece of log.
+    // Fills what is left of the last chunk of the log.
     let full = loop {
         sequence += 1;
         let answer = ask(&host, sequence, create("b"));
@@ -113,8 +114,8 @@ fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     assert_eq!(host.status().swap_remove(0).failed, None);
 }
 
-/// How much a removal writes is known only when it is done. What does not fit is refused, and the
-/// shard goes on.
+/// How much a removal writes is known only when it is done. A removal that does not fit is refused,
+/// and the shard goes on.
 #[test]
 fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let asked: &'static Mutex<Vec<_>> = Box::leak(Box::default());
@@ -127,11 +128,11 @@ fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let cell = host.shared.cell(ONE).unwrap();
     assert_eq!(cell.lock().store.get(&(1_u64 << 20).to_be_bytes()).unwrap(), None);
     assert!(cell.lock().store.get(&20_000_u64.to_be_bytes()).unwrap().is_some());
-    // Until nothing is left of the reserve.
+    // Fills the reserve.
     let full = (0..100).map(|n| ask(&host, 10_000 + n, Op::Unlink(DirRef::ROOT, name())));
     let full: Vec<_> = full.filter(Result::is_err).collect();
     assert!(full.len() > 10 && full.iter().all(|answer| *answer == large));
-    // Not even for the smallest. Now none is done in vain.
+    // Now not even the smallest removal fits, and the machine is no longer asked to begin anew.
     let small = 5_000..5_100;
     let mut small = small.map(|n| (n, ask(&host, n, Op::Unlink(DirRef::ROOT, name()))));
     let (sequence, refused) = small.find(|(_, answer)| answer.is_err()).expect("the disk is full");
@@ -139,7 +140,7 @@ fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let times = |sequence| asked.lock().unwrap().iter().filter(|(of, _)| *of == sequence).count();
     assert_eq!((times(1 << 20), times(sequence)), (2, 1));
     assert_eq!(host.status().swap_remove(0).failed, None);
-    // What the shard does by itself it tries again, though nobody comes.
+    // The shard plans its own work again, without any request.
     cell.wake_at.store(u64::MAX, Ordering::SeqCst);
     cell.set_tick();
     host.shared.run(ONE);

@@ -1,9 +1,9 @@
-//! A block that cannot be read.
+//! A shard that has a block in its store that cannot be read.
 
 use super::full::{ask, start_over};
 use super::*;
 
-/// Reads nothing: what it is asked decides whether that could be done.
+/// A machine that reads nothing. The operation decides whether it meets an unreadable block.
 struct Reading {
     toy: Toy,
     failed: Option<(ClientTag, RequestId)>,

@@ -1,4 +1,4 @@
-//! The copy of a shard: its records page by page, what changes meanwhile, and the exchange.
+//! The copy of a shard: its records page by page, the groups that come meanwhile, and the exchange.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use crate::host::Planted;
 use crate::moving::{Coming, Point};
 use crate::store::{Room, Store};
 
-/// So much may be left of changes when the source is frozen, bytes of what it told last.
+/// Size of the last round of changes below which the source is frozen, bytes.
 const LITTLE: usize = 64 << 10;
-/// Rounds of changes before the source is frozen whatever is left (it refuses if that is much).
+/// Rounds of changes after which the source is frozen, whatever is left. It refuses if too much is
+/// left.
 const ROUNDS_MAX: u32 = 200;
-/// Log space of a change beyond its keys and values, at most.
+/// Largest log space of a change beyond its keys and values, bytes.
 const CHANGE_BYTES: u64 = 64;
-/// The source is told how far it is, so often, nanoseconds.
+/// How often the target tells the source how far it is, nanoseconds.
 const TELL_EVERY: u64 = 1_000_000_000;
 
-/// What has changed, as it was told.
+/// Changes that the source has sent.
 pub(super) struct Changed {
     groups: Vec<Group>,
     pub(super) upto: Lsn,
@@ -49,9 +50,9 @@ pub(super) struct Copy {
     token: MoveToken,
     store: Store,
     pace: Pace,
-    /// Changes of the source up to here are in the copy.
+    /// Position up to which the source's groups are in the copy.
     at: Lsn,
-    /// When the source was told last how far this is.
+    /// When the target last sent a report to the source, by the clock of timers.
     told: Option<u64>,
 }
 
@@ -64,14 +65,15 @@ impl Copy {
         Ok(self.work.desk.ask_move(self.work.shard, self.token, ask).await?)
     }
 
-    /// All records, page by page, and what changes meanwhile.
+    /// Copies all records page by page, and takes the groups that come meanwhile.
     pub(super) async fn records(&mut self) -> Result<(), End> {
         let mut from = Vec::new();
         loop {
             let ask = Ask::Scan { shard: self.work.shard, from, bytes: self.pace.page_bytes };
             let (rows, is_last) = match self.work.desk.ask(ask).await? {
                 Told::Rows { rows, is_last } => (rows, is_last),
-                // A copy that lacks what could not be read would be taken for all there is.
+                // A copy without the records that cannot be read would be taken for the whole
+                // shard.
                 Told::Failed(why) | Told::Gap { why, .. } => return Err(End::Failed(why)),
                 _ => return Err(End::Failed("its host speaks nonsense".to_owned())),
             };
@@ -82,7 +84,7 @@ impl Copy {
                 rows.into_iter().map(|(key, value)| Write::Put(key, value)).collect();
             self.apply(&writes, 0)?;
             self.work.desk.note(|moving| moving.copied += bytes as u64);
-            // Also so that the source need not keep much.
+            // The source keeps these groups in memory until they are taken.
             self.follow().await?;
             self.work.desk.pass(Point::Copying).await;
             if is_last {
@@ -93,14 +95,14 @@ impl Copy {
         }
     }
 
-    /// Takes one round of changes; bytes of it.
+    /// Takes one round of changes. Returns their size in bytes.
     async fn follow(&mut self) -> Result<usize, End> {
         self.tell().await?;
         let told = changes(self.ask_move(MoveAsk::Follow(Some(self.at))).await?)?;
         self.take_groups(told.groups, told.upto)
     }
 
-    /// Now and then: whoever asks the source hears how far this is.
+    /// Tells the source how far the copy is, once a second. Tools can ask the source.
     async fn tell(&mut self) -> Result<(), End> {
         let now = self.work.desk.now();
         if self.told.is_some_and(|at| now.saturating_sub(at) < TELL_EVERY) {
@@ -121,7 +123,7 @@ impl Copy {
         Ok(bytes)
     }
 
-    /// Until little is left.
+    /// Takes rounds of changes until little is left.
     async fn catch_up(&mut self) -> Result<(), End> {
         for _ in 0..ROUNDS_MAX {
             if self.follow().await? < LITTLE {
@@ -131,11 +133,11 @@ impl Copy {
         Ok(())
     }
 
-    /// The source stands still; the rest comes, the copy is made durable, and is asked for.
+    /// Freezes the source, takes the last groups, syncs the copy, and asks for the shard.
     pub(super) async fn exchange(&mut self, from: &Hosting) -> Result<(Coming, Answer), End> {
         self.catch_up().await?;
-        // With the source at work, what is not written yet is made durable first: less to do when
-        // it stands still.
+        // Syncs most of the copy while the source still serves: less is left to sync while it is
+        // frozen.
         self.sync()?;
         self.follow().await?;
         self.work.desk.stage(MoveStage::Exchanging);
@@ -150,7 +152,7 @@ impl Copy {
             _ => told,
         };
         self.take_groups(told.groups, told.upto)?;
-        // The shard's clock goes on from where it stood.
+        // Makes the copy's log remember the shard's time of day.
         self.apply(&[], told.clock)?;
         #[cfg(feature = "planted")]
         let is_synced = self.pace.planted != Some(Planted::CopyUnsynced);

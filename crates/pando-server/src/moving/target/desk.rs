@@ -1,5 +1,4 @@
-//! Between a target and whoever drives it: one step at a time goes out, and what came of it comes
-//! in.
+//! Between a target and its driver: one step at a time goes out, and its result comes in.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,38 +10,39 @@ use pando_wire::{Ask, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving, 
 use super::{End, Ended};
 use crate::moving::{Point, Silent};
 
-/// What a target wants done next.
+/// The next step of a target.
 #[derive(Debug)]
 pub enum Step {
-    /// The source is to be asked this; then comes [`Heard::Told`].
+    /// Ask the source this. The result is [`Heard::Told`].
     Ask(Ask),
-    /// Nothing is to be done for so long.
+    /// Do nothing for this long.
     Pause(Duration),
-    /// It has come to this point.
+    /// The move has come to this point.
     Pass(Point),
-    /// The shard is this process's, and its copy in its place: it is to be opened and run. Then
-    /// comes [`Heard::Opened`].
+    /// The shard is this process's, and its copy is in its place. Open and run it. The result is
+    /// [`Heard::Opened`].
     Open,
-    /// It runs with this epoch: others are to be let in and told. Then comes [`Heard::Announced`].
+    /// The shard runs with this epoch. Admit connections to it, and tell other servers. The result
+    /// is [`Heard::Announced`].
     Announce(Epoch),
-    /// It is over.
+    /// The move has ended.
     Ended(Ended),
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub enum Heard {
-    /// It is done.
+    /// The step is done.
     Done,
-    /// What the source has answered, if it has.
+    /// Answer of the source, or why there is none.
     Told(Result<Told, Silent>),
-    /// With which epoch the shard runs, or why it does not.
+    /// Epoch with which the shard runs, or why it does not.
     Opened(Result<Epoch, String>),
-    /// Where others were told that the shard is.
+    /// The host of the shard that other servers hear of, or why there is none.
     Announced(Result<Hosting, String>),
 }
 
-/// The steps of one target. A clone is another handle of it.
+/// The steps of one target. Clones share them.
 #[derive(Clone)]
 pub(super) struct Desk(Rc<RefCell<Inner>>);
 
@@ -58,13 +58,13 @@ impl Desk {
         Self(Rc::new(RefCell::new(Inner { now: 0, step: None, heard: None, moving })))
     }
 
-    /// Its driver's half: tells what came of the last step, and the time.
+    /// Called by the driver: takes the time, and the result of the last step.
     pub(super) fn hear(&self, now: u64, heard: Heard) {
         let mut inner = self.0.borrow_mut();
         (inner.now, inner.heard) = (now, Some(heard));
     }
 
-    /// Its driver's half: the next step.
+    /// Called by the driver: the next step.
     pub(super) fn take(&self) -> Option<Step> {
         self.0.borrow_mut().step.take()
     }
@@ -73,7 +73,7 @@ impl Desk {
         self.0.borrow().moving.clone()
     }
 
-    /// Nanoseconds, by the clock of timers.
+    /// The clock of timers, nanoseconds.
     pub(super) fn now(&self) -> u64 {
         self.0.borrow().now
     }
@@ -110,7 +110,7 @@ impl Desk {
         self.0.borrow_mut().step = Some(Step::Ended(ended));
     }
 
-    /// Asks the source.
+    /// Asks the source a question.
     pub(super) async fn ask(&self, ask: Ask) -> Result<Told, Silent> {
         match self.put(Step::Ask(ask)).await {
             Heard::Told(told) => told,
@@ -118,7 +118,7 @@ impl Desk {
         }
     }
 
-    /// Asks the source something about the move.
+    /// Asks the source a question about the move.
     pub(super) async fn ask_move(
         &self,
         shard: ShardIndex,
@@ -127,7 +127,7 @@ impl Desk {
     ) -> Result<MoveTold, Silent> {
         match self.ask(Ask::Move(shard, token, ask)).await? {
             Told::Move(told) => Ok(told),
-            // Of a move it says nothing: also of one that it may have agreed to.
+            // This answer tells nothing of the move. The source may have agreed nevertheless.
             Told::Failed(why) => Err(Silent(why)),
             _ => Err(Silent("it answered something else".to_owned())),
         }

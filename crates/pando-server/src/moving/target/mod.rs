@@ -1,5 +1,5 @@
-//! The process that a shard comes to, without threads, sockets and clocks: it says what is to be
-//! done next, and is told what came of it.
+//! The target of a move, without threads, sockets and clocks. It tells its driver the next step,
+//! and the driver reports the result.
 //!
 //! ```text
 //!   adopt ─► attempt: Follow, pages and changes ─► exchange: Freeze, the rest, sync, coming-K ─► obtain: GiveAway … ─► serve
@@ -30,46 +30,47 @@ pub trait Taker {
     fn place(&self) -> &dyn Place;
     /// Opens the store of a copy, and makes it if there is none.
     fn open_copy(&self, shard: ShardIndex, epoch_at_least: u64) -> Result<Store, StoreError>;
-    /// Draws a token.
+    /// Makes a random token.
     fn token(&self) -> Result<MoveToken, String>;
     /// This process as the host of a shard.
     fn here(&self, shard: ShardIndex, epoch: Epoch) -> Hosting;
-    /// Says something to whoever reads the log.
+    /// Writes a line to the log.
     fn say(&self, what: &str);
 }
 
 /// How a shard is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Bytes of a page of records; the source serves nothing else while it reads one.
+    /// Size of a page of records, bytes. The source serves nothing else of the shard while it reads
+    /// one.
     pub page_bytes: u32,
-    /// Bytes a second.
+    /// Records that are copied in a second, bytes.
     pub rate: u64,
     /// Memory of the copy's tree at which a checkpoint is made, bytes.
     pub checkpoint_bytes: usize,
-    /// A fault that a test plants.
+    /// The fault that a test plants.
     #[cfg(feature = "planted")]
     pub planted: Option<crate::host::Planted>,
 }
 
-/// How it ended.
+/// How a move ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// It is served here.
+    /// The shard is served here.
     Served,
-    /// It stays where it was, in words why; nothing is left of the copy.
+    /// The shard stays at the source, for this reason. The copy is removed, if the disk allows it.
     Stays(String),
-    /// A later process of this place looks again, in words why.
+    /// A later process of this place must look again, for this reason.
     Later(String),
 }
 
 /// Why a step has ended the move, or an attempt.
 enum End {
-    /// It stays where it was, in words why.
+    /// The shard stays at the source, for this reason.
     Failed(String),
-    /// It may be tried again.
+    /// The step may be tried again.
     Again(String),
-    /// Nothing more is done here.
+    /// This process does nothing more about the move.
     Later(String),
 }
 
@@ -79,7 +80,7 @@ impl From<StoreError> for End {
     }
 }
 
-/// See the module.
+/// One move as its target does it. [`Target::next`] drives it.
 pub struct Target {
     desk: Desk,
     task: Pin<Box<dyn Future<Output = ()>>>,
@@ -92,8 +93,8 @@ impl Target {
         Self::begin(taker, from.clone(), |move_| async move { move_.adopt(from, pace).await })
     }
 
-    /// Goes on with a copy that was complete when the last process of this place ended. Only the
-    /// source's word that it has gone on makes the copy worthless.
+    /// Resumes a move with a copy that was complete when the last process of this place ended. Only
+    /// the source's word that it has gone on makes the copy worthless.
     pub fn resume(taker: Rc<dyn Taker>, coming: Coming) -> Self {
         Self::begin(taker, coming.from.clone(), |move_| async move { move_.resume(coming).await })
     }
@@ -123,20 +124,20 @@ impl Target {
         Self { desk, task, from }
     }
 
-    /// Whom it asks.
+    /// Host of the source, which the target asks.
     #[must_use]
     pub const fn from(&self) -> &Hosting {
         &self.from
     }
 
-    /// How far it is.
+    /// How far the move is.
     #[must_use]
     pub fn moving(&self) -> Moving {
         self.desk.moving()
     }
 
-    /// What is to be done next. `now`: nanoseconds, by the clock of timers; `heard`: what came of
-    /// the last step, at first [`Heard::Done`]. Not to be called once it has ended.
+    /// The next step. `now` is the clock of timers in nanoseconds. `heard` is the result of the
+    /// last step, at first [`Heard::Done`]. Must not be called after [`Step::Ended`].
     pub fn next(&mut self, now: u64, heard: Heard) -> Step {
         self.desk.hear(now, heard);
         let _ = self.task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
     use crate::{Folder, Superblock};
 
-    /// A process whose disk fails to remove stores.
+    /// A process with a disk that fails to remove stores.
     struct Here(Folder);
 
     impl Place for Here {
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// A process with something of shard 1, and whose that shard is.
+    /// A process with a copy of shard 1, and the shard's host.
     fn with_a_copy() -> (tempfile::TempDir, Rc<Here>, Hosting) {
         let temp = tempfile::tempdir().unwrap();
         let folder = Folder::new(&temp.path().join("volume")).unwrap();
@@ -226,7 +227,8 @@ mod tests {
         (temp, taker, from)
     }
 
-    /// It could not be put in its place for want of room, or a disk failed: nobody else has it.
+    /// The copy could not be put in its place, since the disk was full or failed. There is no other
+    /// copy.
     #[test]
     fn a_whole_copy_is_not_thrown_away_when_the_shard_is_asked_for_again() {
         let (_temp, taker, from) = with_a_copy();
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(Coming::read(&taker.0, 1).unwrap(), Some(coming));
     }
 
-    /// Else what was removed there since would be here again.
+    /// Else records that were removed at the source meanwhile would be here again.
     #[test]
     fn nothing_is_copied_over_what_is_left_of_an_earlier_copy() {
         let (_temp, taker, from) = with_a_copy();

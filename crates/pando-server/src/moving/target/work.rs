@@ -1,4 +1,4 @@
-//! What a target does, one thing after the other.
+//! The steps of a target, in their order.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,18 +13,19 @@ use crate::moving::journal::{Coming, put_in_place};
 use crate::moving::place::{Place, copy_name};
 use crate::moving::{Point, Silent};
 
-/// Attempts, if the source cannot keep what changes, or more changes than can be told while it is
-/// frozen.
+/// Most attempts. A further one is needed if the source could not keep the changes, or too much was
+/// left to freeze it.
 const ATTEMPTS_MAX: u32 = 5;
-/// Exchanges with one copy, likewise.
+/// Most exchanges with one copy. A further one is needed if the source has thawed, or too much was
+/// left to freeze it.
 const EXCHANGES_MAX: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the source says in the end.
+/// The source's last word on the move.
 pub(super) enum Answer {
     /// The shard is this process's.
     Given,
-    /// The source has gone on, in words why.
+    /// The source has gone on, for this reason.
     Over(String),
 }
 
@@ -41,7 +42,7 @@ impl Move {
         self.taker.place()
     }
 
-    /// A store's files go.
+    /// Removes the copy. Complains if that fails.
     fn remove_copy(&self) {
         let name = copy_name(self.shard.0);
         if let Err(error) = self.place().remove(&name) {
@@ -51,7 +52,7 @@ impl Move {
 
     pub(super) async fn adopt(self, from: Hosting, pace: Pace) -> Result<(), End> {
         if !matches!(Coming::read(self.place(), self.shard.0), Ok(None)) {
-            // The source may have given it away: there may be no other.
+            // The source may have given the shard away: then this is the only copy.
             let why = "a whole copy is here already, and is looked at again at the next start";
             return Err(End::Later(why.to_owned()));
         }
@@ -74,7 +75,7 @@ impl Move {
 
     pub(super) async fn resume(self, mut coming: Coming) -> Result<(), End> {
         if !coming.is_taken && !self.place().exists(&copy_name(self.shard.0)) {
-            // Without a copy nothing is to be asked for.
+            // Without a copy the shard must not be asked for.
             return Err(End::Failed("its copy is gone".to_owned()));
         }
         match self.obtain(&mut coming).await? {
@@ -87,8 +88,8 @@ impl Move {
         let ended = match end {
             Ok(()) => return Ended::Served,
             Err(End::Later(why)) => Ended::Later(why),
-            // First what says that the copy is complete: else a later start asks for the shard, and
-            // has nothing of it.
+            // Removes `coming-K` before the copy. Else a later start would ask for the shard
+            // without a copy.
             Err(End::Failed(why) | End::Again(why)) => {
                 match Coming::remove(self.place(), self.shard) {
                     Ok(()) => {
@@ -113,8 +114,8 @@ impl Move {
         self.desk.note(|moving| {
             (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, begun.bytes);
         });
-        // One more than the source is told that it will at least be: so its word and its host's are
-        // told apart.
+        // Opens the copy with an epoch one above what `GiveAway` names as the least. So the source
+        // can tell that epoch from the one that the new host reports.
         let store = self.taker.open_copy(self.shard, begun.epoch.0 + 2)?;
         let mut copy = Copy::new(self.clone(), token, store, pace, begun.upto);
         copy.records().await?;
@@ -129,7 +130,7 @@ impl Move {
             if tries == EXCHANGES_MAX {
                 return Err(End::Again(why));
             }
-            // It goes on there, and what changes is still kept.
+            // The source serves the shard again, and still keeps its groups for this attempt.
             self.desk.stage(MoveStage::Copying);
             self.desk.pause(PAUSE).await;
         };
@@ -137,7 +138,7 @@ impl Move {
         self.serve(&coming).await
     }
 
-    /// Asks the source for the shard until it has answered.
+    /// Asks the source for the shard until it answers.
     pub(super) async fn obtain(&self, coming: &mut Coming) -> Result<Answer, End> {
         self.desk.stage(MoveStage::Asking);
         let to = self.taker.here(self.shard, Epoch(coming.last.0.0 + 1));
@@ -169,7 +170,7 @@ impl Move {
         }
     }
 
-    /// The shard is this process's: opens it, and tells.
+    /// Opens the shard, which is this process's now, and tells the source.
     async fn serve(&self, coming: &Coming) -> Result<(), End> {
         let hosting = self.open(coming).await.map_err(|why| {
             End::Later(format!(
@@ -177,7 +178,7 @@ impl Move {
             ))
         })?;
         self.desk.pass(Point::Opened).await;
-        // If it is not heard now, the source learns it as all others do.
+        // If this message is lost, the source hears of the new host by the table of hosts.
         let _ = self.desk.ask_move(self.shard, coming.token, MoveAsk::Moved(hosting)).await;
         self.desk.stage(MoveStage::Done);
         Ok(())
