@@ -53,7 +53,7 @@ pub struct Way<'a> {
     pub log: &'a Path,
 }
 
-/// Runs the service in the background or in the foreground, as `way` says. `bring_up` starts it and
+/// Runs the service in the background or in the foreground, as [`Way`] says. `bring_up` starts it and
 /// returns once it is usable.
 pub fn run<S: Service>(
     way: Way<'_>,

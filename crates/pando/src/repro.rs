@@ -2,8 +2,8 @@
 //! `pando_bench::repro`. This module holds the arguments, what needs real shards, and the output.
 //!
 //! ```text
-//!   shards    real core and store, step by step  ──►  steps    what each step costs: the model's input
-//!                                                └─►  work     what a directory costs them, by policy, and one alone
+//!   shards    real core and store, step by step  ──►  steps    the cost of each step: the model's input
+//!                                                └─►  work     the cost of a directory: by policy, and on a single shard
 //!   threads   real shards of this process, called by threads: Figures 4 and 5, measured
 //!   infini    InfiniFS' figures: servers of their own, behind a relay
 //! ```

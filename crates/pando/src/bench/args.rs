@@ -1,4 +1,4 @@
-//! Arguments of `pando bench`.
+//! Arguments of `pando bench`, and their help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -238,7 +238,7 @@ fn take_over(
 /// The state of a slot that a shard was asked to hand over.
 enum Answer {
     Begun,
-    /// It is under way already, or cannot begin now.
+    /// Its handover has begun already, or cannot begin now.
     Busy,
     /// The shard need not be asked for this slot any more: the slot has moved, has another owner,
     /// or has failed.

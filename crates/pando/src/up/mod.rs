@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock the folder ─ format if empty ─ recover shards, listen ─ end old sessions ─ connect ─ mount ─ admin socket
-//!       … until a signal, `pando down`, or somebody else's umount …
+//!       … until a signal, `pando down`, or an `umount` from outside …
 //! unmount ─ flush data ─ end the session ─ sync logs ─ release the lock
 //! ```
 
