@@ -53,8 +53,8 @@ pub struct Way<'a> {
     pub log: &'a Path,
 }
 
-/// Runs the service in the background or in the foreground, as [`Way`] says. `bring_up` starts it and
-/// returns once it is usable.
+/// Runs the service in the background or in the foreground. `bring_up` starts it and returns once
+/// it is usable.
 pub fn run<S: Service>(
     way: Way<'_>,
     bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
