@@ -1,6 +1,5 @@
 //! Measures the floor of all communication over sockets: a server sends frames back as they are.
 //!
-//!
 //! ```text
 //!   client thread                                      server thread
 //!     connection 0 ─ window of frames ──► write ──►      read what is there

@@ -1,6 +1,5 @@
 //! Runs a workload through the kernel, below any directory. Each client is a process of its own.
 //!
-//!
 //! ```text
 //!   this process                        worker (this program again, or a thread)
 //!     Task ───────────────────────────►   prepares names and order
