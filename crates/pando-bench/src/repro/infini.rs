@@ -7,7 +7,7 @@
 //!   leases          Figure 13: lazy invalidation against leases     │  a transport, and the relay behind it
 //!   renames         Figure 14: renames, phase by phase              │
 //!   mispredicted    Figure 15: paths with renamed directories       ┘
-//!   bars            what was to be reached
+//!   bars            goals, and whether they are met
 //! ```
 //!
 //! Most ideas can be switched off in the client library ([`How`]). Where the library cannot do

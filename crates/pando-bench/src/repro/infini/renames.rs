@@ -6,11 +6,11 @@
 //!
 //! ```text
 //!  client            coordinator            other shards                     shard 0 ── all
-//!    │ finds both ways   │                       │
+//!    │ resolves paths    │                       │
 //!    │── Rename ────────►│── Prepare: graph, up ─►│  checking for loops
 //!    │                   │── Prepare: names ─────►│  locking names
 //!    │                   │── Prepare: contents ──►│  locking contents, link inodes
-//!    │                   │── Prepare: version ───────────────────────────────► told, all say so
+//!    │                   │── Prepare: version ───────────────────────────────► informed, all confirm
 //!    │◄── reply ─────────│  decides
 //! ```
 

@@ -28,10 +28,10 @@ pub enum How {
 }
 
 impl How {
-    /// All ways, from the slowest.
+    /// All values, from the slowest client.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Speculative, Self::Cached];
 
-    /// Name of the way in tables.
+    /// Name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
