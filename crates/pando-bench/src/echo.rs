@@ -65,7 +65,7 @@ pub struct EchoReport {
     /// Its parameters.
     #[serde(flatten)]
     pub load: Load,
-    /// Frames that returned.
+    /// Number of frames that returned.
     pub frames: u64,
     /// Duration in seconds.
     pub seconds: f64,

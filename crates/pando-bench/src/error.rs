@@ -81,13 +81,13 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Returns a closure for `map_err` that makes an [`BenchError::Io`].
+    /// Returns a closure for `map_err` that makes a [`BenchError::Io`].
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source }
     }
 
-    /// Returns a closure for `map_err` that makes an [`BenchError::Operation`].
+    /// Returns a closure for `map_err` that makes a [`BenchError::Operation`].
     pub(crate) fn operation(what: &'static str, name: &[u8]) -> impl FnOnce(Errno) -> Self {
         let name = name.escape_ascii().to_string();
         move |errno| Self::Operation { what, name, errno }

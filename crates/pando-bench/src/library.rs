@@ -51,7 +51,7 @@ pub enum Naming {
 pub struct Settings {
     /// Operations of each client in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight: u32,
-    /// How files are named.
+    /// How the benchmark names files.
     pub naming: Naming,
     /// Whether the run leaves its files in place. The caller then removes the whole volume.
     pub keep: bool,

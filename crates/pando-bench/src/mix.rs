@@ -51,7 +51,7 @@ pub struct Mix {
     pub per_directory: u64,
     /// Directories above each file, including the run's own. At least [`Mix::DEPTH_MIN`].
     pub depth: u32,
-    /// Operations of all clients together.
+    /// Number of operations of all clients together.
     pub operations: u64,
     /// Seed of all random choices.
     pub seed: u64,
@@ -118,7 +118,7 @@ impl Mix {
 pub struct MixReport {
     /// Its parameters.
     pub mix: Mix,
-    /// Operations done.
+    /// Number of operations done.
     pub operations: u64,
     /// Seconds from the start of the first operation to the end of the last.
     pub seconds: f64,

@@ -18,7 +18,7 @@ pub struct Report {
 pub struct PhaseReport {
     /// The phase.
     pub phase: Phase,
-    /// Operations of all clients together.
+    /// Number of operations of all clients together.
     pub operations: u64,
     /// Seconds from the start of the first client to the end of the last.
     pub seconds: f64,

@@ -41,10 +41,10 @@ pub trait Service: Sized {
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure>;
 }
 
-/// How a command is to run.
+/// Whether a command runs in the background, and how it reports.
 #[derive(Clone, Copy)]
 pub struct Way<'a> {
-    /// `-d`: start the background process and leave.
+    /// `-d`: the command starts the background process and exits.
     pub detach: bool,
     /// Set in the child that `-d` starts.
     pub background: bool,

@@ -241,7 +241,7 @@ impl Answers {
         }
     }
 
-    /// Makes a new shard in this folder. Only a process that holds the whole folder may do this.
+    /// Makes a new shard in this folder. `pando up` uses this; `Moves` does it for `pando server`.
     fn found(&self, shard: ShardIndex) -> Result<(), String> {
         let server =
             self.server.get().and_then(Weak::upgrade).ok_or("it is starting or stopping")?;

@@ -126,7 +126,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Bytes that wait.
+    /// Number of bytes that wait.
     pub(super) const fn queued(&self) -> usize {
         self.queued
     }

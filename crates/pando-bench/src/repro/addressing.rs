@@ -113,7 +113,7 @@ fn probe(directory: &Directory, map: &mut DirMap, order: Order) -> u64 {
 /// Figure 9(b): the creates of one process of a client.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OneProcess {
-    /// Files it made.
+    /// Number of files that it made.
     pub files: u64,
     /// Creates that reached a wrong server: the number of the create, from 1, and how many wrong
     /// servers it asked.
@@ -191,7 +191,7 @@ pub struct NewClients {
     pub clients: u64,
     /// Lookups of each client.
     pub lookups: u64,
-    /// Partitions of the directory.
+    /// Number of partitions of the directory.
     pub partitions: usize,
     /// For each client: the most wrong servers for one lookup, their sum over all lookups, and the
     /// last lookup that reached one, from 1.

@@ -1,5 +1,5 @@
-//! A directory that grows over its servers as the real placement code decides (GIGA+ §3.2): where
-//! entries are, what each server knows, and when a partition splits. It models no time.
+//! A directory that grows over its servers as the real placement code decides (GIGA+ §3.2). It
+//! has the places of entries, the knowledge of each server, and the splits. It models no time.
 //!
 //! Names are spread evenly over the hash space, and each is used once. So a partition is only a
 //! number of entries, and each entry falls to either half by a fair coin. That is exact, and needs
@@ -18,7 +18,7 @@ pub struct Rules {
     pub servers: u16,
     /// Partitions on each server at which splitting stops. [`u16::MAX`]: it never stops.
     pub per_server: u16,
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
     /// Whether partitions split up to an eighth earlier, depending on their number, as on shards.
     pub is_jittered: bool,
@@ -42,9 +42,9 @@ pub struct Due {
 /// Counts of splits and of entries that they moved.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct Moved {
-    /// Splits within a server.
+    /// Number of splits within a server.
     pub splits_here: u64,
-    /// Splits to another server.
+    /// Number of splits to another server.
     pub splits_away: u64,
     /// Entries that changed only their partition.
     pub entries_here: u64,

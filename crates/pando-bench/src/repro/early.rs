@@ -22,9 +22,9 @@ const SERVERS: [u16; 3] = [5, 7, 9];
 /// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Run {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Bucket size.
+    /// Bucket size in entries.
     pub threshold: u64,
     /// Locked splits, as in the prototype, or live splits, as in Pando.
     pub splitting: Splitting,

@@ -45,7 +45,7 @@ pub struct Figure {
 pub struct Table {
     /// A line above the table.
     pub caption: String,
-    /// Cells.
+    /// Rows of cells, with the heading first.
     pub rows: Vec<Vec<String>>,
 }
 

@@ -17,9 +17,9 @@ pub const SERVERS: [u16; 5] = [1, 2, 4, 8, 16];
 /// The modelled growth of one directory.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Growth {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Splits to another server.
+    /// Number of splits to another server.
     pub splits: u64,
     /// End of the last split, in seconds.
     pub last_split: f64,
@@ -33,7 +33,7 @@ pub struct Growth {
     pub closed_longest: f64,
     /// Length of a window in seconds.
     pub window: f64,
-    /// The rate over time.
+    /// The rate in each window.
     pub windows: Vec<Window>,
 }
 
@@ -74,16 +74,16 @@ pub struct MeasuredGrowth {
     pub longest_micros: [f64; 2],
     /// Length of a window in seconds.
     pub window: f64,
-    /// The rate over time.
+    /// The rate in each window.
     pub windows: Vec<Window>,
 }
 
 /// All runs of Figure 5.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure5 {
-    /// Our shards.
+    /// Results for Pando's live splits.
     pub live: Vec<Growth>,
-    /// GIGA+'s prototype on tmpfs.
+    /// Results for the locked splits of GIGA+'s prototype on tmpfs.
     pub locked: Vec<Growth>,
 }
 

@@ -33,7 +33,7 @@ const DRAWINGS: u32 = 5;
 /// Deviation of the load from an even one.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Deviation {
-    /// Servers in the cluster.
+    /// Number of servers in the cluster.
     pub servers: u16,
     /// Partitions, or virtual servers, of each server.
     pub each: u32,

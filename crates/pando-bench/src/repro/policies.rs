@@ -37,7 +37,7 @@ pub struct Policy {
 /// One point of Figure 8.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RunTime {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
     /// Partitions on each server at which splitting stops.
     pub per_server: u16,
@@ -52,7 +52,7 @@ pub struct MeasuredPolicy {
     pub shards: u16,
     /// Partitions on each shard at which splitting stops.
     pub per_server: u16,
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
     /// Number of files made.
     pub files: u64,

@@ -42,7 +42,7 @@ pub struct Bytes {
 /// One cell of the table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Cell {
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
     /// Number of servers.
     pub servers: u16,

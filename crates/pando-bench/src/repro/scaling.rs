@@ -65,7 +65,7 @@ pub struct Measured {
 pub struct Scaling {
     /// The costs that the model used.
     pub costs: Costs,
-    /// Our shards.
+    /// Results for Pando's live splits.
     pub live: Vec<Point>,
     /// GIGA+'s prototype, with the rate of one server from Table 1.
     pub prototype: Vec<Point>,

@@ -61,8 +61,8 @@ fn gone<T>() -> io::Result<T> {
 }
 
 impl Handing {
-    /// Checks standard output before a key is issued. Fails if it is a terminal or another unsafe
-    /// place.
+    /// Checks standard output before a key is issued. Fails if it is a terminal, or a file that is
+    /// not empty.
     pub fn prepare() -> Result<Self, Failure> {
         let stdout = io::stdout();
         if stdout.is_terminal() {

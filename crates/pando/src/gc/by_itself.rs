@@ -15,7 +15,7 @@ use super::collect_in;
 use crate::connect::Named;
 use crate::text::{bytes, several};
 
-/// The first collection begins after the interval divided by this.
+/// The first collection begins after the interval divided by this. So does one after a failure.
 const FIRST: u32 = 24;
 
 /// Handle of the thread. Dropping it ends the thread.

@@ -39,7 +39,7 @@ const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Pause after a shard did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Interval of progress lines and of checks whether all slots have moved.
+/// Interval of checks whether a progress line is due, and whether all slots have moved.
 const TELL_WITHIN: Duration = Duration::from_millis(20);
 /// Every server knows a new shard within this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);

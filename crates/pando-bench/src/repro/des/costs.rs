@@ -30,7 +30,7 @@ pub struct Costs {
     pub own: u64,
     /// A split within a server, for each entry that changes its partition.
     pub split_here_entry: u64,
-    /// One fsync.
+    /// An fsync.
     pub sync: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct Window {
 /// The figures of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
     /// Time of the last create, in seconds.
     pub seconds: f64,

@@ -15,7 +15,7 @@ use crate::BenchError;
 use crate::library::beside_maintenance;
 use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table};
 
-/// One point.
+/// One point of the figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Number of directories above the file.
@@ -29,7 +29,7 @@ pub struct Point {
 /// All points of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Depths {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
     /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,

@@ -116,7 +116,7 @@ pub struct Bar {
 /// All bars of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Factors {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
     /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,

@@ -36,7 +36,7 @@ pub struct Point {
 /// All points of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Mispredicted {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
     /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,

@@ -64,7 +64,7 @@ pub(super) struct Once {
     pub(super) resolution: f64,
     /// Microseconds of the whole call.
     pub(super) total: f64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub(super) requests: u64,
     pub(super) begun: Instant,
     pub(super) ended: Instant,
