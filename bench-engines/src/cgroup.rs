@@ -1,4 +1,4 @@
-//! A limit on memory, page cache included.
+//! Limits the memory of processes, including the page cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use anyhow::{Context, Result, bail};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A group whose processes together get no more than so much memory. Removed when dropped, when its
-/// processes have ended.
+/// A group whose processes may use only so much memory together. Dropping it removes the group, if
+/// its processes have ended.
 #[derive(Debug)]
 pub struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Makes one. Needs root, and the memory controller (version 2 or 1).
+    /// Makes a group with a limit of `bytes`. Needs root, and the memory controller of cgroups
+    /// version 1 or 2.
     pub fn with_memory(bytes: u64) -> Result<Cgroup> {
         let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
         let (parent, limit) = match is_v2 {
@@ -24,7 +25,8 @@ impl Cgroup {
             bail!("no memory control group at {}", parent.display());
         }
         if is_v2 {
-            // Mostly on already; the test of success is the file of the limit.
+            // The controller is usually on already. If it is not, the file of the limit is missing
+            // below.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }
         let path = parent.join(format!("bench-engines-{}", std::process::id()));
@@ -37,7 +39,7 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// For [`join`].
+    /// The group's folder, for [`join`].
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -45,7 +47,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // A group of which nothing is left costs nothing; there is nobody to tell.
+        // An empty group that remains costs nothing, so an error is ignored.
         let _ = fs::remove_dir(&self.0);
     }
 }

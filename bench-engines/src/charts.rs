@@ -1,4 +1,4 @@
-//! Results as pictures.
+//! Draws the results as charts.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(129, 114, 179),
 ];
 
-/// Draws one chart for trees and one for mixed data into a folder: rates of all engines,
-/// logarithmic.
+/// Draws a chart for trees and one for mixed data into a folder. Each shows the rates of all
+/// engines on a logarithmic axis.
 pub fn draw(results: &Results, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for data in [Data::Trees, Data::Mixed] {

@@ -1,38 +1,37 @@
-//! The records all engines get: what a file system's directory entries look like.
+//! The records that all engines store. They resemble a file system's directory entries.
 //!
 //! ```text
 //! key     directory id (16) ‖ kind (1) ‖ order (8)                                   25 bytes
 //! value   ino (8) ‖ version, kind, mode, owner, links, size, times (44) ‖ name       64 to 100 bytes
 //! ```
 //!
-//! Directory ids and orders are hashes. A value has the entropy of real attributes: owners and
-//! modes repeat, times share their high bytes, sizes are small, names are words and digits. Every
-//! value says which record it belongs to, so that what an engine answers can be checked for the
-//! price of two comparisons.
+//! Directory ids and orders are hashes. A value has the entropy of real attributes. Owners and
+//! modes repeat, times share their high bytes, sizes are small, and names are words and digits.
+//! Every value identifies its record. So an engine's answer is checked by two comparisons.
 
 /// Length of every key.
 pub const KEY_BYTES: usize = 25;
 /// The longest value.
 pub const MAX_VALUE_BYTES: usize = 100;
-/// The kind most records have.
+/// The kind of most records.
 pub const ENTRY: u8 = 4;
 
 /// Where the name begins in a value.
 const NAME_OFFSET: usize = 52;
-/// Values are made from so many forms.
+/// Number of forms from which values are made.
 const FORMS: u64 = 4096;
 
 /// A key.
 pub type Key = [u8; KEY_BYTES];
 
-/// A bijection that looks random (the finaliser of SplitMix64).
+/// A bijection whose results look random (the finaliser of SplitMix64).
 pub fn scatter(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 
-/// Numbers below `count` in random order, the same in every run.
+/// The numbers below `count` in a random order that is equal in every run.
 pub fn shuffled(count: u64) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..count as u32).collect();
     for position in (1..numbers.len()).rev() {
@@ -42,13 +41,13 @@ pub fn shuffled(count: u64) -> Vec<u32> {
     numbers
 }
 
-/// The records of one namespace, by number.
+/// The records of one namespace, by number from 0.
 pub struct Records {
     per_directory: u64,
     forms: Vec<(usize, [u8; MAX_VALUE_BYTES])>,
 }
 
-/// What an engine has shown of a value: enough to tell it from all others.
+/// Parts of a value that an engine has read. They identify the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glance {
     /// Its first eight bytes.
@@ -59,17 +58,18 @@ pub struct Glance {
     pub last: u8,
 }
 
-/// What a scan has passed: every entry's key and value have been looked at.
+/// The result of a scan. It depends on the key and the value of every entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Of the first eight and the last byte of each value, and the last of each key.
+    /// Sum of each value's first eight bytes and last byte, and of each key's last byte. It wraps
+    /// around.
     pub sum: u64,
 }
 
 impl Glance {
-    /// Looks at a value. One too short to be ours is answered with zeros.
+    /// Reads the parts of a value. A value that is too short gives zeros.
     #[inline]
     pub fn of(value: &[u8]) -> Glance {
         match value.first_chunk() {
@@ -95,17 +95,17 @@ impl Sum {
 }
 
 impl Records {
-    /// A namespace of directories with `per_directory` entries each.
+    /// The records of a namespace whose directories have `per_directory` entries each.
     pub fn new(per_directory: u64) -> Records {
         Records { per_directory, forms: (0..FORMS).map(form).collect() }
     }
 
-    /// Entries of a directory.
+    /// Number of entries of a directory.
     pub fn per_directory(&self) -> u64 {
         self.per_directory
     }
 
-    /// The id of the directory of a record: the prefix of its key.
+    /// The directory id of a record, which is the prefix of its key.
     pub fn directory(&self, number: u64) -> [u8; 16] {
         directory_id(number / self.per_directory)
     }
@@ -115,13 +115,13 @@ impl Records {
         key(number / self.per_directory, ENTRY, number)
     }
 
-    /// A key that no record has, in the directory of this one.
+    /// A key that no record has, in the directory of record `number`.
     pub fn absent_key(&self, number: u64) -> Key {
         key(number / self.per_directory, ENTRY, number | 1 << 62)
     }
 
-    /// Writes the value of a record; returns its length. Values of other generations differ in
-    /// their times.
+    /// Writes the value of a record to `out` and returns it. Values of different generations differ
+    /// in their times.
     #[inline]
     pub fn value<'a>(
         &self,
@@ -137,14 +137,14 @@ impl Records {
         &out[..*len]
     }
 
-    /// Whether this is what a lookup of the record must show.
+    /// Whether a lookup has returned the value of record `number`.
     #[inline]
     pub fn is(&self, number: u64, glance: Option<Glance>) -> bool {
         let (len, form) = self.form(number);
         glance == Some(Glance { ino: ino(number), len: *len, last: form[*len - 1] })
     }
 
-    /// What a scan over these records must come to.
+    /// The result of a scan over these records.
     pub fn sum(&self, numbers: impl Iterator<Item = u64>) -> Sum {
         let mut sum = Sum::default();
         let mut value = [0; MAX_VALUE_BYTES];
@@ -159,7 +159,7 @@ impl Records {
     }
 }
 
-/// Any key of a namespace.
+/// The key of the record `number` of this kind, in a directory of the namespace.
 #[inline]
 pub fn key(directory: u64, kind: u8, number: u64) -> Key {
     let mut key = [kind; KEY_BYTES];
@@ -175,12 +175,12 @@ fn directory_id(directory: u64) -> [u8; 16] {
     id
 }
 
-/// Counted up by each of 256 slots.
+/// The inode number of a record, as if each of 256 slots counted up its own range.
 fn ino(number: u64) -> u64 {
     (scatter(number) >> 56) << 48 | number
 }
 
-/// Attributes and name of a file; its length.
+/// Attributes and name of a file. Returns the length of the value and its bytes.
 fn form(number: u64) -> (usize, [u8; MAX_VALUE_BYTES]) {
     const WORDS: [&str; 16] = [
         "report", "image", "module", "index", "test", "data", "backup", "part", "draft", "main",
@@ -197,7 +197,7 @@ fn form(number: u64) -> (usize, [u8; MAX_VALUE_BYTES]) {
     value[12..16].copy_from_slice(&owner.to_le_bytes());
     value[16..20].copy_from_slice(&owner.to_le_bytes());
     value[20] = 1;
-    // As many sizes of 1 KiB to 2 KiB as of 1 MiB to 2 MiB.
+    // Sizes are spread evenly over their logarithms: as many from 1 to 2 KiB as from 1 to 2 MiB.
     let size = (1 << (dice(2) % 24)) + dice(3) % (1 << (dice(2) % 24));
     value[24..32].copy_from_slice(&size.to_le_bytes());
     let seconds = 1_700_000_000 + dice(4) % (1 << 22);

@@ -1,4 +1,4 @@
-//! One piece of work for one engine, done in a process of its own.
+//! A job: one workload for one engine, in a process of its own.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::process::Stopwatch;
 use crate::store::{Engine, Setup, Store, Work};
 use crate::workload;
 
-/// What is measured.
+/// The workload to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -77,7 +77,7 @@ pub enum Workload {
     Steady,
 }
 
-/// Where the records are when the clock starts.
+/// Where the records are when the measurement starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
@@ -87,7 +87,7 @@ pub enum Data {
     Mixed,
 }
 
-/// Which way names come.
+/// The order of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
@@ -97,75 +97,76 @@ pub enum Order {
     Directory,
 }
 
-/// Half of the work.
+/// A stage of a job. Each is a process of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Leaves index files behind, for another process.
+    /// Writes index files for the measurement.
     Prepare,
-    /// Measures.
+    /// Runs the workload and measures it.
     Run,
-    /// Looks at what the other has left.
+    /// Reads what the measured process has left.
     Look,
 }
 
-/// What the process is to do.
+/// The job of one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// By whom.
+    /// The engine to use.
     pub engine: Engine,
-    /// What.
+    /// The workload to run.
     pub workload: Workload,
-    /// Its name in results, with the size.
+    /// The workload's name in results, which may include the size.
     pub name: String,
-    /// In which state.
+    /// Where the records are when the measurement starts.
     pub data: Data,
-    /// Before the clock starts, or then.
+    /// The stage that this process does.
     pub stage: Stage,
-    /// Records.
+    /// Number of records.
     pub count: u64,
-    /// In each directory.
+    /// Number of records in each directory.
     pub per_directory: u64,
-    /// Which way names come.
+    /// The order of the names.
     pub order: Order,
-    /// Groups for each log write.
+    /// Insert groups for each log write.
     pub batch: u64,
-    /// How long to go on, where that is not given by `count`; of a steady load, at most.
+    /// Seconds to measure, for workloads that `count` does not limit. A steady load may end sooner.
     pub seconds: f64,
-    /// Where it is, how long at most: what is not done by then is left.
+    /// The most seconds, for workloads that `count` limits. The rest is left out.
     pub limit_seconds: f64,
-    /// Where the database is.
+    /// Folder of the database.
     pub folder: PathBuf,
-    /// Memory for blocks of files.
+    /// Size of the cache for blocks of files.
     pub cache_bytes: usize,
-    /// Size at which trees are written to files. Large: never.
+    /// Size at which an engine writes its trees to files. A very large value means never.
     pub tree_bytes: usize,
-    /// The group that limits memory.
+    /// The cgroup that limits memory.
     pub cgroup: Option<PathBuf>,
-    /// Changes that a steady load has made, for who looks at them.
+    /// Changes that a steady load has made, for [`Stage::Look`].
     pub changes: u64,
 }
 
-/// What was measured.
+/// The result of a job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Operations timed.
+    /// Number of measured operations.
     pub operations: u64,
-    /// How long they took.
+    /// Duration of these operations.
     pub seconds: f64,
-    /// The engine has no such thing.
+    /// Whether the engine lacks the operation.
     pub unsupported: bool,
-    /// More to be known, for the row.
+    /// Further figures for the result's row.
     pub more: Map<String, Value>,
 }
 
 impl Outcome {
-    /// So many operations in so much time.
+    /// A result of this many operations in this time.
     pub fn new(operations: u64, seconds: f64) -> Outcome {
         Outcome { operations, seconds, ..Outcome::default() }
     }
 
-    /// So many operations in what the clock shows, with what they took of processors and memory.
+    /// A result with the time since the start of `clock`. It also has the CPU time and page faults
+    /// of each operation.
     pub fn timed(operations: u64, clock: &Stopwatch) -> Result<Outcome> {
         let lap = clock.lap()?;
         let each = |number: f64| number / operations.max(1) as f64;
@@ -174,25 +175,25 @@ impl Outcome {
             .with("faults", each(lap.faults as f64)))
     }
 
-    /// Something the engine does not have.
+    /// The result if the engine lacks the operation.
     pub fn unsupported() -> Outcome {
         Outcome { unsupported: true, ..Outcome::default() }
     }
 
-    /// Adds a figure.
+    /// Adds a figure to the row.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Outcome {
         self.more.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Operations in a second.
+    /// Operations a second.
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.seconds.max(1e-9)
     }
 }
 
 impl Workload {
-    /// Whether something has to be in index files before the clock starts.
+    /// Whether records must be in index files before the measurement.
     pub fn is_prepared(self, data: Data) -> bool {
         match self {
             Workload::LookupCold | Workload::Disk | Workload::Steady => true,
@@ -200,18 +201,18 @@ impl Workload {
         }
     }
 
-    /// Whether every record is in files after the preparation, and not just every other one.
+    /// Whether every record is in files after the preparation, and not only every other one.
     pub fn is_all_prepared(self) -> bool {
         self.is_prepared(Data::Trees)
     }
 
-    /// Whether what is prepared is all there is, in the best shape an engine knows: it tells what
-    /// an entry takes on disk.
+    /// Whether the preparation writes the whole database, in the engine's most compact form. Such a
+    /// database shows how many bytes an entry takes on disk.
     pub fn is_of_files(self) -> bool {
         matches!(self, Workload::LookupCold | Workload::Disk)
     }
 
-    /// Whether every log write is followed by an fsync.
+    /// Whether an fsync follows every log write.
     pub fn is_synced(self) -> bool {
         matches!(
             self,
@@ -226,7 +227,7 @@ impl Workload {
 }
 
 impl Job {
-    /// Does it, in this process.
+    /// Runs the job in this process.
     pub fn run_here(self) -> Result<Outcome> {
         if let Some(cgroup) = &self.cgroup {
             crate::cgroup::join(cgroup)?;

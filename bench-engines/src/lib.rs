@@ -1,4 +1,4 @@
-//! Pando's store beside other engines, on identical work.
+//! Compares Pando's store with other engines on identical work.
 //!
 //! ```text
 //! plan     which jobs: a workload, a state of the data, an engine

@@ -1,4 +1,4 @@
-//! Measures, prints, draws.
+//! Runs the measurements, prints the results and draws charts.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all went well.
+/// Runs the command. Returns whether every measurement succeeded.
 fn run(arguments: Arguments) -> Result<bool> {
     match &arguments.command {
         Some(Command::Job { job }) => {

@@ -1,4 +1,4 @@
-//! Which jobs there are, and how large.
+//! Plans the jobs and their sizes.
 
 use std::path::Path;
 
@@ -7,43 +7,43 @@ use clap::ValueEnum;
 use crate::job::{Data, Job, Order, Stage, Workload};
 use crate::store::{Engine, Variant};
 
-/// Larger than all blocks together.
+/// A cache size that is larger than all blocks together.
 const ALL_CACHED: usize = 2 << 30;
-/// Directories, where they are not the question.
+/// Entries of a directory, for workloads that do not vary them.
 const PER_DIRECTORY: u64 = 1000;
 
-/// How large everything is.
+/// Sizes and durations of the workloads.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Records, mostly.
+    /// Number of records for most workloads.
     pub count: u64,
-    /// Sizes of the creates.
+    /// Numbers of records of the create workloads.
     pub creates: Vec<u64>,
-    /// Records of other workloads that do nothing but write new ones.
+    /// Number of records of other workloads that only write new records.
     pub writes: u64,
-    /// Records of the database that does not fit into memory.
+    /// Number of records of the database that does not fit into memory.
     pub cold: u64,
-    /// How long to read.
+    /// Seconds of workloads that read.
     pub seconds: f64,
-    /// How long to write at most.
+    /// The most seconds of workloads that write.
     pub limit_seconds: f64,
-    /// How long to wait for the disk, or to read from it.
+    /// Seconds of workloads that wait for fsyncs or read from the disk.
     pub disk_seconds: f64,
-    /// Records of the database under a steady load.
+    /// Number of records of the database under a steady load.
     pub steady: u64,
-    /// Size of a tree under it.
+    /// Size of an engine's tree under a steady load, in bytes.
     pub steady_tree_bytes: usize,
-    /// How long it lasts at most.
+    /// The most seconds of a steady load.
     pub steady_seconds: f64,
 }
 
 impl Scale {
-    /// All in less than three minutes.
+    /// A scale for all workloads in less than three minutes.
     pub fn quick() -> Scale {
         Scale {
             count: 100_000,
-            // A run of a third of that would be over in 40 ms, with the first touch of all memory
-            // in it, and in memtables that fit into the processor's caches.
+            // A third of these creates would end in 40 ms. Then the first touch of memory would
+            // count too much, and memtables would fit into the CPU caches.
             creates: vec![300_000],
             writes: 300_000,
             cold: 400_000,
@@ -56,7 +56,7 @@ impl Scale {
         }
     }
 
-    /// As asked for.
+    /// The scale of published figures.
     pub fn full() -> Scale {
         Scale {
             count: 1_000_000,
@@ -72,7 +72,7 @@ impl Scale {
         }
     }
 
-    /// Everything once, for tests.
+    /// The scale of tests: every workload, with few records.
     pub fn tiny() -> Scale {
         Scale {
             count: 1000,
@@ -89,34 +89,34 @@ impl Scale {
     }
 }
 
-/// What the caller wants of it.
+/// The user's choice of workloads and engines.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Empty: all.
+    /// Workloads to run. Empty: all.
     pub workloads: Vec<Workload>,
-    /// Empty: all.
+    /// Engines to compare. Empty: all.
     pub engines: Vec<Engine>,
-    /// Groups for a log write, where it is not given.
+    /// Insert groups for each log write, for workloads that do not fix it.
     pub batch: u64,
-    /// Which way names come.
+    /// The order of the names.
     pub order: Order,
 }
 
-/// A workload on one kind of data, by all engines.
+/// A workload on one kind of data, with all engines.
 #[derive(Debug, Clone)]
 pub struct Round {
-    /// One for each engine; the folder is to be filled in.
+    /// One job for each engine. The runner sets their folders.
     pub jobs: Vec<Job>,
 }
 
-/// All rounds.
+/// All rounds for this scale and choice.
 pub fn rounds(scale: &Scale, choice: &Choice) -> Vec<Round> {
     let wanted =
         |workload: &Workload| choice.workloads.is_empty() || choice.workloads.contains(workload);
     let mut rounds = Vec::new();
     for workload in Workload::value_variants().iter().copied().filter(wanted) {
         if workload == Workload::Disk && wanted(&Workload::LookupCold) {
-            // Told by what was prepared for cold lookups, which is the same.
+            // The databases of cold lookups show the space on disk, too, since they are equal.
             continue;
         }
         for (name, count) in sizes(workload, scale) {
@@ -153,7 +153,7 @@ pub fn rounds(scale: &Scale, choice: &Choice) -> Vec<Round> {
     rounds
 }
 
-/// The names a workload has in results, with sizes.
+/// The names of a workload in results, and their numbers of records.
 fn sizes(workload: Workload, scale: &Scale) -> Vec<(String, u64)> {
     let plain = workload.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
     match workload {
@@ -163,10 +163,10 @@ fn sizes(workload: Workload, scale: &Scale) -> Vec<(String, u64)> {
             scale.creates.iter().map(named).collect()
         }
         Workload::ScanLarge => vec![(format!("scan_{}", short(scale.count)), scale.count)],
-        // In small databases what is there once, as space taken ahead for a log, would count too
-        // much.
+        // Small databases would overstate the space for an entry. Some space is taken only once,
+        // such as that reserved for a log.
         Workload::LookupCold | Workload::Disk => vec![(plain, scale.cold)],
-        // As many records.
+        // A group has three records, so half the number of groups is enough.
         Workload::GroupsOf3 => vec![(plain, scale.writes / 2)],
         Workload::CreateBy64 => vec![(plain, scale.writes)],
         Workload::Steady => vec![(plain, scale.steady)],
@@ -185,15 +185,15 @@ fn short(count: u64) -> String {
 fn kinds_of_data(workload: Workload) -> &'static [Data] {
     match workload {
         Workload::CreateDuringCheckpoint | Workload::Snapshot => &[Data::Trees],
-        // What a disk takes to sync does not depend on what else there is.
+        // The duration of an fsync does not depend on the other data.
         _ if workload.is_synced() => &[Data::Trees],
-        // All of it is in files.
+        // All records are in files.
         Workload::LookupCold | Workload::Disk | Workload::Steady => &[Data::Mixed],
         _ => &[Data::Trees, Data::Mixed],
     }
 }
 
-/// Variants of an engine are run where they may make a difference.
+/// Whether a variant of an engine may change the result of this workload.
 fn is_of_interest(engine: Engine, workload: Workload) -> bool {
     let is_writing = matches!(
         workload,
@@ -211,8 +211,8 @@ fn is_of_interest(engine: Engine, workload: Workload) -> bool {
     }
 }
 
-/// Size of trees that no engine fills with so many records, or three times as many, and what is
-/// done to them.
+/// A tree size that no engine reaches with `count` records, or three times as many, and the changes
+/// to them.
 pub fn holds_all(count: u64) -> usize {
     count as usize * 1024 + (64 << 20)
 }

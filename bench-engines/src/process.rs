@@ -1,4 +1,4 @@
-//! What the kernel says about this process, and about files.
+//! Facts from the kernel about this process and about files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -9,16 +9,16 @@ use anyhow::{Context, Result};
 use rustix::fs::Advice;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Memory of this process, bytes.
+/// Memory of this process in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
-    /// All that is resident, mapped files included.
+    /// Resident memory, including mapped files.
     pub all: u64,
-    /// Without mapped files.
+    /// Resident memory without mapped files.
     pub own: u64,
 }
 
-/// Memory of this process now.
+/// The present memory of this process.
 pub fn memory() -> Result<Memory> {
     let status = fs::read_to_string("/proc/self/status")?;
     let kilobytes = |name: &str| -> Result<u64> {
@@ -30,7 +30,7 @@ pub fn memory() -> Result<Memory> {
     Ok(Memory { all: kilobytes("VmRSS:")?, own: kilobytes("RssAnon:")? })
 }
 
-/// Since when something is timed.
+/// Measures time, CPU time and page faults since its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     start: Instant,
@@ -38,24 +38,24 @@ pub struct Stopwatch {
     faults: u64,
 }
 
-/// What something took.
+/// The figures of a stopwatch.
 #[derive(Debug, Clone, Copy)]
 pub struct Lap {
-    /// By the clock.
+    /// Elapsed seconds.
     pub seconds: f64,
-    /// Of processors, on all threads.
+    /// CPU seconds of all threads.
     pub cpu_seconds: f64,
-    /// Pages touched for the first time.
+    /// Page faults that needed no disk: mostly pages touched for the first time.
     pub faults: u64,
 }
 
 impl Stopwatch {
-    /// Begins.
+    /// Starts a stopwatch.
     pub fn start() -> Result<Stopwatch> {
         Ok(Stopwatch { faults: faults()?, cpu: cpu_time(), start: Instant::now() })
     }
 
-    /// What it has taken so far.
+    /// The figures since the start.
     pub fn lap(&self) -> Result<Lap> {
         let seconds = self.start.elapsed().as_secs_f64();
         let cpu_seconds = (cpu_time() - self.cpu).as_secs_f64();
@@ -68,23 +68,23 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Page faults of this process that needed no disk.
+/// Number of page faults of this process that needed no disk.
 fn faults() -> Result<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which may have anything in it: state, and six more.
+    // The fields after the process name, which may contain anything: the state is number 0.
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(7));
     Ok(field.context("/proc/self/stat is too short")?.parse()?)
 }
 
-/// Bytes this process has made the kernel write: pages it has changed, but for those of files that
-/// it has removed before they were written.
+/// Bytes that this process has made the kernel write: pages that it changed. Pages of files that it
+/// removed before they were written do not count.
 pub fn written_bytes() -> Result<u64> {
     let io = fs::read_to_string("/proc/self/io")?;
     let cancelled = io_count(&io, "cancelled_write_bytes: ")?;
     Ok(io_count(&io, "write_bytes: ")?.saturating_sub(cancelled))
 }
 
-/// Bytes this process has made the kernel read from the disk.
+/// Bytes that this process has made the kernel read from the disk.
 pub fn read_bytes() -> Result<u64> {
     io_count(&fs::read_to_string("/proc/self/io")?, "read_bytes: ")
 }
@@ -94,7 +94,7 @@ fn io_count(io: &str, name: &str) -> Result<u64> {
     Ok(number.with_context(|| format!("/proc/self/io has no {name}"))?.parse()?)
 }
 
-/// Bytes that the files of a folder take on the disk.
+/// Bytes that the files of a folder take on disk.
 pub fn disk_bytes(folder: &Path) -> Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
@@ -105,12 +105,12 @@ pub fn disk_bytes(folder: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// Brings a folder's files to the disk.
+/// Syncs all files of a folder.
 pub fn sync(folder: &Path) -> Result<()> {
     each_file(folder, &|file| Ok(file.sync_data()?))
 }
 
-/// Brings a folder's files to the disk and out of memory.
+/// Syncs all files of a folder, and drops them from the page cache.
 pub fn evict(folder: &Path) -> Result<()> {
     each_file(folder, &|file| {
         file.sync_all()?;
@@ -118,7 +118,7 @@ pub fn evict(folder: &Path) -> Result<()> {
     })
 }
 
-/// Files that go away meanwhile are left out.
+/// Calls `work` for each file of a folder. It skips files that are removed meanwhile.
 fn each_file(folder: &Path, work: &dyn Fn(&File) -> Result<()>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -135,7 +135,7 @@ fn each_file(folder: &Path, work: &dyn Fn(&File) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Processor and cores, for the results.
+/// Model and number of CPUs, and the kernel, for the results.
 pub fn machine() -> String {
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
@@ -146,7 +146,8 @@ pub fn machine() -> String {
     format!("{cores} cores, {model}, Linux {}", kernel.trim())
 }
 
-/// Runnable processes of the last minute: more than one means that others work here too.
+/// Mean number of runnable processes in the last minute. More than one means that other programs
+/// use the machine.
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)

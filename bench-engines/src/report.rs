@@ -1,4 +1,4 @@
-//! Results, and whether they are what was asked for.
+//! The results, and whether they meet the demands.
 
 use std::fmt::Write;
 
@@ -10,168 +10,168 @@ use crate::job::Data;
 const OURS: &str = "babu";
 const BESIDE: &str = "rocksdb";
 
-/// All that was measured, as `--json` prints it.
+/// All results, as `--json` prints them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// On what.
+    /// The machine.
     pub machine: String,
-    /// How.
+    /// The command that measured them.
     pub command: String,
-    /// Load of the machine before the first job, and after the last.
+    /// Load of the machine before the first job and after the last.
     pub load: [f64; 2],
-    /// Rates.
+    /// Rates by workload, data and engine.
     pub rows: Vec<Row>,
-    /// Memory of trees.
+    /// Memory of each engine for records in trees.
     pub memory: Vec<Memory>,
-    /// Space of files.
+    /// Space on disk of each engine for records in files.
     pub disk: Vec<Disk>,
-    /// What a steady load writes.
+    /// Costs of a steady load for each engine.
     pub write_amplification: Vec<Amplification>,
-    /// What an engine does not have.
+    /// Workloads that an engine lacks.
     pub unsupported: Vec<String>,
-    /// What went wrong.
+    /// Jobs that failed, with their errors.
     pub failed: Vec<String>,
-    /// How babu compares, row by row.
+    /// babu's rate compared with the others', row by row.
     #[serde(default)]
     pub ratios: Vec<Ratio>,
-    /// What was asked for, and what came of it.
+    /// The demands, and whether they are met.
     pub bars: Vec<Bar>,
 }
 
-/// A rate.
+/// The rate of one engine for one workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
-    /// What.
+    /// Name of the workload.
     pub workload: String,
-    /// In which state.
+    /// Where the records were.
     pub data: Data,
-    /// By whom.
+    /// Name of the engine.
     pub engine: String,
-    /// Median of the runs: operations, of scans entries, of a snapshot records in a second.
+    /// Median of the runs, in operations a second. An operation of a scan is an entry, and that of
+    /// a snapshot is a record.
     pub ops_per_s: f64,
-    /// Groups for each log write.
+    /// Insert groups for each log write.
     pub batch: u64,
-    /// In one run.
+    /// Number of operations in one run.
     pub operations: u64,
-    /// All runs, sorted.
+    /// Rates of all runs, ascending.
     pub runs: Vec<f64>,
-    /// What was not as it should be.
+    /// What went wrong without failing the job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
-    /// What else is to be known.
+    /// Further figures.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// Memory of an engine with all records in trees.
+/// Memory of an engine whose records are all in trees.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Memory {
-    /// Of whom.
+    /// Name of the engine.
     pub engine: String,
-    /// Records.
+    /// Number of records.
     pub entries: u64,
-    /// Resident, mapped files included.
+    /// Resident bytes for each record, including mapped files.
     pub bytes_per_entry: f64,
-    /// Resident, mapped files not included.
+    /// Resident bytes for each record, without mapped files.
     pub own_bytes_per_entry: f64,
-    /// What is stored.
+    /// Mean bytes of a record's key and value.
     pub key_and_value_bytes: f64,
-    /// Of the first to the last.
+    /// `bytes_per_entry` divided by `key_and_value_bytes`.
     pub ratio: f64,
 }
 
-/// Space of an engine with all records in files.
+/// Space of an engine whose records are all in files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Disk {
-    /// Of whom.
+    /// Name of the engine.
     pub engine: String,
-    /// Records.
+    /// Number of records.
     pub entries: u64,
-    /// Blocks of the file system.
+    /// Bytes of file system blocks for each record.
     pub bytes_per_entry: f64,
 }
 
-/// What changes that go on cost an engine: in writes, in space, and in reads afterwards.
+/// Costs of a steady load for an engine: writes, space, and later reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Amplification {
-    /// By whom.
+    /// Name of the engine.
     pub engine: String,
-    /// Bytes written for each changed once that has settled.
+    /// Bytes written for each byte changed, once the load has settled.
     pub ratio: f64,
-    /// In all, by the kernel's count.
+    /// All bytes written, by the kernel's count.
     pub written_bytes: f64,
-    /// Keys and values, in all.
+    /// All bytes of keys and values that were changed.
     pub changed_bytes: f64,
-    /// Changes in a second, until all of them are in files.
+    /// Changes a second, until all of them are in files.
     pub ops_per_s: f64,
-    /// What the files take afterwards.
+    /// Space of the files after the load.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub space: Option<Space>,
-    /// Bytes read from the disk for a lookup when nothing of the files is in memory.
+    /// Bytes read from the disk for each lookup, with no file in memory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub read_bytes_per_lookup: Option<f64>,
-    /// How many changes there were for each record.
+    /// Number of changes for each record.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub changes_per_record: Option<f64>,
-    /// Whether the last of them cost what those before did. If not, the time was over.
+    /// Whether the cost of the last round is that of the round before. If not, the time was over.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub is_settled: Option<bool>,
 }
 
-/// What files take for what is in them.
+/// Space of files in relation to their contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Space {
-    /// Of the next two.
+    /// `disk_bytes` divided by `live_bytes`.
     pub ratio: f64,
-    /// Blocks of the file system.
+    /// Bytes of file system blocks.
     pub disk_bytes: f64,
-    /// Keys and values.
+    /// Bytes of the keys and values.
     pub live_bytes: f64,
 }
 
-/// How babu's rate compares, in one row.
+/// babu's rate in one row, compared with the others'.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ratio {
-    /// What.
+    /// Name of the workload.
     pub workload: String,
-    /// In which state.
+    /// Where the records were.
     pub data: Data,
-    /// To RocksDB as tuned for metadata.
+    /// babu's rate divided by that of RocksDB as tuned for metadata.
     pub rocksdb: Option<f64>,
-    /// To the best of all ways in which RocksDB was run, that one among them.
+    /// Comparison with RocksDB's fastest variant, the tuned one among them.
     pub best_rocksdb: Option<Against>,
-    /// To the best of all others.
+    /// Comparison with the fastest other engine.
     pub best_other: Option<Against>,
 }
 
-/// A comparison.
+/// A comparison with one engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Against {
-    /// With whom.
+    /// Name of the engine.
     pub engine: String,
-    /// Our rate to theirs.
+    /// babu's rate divided by the engine's.
     pub ratio: f64,
 }
 
 /// A demand, and whether it is met.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Bar {
-    /// What is asked for.
+    /// The demand in words.
     pub demand: String,
-    /// What it came to.
+    /// The measured value.
     pub value: f64,
-    /// What it had to be: at least, or at most.
+    /// The bound: the least value or the most, as the demand says.
     pub bar: f64,
-    /// Whether it is.
+    /// Whether the value meets the bound.
     pub met: bool,
-    /// What it would come to with the best of RocksDB's variants instead, where RocksDB is what is
-    /// asked for.
+    /// For a demand against RocksDB, the comparison with its fastest variant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best_variant: Option<Against>,
 }
 
 impl Results {
-    /// Compares with what was asked for.
+    /// Compares the results with the demands.
     pub fn judge(&mut self) {
         let mut bars = Vec::new();
         let ours = self.rows.iter().filter(|row| row.engine == OURS);
@@ -208,7 +208,7 @@ impl Results {
         self.bars = bars;
     }
 
-    /// Adds the results of another run, of other workloads.
+    /// Adds the results of another run, which measured other workloads.
     pub fn join(&mut self, other: Results) {
         if self.command.is_empty() {
             (self.machine, self.load) = (other.machine, other.load);
@@ -225,7 +225,7 @@ impl Results {
         self.failed.extend(other.failed);
     }
 
-    /// To standard output.
+    /// Prints the results to standard output.
     pub fn print(&self, json: bool) -> serde_json::Result<()> {
         match json {
             true => println!("{}", serde_json::to_string(self)?),
@@ -234,13 +234,13 @@ impl Results {
         Ok(())
     }
 
-    /// The rate of an engine at the same work.
+    /// The rate of an engine for the workload and data of `like`.
     fn rate(&self, like: &Row, engine: &str) -> Option<f64> {
         let same = |row: &&Row| row.is_like(like) && row.engine == engine;
         self.rows.iter().find(same).map(|row| row.ops_per_s)
     }
 
-    /// How a row of ours compares.
+    /// Compares a row of babu with the other engines' rows.
     fn ratio(&self, ours: &Row) -> Ratio {
         let best = |is_meant: &dyn Fn(&str) -> bool| {
             let others = (self.rows.iter())
@@ -257,7 +257,7 @@ impl Results {
         }
     }
 
-    /// For people.
+    /// The results as text for people.
     pub fn table(&self) -> String {
         let mut out = format!("{}\nload {:.1} – {:.1}\n", self.machine, self.load[0], self.load[1]);
         let mut engines: Vec<&str> = Vec::new();
@@ -268,7 +268,7 @@ impl Results {
         }
         engines.sort_by_key(|engine| {
             let position = crate::store::Engine::all().iter().position(|e| e.name() == *engine);
-            // Those that this build does not have come last.
+            // Engines that this build does not have come last.
             position.unwrap_or(usize::MAX)
         });
         let _ = write!(out, "\n{:<28}", "operations/s");
@@ -303,7 +303,7 @@ impl Results {
         out
     }
 
-    /// What is no rate, and the verdict.
+    /// Appends the figures that are no rates, and the demands.
     fn figures(&self, out: &mut String) {
         for row in self.rows.iter().filter(|row| row.more.contains_key("longest_pause_ms")) {
             let figure =
@@ -390,7 +390,7 @@ impl Row {
 }
 
 impl Data {
-    /// As in results.
+    /// Name in results.
     pub fn name(self) -> &'static str {
         match self {
             Data::Trees => "trees",
@@ -399,7 +399,7 @@ impl Data {
     }
 }
 
-/// How many times RocksDB's rate is asked for.
+/// The demanded multiple of RocksDB's rate, if there is a demand.
 fn times_rocksdb(row: &Row) -> Option<f64> {
     let name = row.workload.as_str();
     match row.data {
@@ -415,8 +415,7 @@ fn times_rocksdb(row: &Row) -> Option<f64> {
     }
 }
 
-/// Whether to be the fastest is asked for. Of a steady load it is not: that is run for what it
-/// costs.
+/// Whether babu must be the fastest. A steady load is run for its costs, not its rate.
 fn is_demanded(row: &Row) -> bool {
     row.workload != "steady"
 }
@@ -429,7 +428,7 @@ fn at_most(demand: String, value: f64, bar: f64) -> Bar {
     Bar { demand, value, bar, met: value <= bar, best_variant: None }
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 fn grouped(number: f64) -> String {
     let digits = (number.round() as u64).to_string();
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! Runs jobs, each in a process and a folder of its own, so that no engine lives with what another,
-//! or it itself, has left in allocator or caches.
+//! Runs jobs. Each has a process and a folder of its own, so no job inherits another's allocator or
+//! caches.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,30 @@ use crate::plan;
 use crate::process;
 use crate::report::{Amplification, Disk, Memory, Results, Row, Space};
 
-/// A process that looks up needs so much memory whatever the database's size.
+/// The least memory limit. A process that does lookups needs this much for a database of any size.
 const LEAST_LIMIT_BYTES: u64 = 16 << 20;
 
-/// Where and how jobs are run.
+/// The place and number of runs.
 pub struct Runner {
     /// The program to start as `PROGRAM job JSON`.
     pub program: PathBuf,
-    /// For databases.
+    /// Folder of the databases.
     pub folder: PathBuf,
-    /// Runs of every job; the median counts.
+    /// Number of runs of every job. The median counts.
     pub repeat: usize,
 }
 
-/// A run, and what its database took on disk before it.
+/// The result of a run, and the size of its database on disk before it.
 struct Done {
     outcome: Outcome,
     prepared_bytes: u64,
-    /// What could not be done as it should.
+    /// A condition of the run that was not met.
     note: Option<String>,
 }
 
 impl Runner {
-    /// Runs the jobs of a round, in another order each time, and adds what comes of them.
+    /// Runs the jobs of a round `repeat` times, each time in another order. Adds the medians to the
+    /// results.
     pub fn round(&self, jobs: &[Job], number: usize, results: &mut Results) {
         let mut done: Vec<Vec<Done>> = jobs.iter().map(|_| Vec::new()).collect();
         for repeat in 0..self.repeat {
@@ -61,7 +62,7 @@ impl Runner {
         let folder = self.folder.join(job.engine.name());
         let result = self.job_in(job, &folder);
         remove(&folder)?;
-        // Of engines that put snapshots beside.
+        // Some engines put a snapshot beside their folder.
         remove(&folder.with_extension("snapshot"))?;
         result
     }
@@ -71,7 +72,7 @@ impl Runner {
         fs::create_dir_all(folder)?;
         let mut job = Job { folder: folder.join("db"), ..job.clone() };
         if job.workload.is_prepared(job.data) {
-            // Trees of a steady load are small only when it runs.
+            // A steady load has small trees only during the measurement.
             let tree_bytes = plan::holds_all(job.count);
             self.process(&Job { stage: Stage::Prepare, tree_bytes, ..job.clone() })
                 .context("while preparing")?;
@@ -96,7 +97,8 @@ impl Runner {
         Ok(Done { outcome, prepared_bytes, note })
     }
 
-    /// The load, and then, with all files out of memory, lookups in what it has left.
+    /// Runs a steady load. Then it drops all files from memory, and measures lookups in what the
+    /// load has left.
     fn steady(&self, mut job: Job) -> Result<Done> {
         let outcome = self.process(&job)?;
         let disk_bytes = process::disk_bytes(&job.folder)?;
@@ -209,7 +211,7 @@ fn add(job: &Job, mut runs: Vec<Done>, results: &mut Results) {
 }
 
 impl Results {
-    /// One line for people who wait.
+    /// Prints one line of progress.
     pub fn progress(&self, jobs: &[Job]) {
         let Some(job) = jobs.first() else {
             return;
@@ -222,7 +224,7 @@ impl Results {
     }
 }
 
-/// Checks that a folder can be used for databases, and that it is nobody's.
+/// Makes the folder for databases if it is missing. Fails if it is not empty.
 pub fn take_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let is_empty = fs::read_dir(folder)?.next().is_none();

@@ -1,4 +1,4 @@
-//! Every workload, with every engine, on a thousand records.
+//! Runs every workload with every engine on a thousand records.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn every_engine_does_every_workload() {
     assert_eq!(results.unsupported, ["snapshot fjall"]);
     let jobs: usize = rounds.iter().map(|round| round.jobs.len()).sum();
     assert_eq!(results.rows.len(), jobs - results.unsupported.len());
-    // Told by cold lookups.
+    // Cold lookups measure the space on disk.
     let plain = Engine::all().iter().filter(|engine| engine.variant() == Variant::Plain);
     assert_eq!(results.disk.len(), plain.count());
     assert_eq!(results.memory.len(), Engine::all().len());

@@ -1,4 +1,4 @@
-//! Pando's store.
+//! Pando's store, the crate `babu`.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl Store for Babu {
     }
 
     fn snapshot(&mut self) -> Result<bool> {
-        // A record in the log: what it names is rebuilt from there until a checkpoint has written
-        // it to files anyway.
+        // The snapshot is a record in the log. Until a checkpoint writes the snapshot's contents to
+        // files, they are rebuilt from the log.
         self.db.snapshot("snapshot", Definition::all())?;
         self.db.write()?;
         Ok(true)
@@ -102,7 +102,8 @@ impl Store for Babu {
 
     fn tend(&mut self) -> Result<()> {
         let bytes = self.db.tree_bytes();
-        // Who changes faster than is written waits, as with other engines.
+        // If changes come faster than checkpoints write them, the caller waits, as with other
+        // engines.
         if bytes >= 2 * self.tree_bytes || self.job.as_ref().is_some_and(JoinHandle::is_finished) {
             self.take_over()?;
         }
@@ -114,7 +115,7 @@ impl Store for Babu {
 }
 
 impl Babu {
-    /// Waits for the checkpoint under way, if there is one.
+    /// Waits for the checkpoint in progress, if there is one.
     fn take_over(&mut self) -> Result<()> {
         if let Some(job) = self.job.take() {
             let done = job.join().ok().context("the checkpoint panicked")??;

@@ -1,4 +1,5 @@
-//! fjall 3. Its journal goes to the kernel with each write, and to the disk if asked.
+//! fjall 3. Each write passes its journal to the kernel. It syncs the journal only if the setup
+//! says so.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Slice};
 use super::{Setup, Store};
 use crate::data::{Glance, Sum};
 
-/// How often, and how many times, to see nothing run before it is taken for settled.
+/// Interval and number of checks without activity after which the engine counts as idle.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const IDLE_LOOKS: u32 = 10;
 
@@ -17,7 +18,7 @@ pub struct Fjall {
     db: Database,
     table: Keyspace,
     sync: bool,
-    /// Without a value: removed.
+    /// Changes of the present group. `None` removes the key.
     pending: Vec<(Slice, Option<Slice>)>,
 }
 
@@ -61,7 +62,7 @@ impl Store for Fjall {
     fn end_group(&mut self) {}
 
     fn write(&mut self) -> Result<()> {
-        // The short way for one change; it writes the journal too.
+        // A single change has a shorter way, which writes the journal, too.
         if self.pending.len() == 1 && !self.sync {
             return match self.pending.remove(0) {
                 (key, Some(value)) => Ok(self.table.insert(key, value)?),
@@ -93,8 +94,8 @@ impl Store for Fjall {
 
     fn settle(&mut self) -> Result<()> {
         self.table.rotate_memtable_and_wait()?;
-        // It tells of compactions that run, not of those it is about to begin: nothing has to have
-        // run for a while.
+        // The engine counts compactions that run, not those that are due. So it must be idle for a
+        // while.
         let mut idle = 0;
         let mut completed = self.db.compactions_completed();
         while idle < IDLE_LOOKS {
@@ -109,7 +110,7 @@ impl Store for Fjall {
         Ok(())
     }
 
-    /// Its snapshots end with the process.
+    /// Snapshots of fjall end with the process.
     fn snapshot(&mut self) -> Result<bool> {
         Ok(false)
     }

@@ -1,7 +1,7 @@
-//! LMDB through a writable memory map. Without fsync nothing is written explicitly: what is in the
-//! map is with the kernel.
+//! LMDB through a writable memory map. Without fsync, nothing is written explicitly: changes of the
+//! map are in the kernel's page cache.
 //!
-//! The environment is never closed: each lives in a process of its own, which ends with it.
+//! The environment is never closed. It ends with the process, which has only this one.
 
 use std::thread::JoinHandle;
 
@@ -14,14 +14,14 @@ use heed::{
 use super::{Setup, Store};
 use crate::data::{Glance, Sum};
 
-/// Address space, not memory: the file is sparse.
+/// Size of the map. It is address space and not memory, since the file is sparse.
 const MAP_BYTES: usize = 64 << 30;
 
 pub struct Lmdb {
     env: &'static Env,
     table: Database<'static, Bytes, Bytes>,
     writing: Option<RwTxn<'static>>,
-    /// Held until the next change.
+    /// A read transaction that is kept until the next change.
     reading: Option<RoTxn<'static, WithTls>>,
 }
 
@@ -31,12 +31,12 @@ impl Store for Lmdb {
     fn open(setup: &Setup) -> Result<Lmdb> {
         let mut flags = EnvFlags::WRITE_MAP;
         flags.set(EnvFlags::NO_SYNC, !setup.sync);
-        // As its manual says for databases larger than memory.
+        // LMDB's manual recommends this for databases larger than memory.
         flags.set(EnvFlags::NO_READ_AHEAD, setup.is_memory_scarce);
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: no other process or environment opens the folder, and a file that a crash has
-        // harmed is never read.
+        // SAFETY: No other process or environment opens the folder. A file that a crash has damaged
+        // is never read.
         let env = unsafe { options.flags(flags).open(&setup.folder)? };
         let env: &'static Env = Box::leak(Box::new(env));
         let table = env.create_databases_and_commit(env.write_txn()?, |opener, writing| {
@@ -111,7 +111,7 @@ impl Store for Lmdb {
     }
 
     fn snapshot(&mut self) -> Result<bool> {
-        // LMDB copies in a read transaction of its own, and has one for a thread.
+        // A copy needs a read transaction of its own, and LMDB allows one for each thread.
         self.reading = None;
         let path = self.env.path().with_extension("snapshot");
         self.env.copy_to_path(path, CompactionOption::Disabled)?.sync_data()?;

@@ -1,4 +1,4 @@
-//! The engines, behind one trait, so that the work is the same for all.
+//! All engines behind one trait, so that each does identical work.
 
 mod babu;
 mod fjall;
@@ -15,54 +15,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Glance, Sum};
 
-/// How an engine is opened.
+/// Parameters for opening an engine.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Where its files are. Exists.
+    /// Folder of its files, which must exist.
     pub folder: PathBuf,
-    /// Whether every log write is followed by an fsync.
+    /// Whether an fsync follows every log write.
     pub sync: bool,
-    /// Memory for blocks of files, where an engine has a cache of its own.
+    /// Size of the cache for blocks of files, if the engine has one of its own.
     pub cache_bytes: usize,
-    /// Size at which an engine begins to write its trees to files by itself, where it does.
+    /// Size at which the engine writes its trees to files by itself, if it does so.
     pub tree_bytes: usize,
-    /// Whether files are larger than memory.
+    /// Whether the files are larger than memory.
     pub is_memory_scarce: bool,
-    /// A way of the engine that differs from what it does by default.
+    /// A deviation from the engine's usual configuration.
     pub variant: Variant,
 }
 
-/// Ways to run RocksDB that are not the one asked for, but may be faster.
+/// Variants of RocksDB that are not the demanded comparison, but may be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// None.
+    /// The usual configuration.
     Plain,
-    /// Files, the log among them, are written through shared memory mappings.
+    /// Files, including the log, are written through shared memory mappings.
     MmapLog,
-    /// A filter in front of the memtable too.
+    /// The memtable has a Bloom filter, too.
     MemtableFilter,
 }
 
-/// An engine that is open. One thread writes.
+/// An open engine. One thread writes.
 ///
-/// What was put or deleted belongs to the group that the next `end_group` ends; what was grouped is
-/// in the log, and can be read, after the next `write`. Until then a read may or may not see it.
+/// `end_group` ends the group of all changes since the last one. The next `write` puts the ended
+/// groups into the log. From then on reads must see them; before, they may or may not.
 pub trait Store: Sized + 'static {
-    /// What a checkpoint on another thread hands back.
+    /// The result of a checkpoint on another thread.
     type Done: Send + 'static;
 
-    /// Opens, or creates.
+    /// Opens the database, or creates it.
     fn open(setup: &Setup) -> Result<Self>;
 
-    /// Says that changes follow, and reads that belong to them.
+    /// Announces changes, and the reads that belong to them.
     fn begin(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Looks a key up.
+    /// Looks up a key.
     fn get(&mut self, key: &[u8]) -> Result<Option<Glance>>;
 
-    /// Looks at every entry whose key begins so.
+    /// Reads every entry whose key begins with `prefix`.
     fn scan(&mut self, prefix: &[u8]) -> Result<Sum>;
 
     /// Sets a key.
@@ -71,40 +71,41 @@ pub trait Store: Sized + 'static {
     /// Removes a key.
     fn delete(&mut self, key: &[u8]) -> Result<()>;
 
-    /// Ends a group, which is applied as one.
+    /// Ends the present group, which is applied as one.
     fn end_group(&mut self);
 
-    /// One log write for all groups since the last; with [`Setup::sync`] also the fsync.
+    /// Writes all groups since the last call to the log at once. With [`Setup::sync`] it also
+    /// syncs.
     fn write(&mut self) -> Result<()>;
 
-    /// Brings everything into files, in the best shape the engine knows, and waits.
+    /// Writes all records into files, in the engine's most compact form, and waits for that.
     fn checkpoint(&mut self) -> Result<()> {
         let job = self.start_checkpoint()?;
         let done = job.join().map_err(|_| anyhow::anyhow!("the checkpoint panicked"))??;
         self.finish_checkpoint(done)
     }
 
-    /// The same beside the work that goes on.
+    /// Starts a checkpoint on another thread, beside further work.
     fn start_checkpoint(&mut self) -> Result<JoinHandle<Result<Self::Done>>>;
 
-    /// Takes over what a checkpoint has made.
+    /// Installs the result of a checkpoint.
     fn finish_checkpoint(&mut self, done: Self::Done) -> Result<()>;
 
-    /// Brings what is in memory into files, and waits until the engine has done with these what it
-    /// does by itself.
+    /// Writes all records in memory into files. Then it waits until the engine has finished its own
+    /// work on files, such as compactions.
     fn settle(&mut self) -> Result<()>;
 
-    /// Makes a snapshot that outlives the process. False: the engine has none.
+    /// Makes a snapshot that outlives the process. Returns false if the engine cannot.
     fn snapshot(&mut self) -> Result<bool>;
 
-    /// For a load that goes on for long: to be called now and then. Begins or takes over
-    /// checkpoints in engines that leave that to their caller.
+    /// To be called at intervals during a long load. If an engine leaves checkpoints to its caller,
+    /// this starts or installs one.
     fn tend(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// An engine, and how it is run.
+/// An engine with its variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
@@ -127,22 +128,22 @@ pub enum Engine {
     Redb,
 }
 
-/// Work that any engine can be given.
+/// Work that any engine can do.
 pub trait Work {
-    /// What comes of it.
+    /// The result of the work.
     type Output;
 
-    /// Does it.
+    /// Does the work with this engine.
     fn run<S: Store>(self, setup: &Setup) -> Result<Self::Output>;
 }
 
 impl Engine {
-    /// All of them.
+    /// All engines and variants.
     pub fn all() -> &'static [Engine] {
         <Engine as clap::ValueEnum>::value_variants()
     }
 
-    /// Its name in results.
+    /// Name in results.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Babu => "babu",
@@ -158,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// How it is run.
+    /// The variant of the engine.
     pub fn variant(self) -> Variant {
         match self {
             #[cfg(feature = "rocksdb")]
@@ -169,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Gives it work.
+    /// Does the work with this engine.
     pub fn give<W: Work>(self, work: W, setup: &Setup) -> Result<W::Output> {
         match self {
             Engine::Babu => work.run::<babu::Babu>(setup),
@@ -184,7 +185,7 @@ impl Engine {
     }
 }
 
-/// The first key behind all that begin with `prefix`; `None` if there is none.
+/// The first key after all keys that begin with `prefix`. `None` if there is none.
 #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "only one engine has to be told"))]
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte < u8::MAX)?;

@@ -1,6 +1,6 @@
-//! redb. Its commits without durability are in the memory of the process only, so every commit is a
-//! durable one, on a file whose fsync does nothing unless asked: then what is committed is with the
-//! kernel, as in the other engines.
+//! redb. Its commits without durability stay in the process's memory. So every commit is a durable
+//! one. Unless the setup asks for syncs, the file's fsync does nothing. Then committed data is in
+//! the page cache, as with the other engines.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,15 +22,16 @@ const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("reco
 pub struct Redb {
     db: Database,
     file: File,
-    /// Applied by one transaction: a table cannot be kept open beside its transaction.
+    /// Changes for the next transaction. A table cannot stay open beside its transaction, so they
+    /// are collected.
     pending: Vec<Pending>,
-    /// Held until the next change.
+    /// A table that is kept open for reads until the next change.
     reading: Option<ReadOnlyTable<&'static [u8], &'static [u8]>>,
 }
 
 struct Pending {
     key: [u8; KEY_BYTES],
-    /// Length 0: removed.
+    /// Length of the value. 0 removes the key.
     value_len: usize,
     value: [u8; MAX_VALUE_BYTES],
 }
@@ -131,7 +132,7 @@ fn pending(key: &[u8]) -> Result<Pending> {
     Ok(Pending { key: key.try_into()?, value_len: 0, value: [0; MAX_VALUE_BYTES] })
 }
 
-/// A file that is synced only if that is asked for.
+/// A file whose syncs do nothing unless the setup asks for them.
 #[derive(Debug)]
 struct Backend {
     file: FileBackend,

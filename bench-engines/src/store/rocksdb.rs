@@ -76,7 +76,7 @@ impl Store for RocksDb {
         Ok(())
     }
 
-    /// Groups that are written as one are applied as one.
+    /// One batch holds all groups and is applied as one, so there is nothing to do.
     fn end_group(&mut self) {}
 
     fn write(&mut self) -> Result<()> {

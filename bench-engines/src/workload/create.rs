@@ -1,4 +1,4 @@
-//! Creates: one record or three.
+//! Create workloads, with one record or three for each create.
 
 use anyhow::Result;
 
@@ -8,7 +8,7 @@ use crate::job::{Data, Job, Outcome};
 use crate::process::{self, Stopwatch};
 use crate::store::{Setup, Store};
 
-/// All records, or, if half of them are in files, the other half.
+/// Numbers of the records to create. If half of them are in files, these are the other half.
 fn to_create(job: &Job) -> Vec<u32> {
     match job.data {
         Data::Trees => all(job),

@@ -1,4 +1,5 @@
-//! Writes that are durable before their writer goes on: one writer, and 64 that share fsyncs.
+//! Workloads whose writers wait until each step is durable: a single writer, or 64 that share
+//! fsyncs.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +11,13 @@ use crate::data::Records;
 use crate::job::{Job, Outcome, Workload};
 use crate::store::{Setup, Store};
 
-/// Writers that share fsyncs.
+/// Number of writers that share fsyncs.
 const WRITERS: u64 = 64;
 
-/// What a writer does between two fsyncs, as its `step`th. How many operations that were.
+/// One step of a writer, between two fsyncs. Returns the number of operations.
 type Step<S> = fn(&mut S, &mut Writes, &Records, Turn) -> Result<u64>;
 
-/// Whose turn it is.
+/// The writer, the number of writers, and the number of the writer's step.
 #[derive(Clone, Copy)]
 struct Turn {
     writer: u64,
@@ -25,13 +26,13 @@ struct Turn {
 }
 
 impl Turn {
-    /// A number that no other turn has.
+    /// A number that is unique for this writer and `step`.
     fn number(self, step: u64) -> u64 {
         step * self.writers + self.writer
     }
 }
 
-/// What the job's writers do.
+/// The steps of this job's writers.
 fn step_of<S: Store>(job: &Job) -> Step<S> {
     match job.workload {
         Workload::GroupsFsync1 | Workload::GroupsFsync64 => |store, writes, records, turn| {
@@ -46,9 +47,9 @@ fn step_of<S: Store>(job: &Job) -> Step<S> {
     }
 }
 
-/// Three steps: a file is created; it is looked at, and another created; that is looked at, and the
-/// first deleted. So half of the files go, as without fsync, and every step ends with something
-/// that has to be durable.
+/// A cycle of three steps. The first creates a file. The second reads it and creates another. The
+/// third reads that one and deletes the first. So half of the files are deleted, as in the workload
+/// without fsync. Every step ends with a change that must be durable.
 fn short_lived<S: Store>(
     store: &mut S,
     writes: &mut Writes,
@@ -82,7 +83,7 @@ fn short_lived<S: Store>(
     }
 }
 
-/// Each step waits for its own fsync.
+/// One writer, whose every step waits for an fsync of its own.
 pub fn one_writer<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let mut writes = Writes::new(1);
@@ -106,7 +107,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     turns: Vec<Turn>,
-    /// Of the fsync that will cover those that arrive now.
+    /// Number of the fsync that will cover steps that arrive now.
     round: u64,
     rounds_done: u64,
     is_over: bool,
@@ -117,7 +118,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A writer: takes one step after the other, each when the last is durable.
+    /// The loop of a writer. It queues one step after another, each when the last is durable.
     fn write(&self, writer: u64) {
         let mut waiting = self.lock();
         let mut step = 0;
@@ -132,7 +133,7 @@ impl Queue {
         }
     }
 
-    /// Those that have come since the last round.
+    /// Waits for steps, and takes all that have arrived since the last round.
     fn take(&self) -> Vec<Turn> {
         let result = self.arrived.wait_while(self.lock(), |now| now.turns.is_empty());
         let mut waiting = result.unwrap_or_else(PoisonError::into_inner);
@@ -151,8 +152,8 @@ impl Queue {
     }
 }
 
-/// 64 threads, each of which waits until its step is durable. One thread, alike for all engines,
-/// applies what has come and makes it durable with one log write and one fsync.
+/// Runs 64 threads, each of which waits until its step is durable. For every engine, one thread
+/// applies the queued steps. It makes them durable with one log write and one fsync.
 pub fn many_writers<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let work = step_of::<S>(job);

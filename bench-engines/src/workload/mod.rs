@@ -1,4 +1,4 @@
-//! What is measured, over any engine.
+//! The workloads, for any engine.
 
 mod create;
 mod fsync;
@@ -17,12 +17,12 @@ use crate::job::{Data, Job, Order, Outcome, Stage, Workload};
 use crate::process::Stopwatch;
 use crate::store::{Setup, Store};
 
-/// Groups in a log write while nothing is measured.
+/// Insert groups for each log write while nothing is measured.
 const BULK: u64 = 1000;
 /// Kinds of the three records of a group.
 const KINDS: [u8; 3] = [3, data::ENTRY, 9];
 
-/// Does a job.
+/// Runs a job.
 pub fn run<S: Store>(job: &Job, setup: &Setup) -> Result<Outcome> {
     let records = Records::new(job.per_directory);
     if job.stage == Stage::Prepare {
@@ -50,7 +50,7 @@ pub fn run<S: Store>(job: &Job, setup: &Setup) -> Result<Outcome> {
     }
 }
 
-/// Leaves every other record in index files, or every one.
+/// The preparation: writes every other record to index files, or every record.
 fn prepare<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let numbers = if job.workload.is_all_prepared() { all(job) } else { half(job, 0) };
@@ -59,7 +59,8 @@ fn prepare<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outc
     Ok(Outcome::default())
 }
 
-/// Opens the database and brings in what is not in index files. Reads everything once.
+/// Opens the database, and writes the records that are not in index files. It reads all records
+/// once.
 fn open_loaded<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<S> {
     let mut store = S::open(setup)?;
     let (numbers, prepared) = match job.data {
@@ -71,7 +72,7 @@ fn open_loaded<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<
     Ok(store)
 }
 
-/// Opens the database with what is in index files only, and reads it once.
+/// Opens the database with only the records in index files, and reads all of them once.
 fn open_prepared<S: Store>(job: &Job, setup: &Setup) -> Result<S> {
     let mut store = S::open(setup)?;
     if job.data == Data::Mixed {
@@ -80,7 +81,7 @@ fn open_prepared<S: Store>(job: &Job, setup: &Setup) -> Result<S> {
     Ok(store)
 }
 
-/// Brings what is in files into caches, and makes sure that all is there.
+/// Reads all records, which fills the caches. Fails unless there are `expected` records.
 fn warm<S: Store>(store: &mut S, expected: u64) -> Result<()> {
     let found = store.scan(b"")?.entries;
     ensure!(found == expected, "{found} records are there instead of {expected}");
@@ -115,7 +116,7 @@ fn put_group<S: Store>(store: &mut S, records: &Records, number: u64) -> Result<
     Ok(())
 }
 
-/// Numbers of all records, in the order of the job.
+/// Numbers of all records, in the order of names of the job.
 fn all(job: &Job) -> Vec<u32> {
     match job.order {
         Order::Random => data::shuffled(job.count),
@@ -123,14 +124,14 @@ fn all(job: &Job) -> Vec<u32> {
     }
 }
 
-/// Numbers of every other record: half of each directory.
+/// Numbers of every other record, which are half of each directory.
 fn half(job: &Job, parity: u32) -> Vec<u32> {
     let mut numbers = all(job);
     numbers.retain(|number| number % 2 == parity);
     numbers
 }
 
-/// Counts groups up to the next log write.
+/// Counts groups until the next log write.
 struct Writes {
     batch: u64,
     pending: u64,
@@ -141,7 +142,7 @@ impl Writes {
         Writes { batch: batch.max(1), pending: 0 }
     }
 
-    /// To be called before a group, with the reads that belong to it.
+    /// To be called before each group and the reads that belong to it.
     #[inline]
     fn begin<S: Store>(&mut self, store: &mut S) -> Result<()> {
         if self.pending == 0 { store.begin() } else { Ok(()) }
@@ -163,7 +164,7 @@ impl Writes {
     }
 }
 
-/// Looks a name up that must not be there, and inserts it.
+/// Looks up a name that must not exist, and inserts it.
 #[inline]
 fn create_one<S: Store>(
     store: &mut S,
@@ -179,7 +180,7 @@ fn create_one<S: Store>(
     writes.end_group(store)
 }
 
-/// Looks a name up that must not be there, and inserts its three records as one group.
+/// Looks up a name that must not exist, and inserts its three records as one group.
 #[inline]
 fn create_group<S: Store>(
     store: &mut S,
@@ -194,8 +195,8 @@ fn create_group<S: Store>(
     writes.end_group(store)
 }
 
-/// Does `work` for the numbers, one after the other, until all are done or the time is up. How many
-/// were done.
+/// Calls `work` for one number after another until all are done or the time is over. Returns how
+/// many were done.
 fn for_each(job: &Job, numbers: &[u32], mut work: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let end = Instant::now() + Duration::from_secs_f64(job.limit_seconds);
     let mut done = 0;
@@ -211,8 +212,8 @@ fn for_each(job: &Job, numbers: &[u32], mut work: impl FnMut(u64) -> Result<()>)
     Ok(done)
 }
 
-/// Does `work` again and again until the time is up; the operations done, which it returns, and the
-/// seconds.
+/// Calls `work` until the time is over. The result has the sum of the operations that it returns,
+/// and the seconds.
 fn for_a_while(seconds: f64, mut work: impl FnMut() -> Result<u64>) -> Result<Outcome> {
     let clock = Stopwatch::start()?;
     let start = Instant::now();

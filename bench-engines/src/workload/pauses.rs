@@ -1,4 +1,4 @@
-//! How long creates take beside a checkpoint (BabuDB §IV.B, table I).
+//! Measures the latency of creates beside a checkpoint (BabuDB §IV.B, table I).
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use crate::data::Records;
 use crate::job::{Job, Outcome};
 use crate::store::{Setup, Store};
 
-/// Times of single operations, nanoseconds.
+/// Latencies of single operations in nanoseconds.
 struct Times(Vec<u64>);
 
-/// Odd, so that it gives each name once, at random.
+/// An odd factor, which visits each number once in a random order.
 const FACTOR: u64 = 0x9e37_79b1;
 
-/// Creates of as many records as asked for, from an empty database on and with nothing beside; then
-/// creates for as long as a checkpoint of all these takes. Both begin with an empty tree, and of
-/// both as many are compared, from the first on: trees that grow have slower and slower creates,
-/// checkpoint or not. The longest pause is that of all.
+/// Creates `count` records in an empty database, with no checkpoint. Then it creates further
+/// records while a checkpoint of the first ones runs. Both parts begin with an empty tree. Creates
+/// become slower as a tree grows. So equally many creates of both parts are compared, counted from
+/// each start. The longest pause is that of all creates in the second part.
 pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
-    // Names, a power of two.
+    // Number of names, a power of two.
     let names = (job.count * 4).next_power_of_two();
     let mut store = S::open(setup)?;
     let mut writes = Writes::new(job.batch);
@@ -41,7 +41,7 @@ pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<
     let mut busy = Times(Vec::with_capacity(names as usize));
     let start = Instant::now();
     let checkpoint = store.start_checkpoint()?;
-    // What the writer itself has to do for a checkpoint is a pause like any other.
+    // The writer's own work for a checkpoint is a pause, too.
     busy.0.push(start.elapsed().as_nanos() as u64);
     while !checkpoint.is_finished() && (busy.0.len() as u64) < names - job.count {
         create(&mut store, &mut busy)?;

@@ -1,4 +1,4 @@
-//! Lookups and scans.
+//! Workloads of lookups and scans.
 
 use anyhow::{Result, ensure};
 
@@ -7,7 +7,7 @@ use crate::data::{Records, Sum, scatter};
 use crate::job::{Job, Outcome, Workload};
 use crate::store::{Setup, Store};
 
-/// Lookups between two looks at the clock.
+/// Lookups between two checks of the time.
 const PROBES: u64 = 256;
 
 pub fn lookup<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
@@ -37,7 +37,8 @@ fn present<S: Store>(store: &mut S, records: &Records, number: u64) -> Result<()
     Ok(())
 }
 
-/// The caller has limited our memory, and put what the files hold out of it.
+/// Measures lookups with cold caches. The caller has limited this process's memory, and dropped the
+/// files from it.
 pub fn lookup_cold<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let mut probe = 0;
@@ -48,12 +49,13 @@ pub fn lookup_cold<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Res
         }
         Ok(16)
     };
-    // Memory fills, and what is asked for most (roots, filters) stays.
+    // The first phase is not measured. It fills the memory with the most used blocks, such as roots
+    // and filters.
     for_a_while(job.seconds, &mut round)?;
     for_a_while(job.seconds, round)
 }
 
-/// Directories one after the other, in random order.
+/// Scans one directory after another, in random order.
 pub fn scan<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = open_loaded::<S>(job, records, setup)?;
     let per_directory = records.per_directory();
@@ -68,7 +70,7 @@ pub fn scan<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Out
         probe += 1;
         let directory = scatter(probe) % directories;
         let sum = store.scan(&records.directory(directory * per_directory))?;
-        // Values of both halves were written alike, so that one sum is right for all.
+        // Values in files and in trees were written alike, so one sum holds for both.
         ensure!(sum == expected[directory as usize], "a directory is not as it was written");
         Ok(sum.entries)
     };

@@ -1,4 +1,4 @@
-//! What goes away again.
+//! Workloads that delete files.
 
 use std::time::Instant;
 
@@ -10,16 +10,16 @@ use crate::job::{Job, Outcome};
 use crate::process::Stopwatch;
 use crate::store::{Setup, Store};
 
-/// Files that are created before the first of them is looked at.
+/// Files that are created before the first of them is read.
 const WAVE: u64 = 1000;
 
-/// Waves of creates; each file is looked at, and every other one deleted. An operation is one of
-/// the three.
+/// Creates files in waves. Then it reads each file and deletes every other one. Each create, read
+/// and delete is an operation.
 pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = open_loaded::<S>(job, records, setup)?;
     let mut writes = Writes::new(job.batch);
     let mut value = [0; MAX_VALUE_BYTES];
-    // New names in directories that are there.
+    // New names in existing directories.
     let directories = job.count.div_ceil(records.per_directory());
     let key = |number: u64| key(number % directories, crate::data::ENTRY, number);
     let waves = (job.count / WAVE).max(1);
@@ -56,7 +56,7 @@ pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Res
     Ok(outcome)
 }
 
-/// Every name by itself, in the order of the job.
+/// Deletes every name, one by one, in the order of the job.
 pub fn delete_all<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let numbers = all(job);
     let mut store = open_loaded::<S>(job, records, setup)?;
@@ -72,7 +72,7 @@ pub fn delete_all<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Resu
     let left = store.scan(b"")?.entries;
     let expected = job.count - count;
     ensure!(left == expected, "{left} records are left instead of {expected}");
-    // And the engine goes on.
+    // The engine must still accept changes.
     create_one(&mut store, &mut Writes::new(1), records, numbers[0].into())?;
     Ok(outcome)
 }

@@ -1,4 +1,4 @@
-//! Snapshots and space.
+//! Workloads that measure snapshots and space.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub fn snapshot<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result
     Ok(Outcome::new(job.count, start.elapsed().as_secs_f64()))
 }
 
-/// Whether what is in files is all there. How many bytes they have is seen from outside.
+/// Checks that all records are in the files. The caller measures the files' size.
 pub fn check<S: Store>(job: &Job, _: &Records, setup: &Setup) -> Result<Outcome> {
     let start = Instant::now();
     warm(&mut S::open(setup)?, job.count)?;

@@ -1,5 +1,5 @@
-//! A load that goes on: files at random are changed, created and deleted in a database that is much
-//! larger than the write buffers. What it costs in writes, in space, and afterwards in reads.
+//! A steady load. Random files are changed, created and deleted in a database that is much larger
+//! than the write buffers. It measures the cost in writes, in space, and in later reads.
 
 use std::time::Instant;
 
@@ -11,15 +11,15 @@ use crate::job::{Job, Outcome};
 use crate::process;
 use crate::store::{Setup, Store};
 
-/// Rounds, each of as many changes as there are records: at least so many, at most so many.
+/// The least and the most rounds. A round has as many changes as there are records.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=10;
-/// Settled is what differs by no more than this part from one round to the next.
+/// A load has settled if its cost changes by at most this part from one round to the next.
 const TOLERANCE: f64 = 0.1;
-/// Changes between two looks at the clock.
+/// Changes between two checks of the time.
 const STRETCH: u64 = 1024;
 
-/// Which files there are after so many changes: the same for all engines, and for the process that
-/// looks at them afterwards.
+/// The files that exist after a number of changes. They are equal for all engines, and for the
+/// process that reads them later.
 struct Files {
     count: u64,
     directories: u64,
@@ -28,7 +28,7 @@ struct Files {
     changes: u64,
 }
 
-/// What has been written and changed, bytes.
+/// Bytes written and bytes changed so far.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     written: u64,
@@ -41,7 +41,7 @@ impl Mark {
     }
 }
 
-/// Bytes written for each changed in the rounds, oldest first.
+/// Bytes written for each byte changed, by round, oldest first.
 fn amplifications(marks: &[Mark]) -> Vec<f64> {
     marks.windows(2).map(|marks| marks[1].amplification(marks[0])).collect()
 }
@@ -71,7 +71,8 @@ impl Files {
         }
     }
 
-    /// In turn a new file, the end of one, and two changes of others.
+    /// The next change. Of four changes, one creates a file, one deletes one, and two change other
+    /// files.
     fn change(&mut self) -> Change {
         let change = self.changes;
         self.changes += 1;
@@ -87,7 +88,7 @@ impl Files {
         }
     }
 
-    /// New names are in directories that were there.
+    /// The key of a file. New names are in existing directories.
     fn key(&self, records: &Records, number: u64) -> Key {
         match number < self.count {
             true => records.key(number),
@@ -95,7 +96,7 @@ impl Files {
         }
     }
 
-    /// Keys and values of the files there are.
+    /// Bytes of the keys and values of all existing files.
     fn bytes(&self, records: &Records) -> u64 {
         let mut value = [0; MAX_VALUE_BYTES];
         let len = |&number: &u32| KEY_BYTES + records.value(number.into(), 0, &mut value).len();
@@ -103,12 +104,14 @@ impl Files {
     }
 }
 
-/// The load, by rounds, until one costs what the last one did; then what it has left in memory goes
-/// to files, and every engine does with these what it does by itself. As often as a write buffer's
-/// worth has been changed, all files are synced: no engine may keep more than that from the disk.
+/// Runs the load in rounds, until a round costs as much as the last one. Then it writes all records
+/// in memory to files, and waits until the engine has finished its own work.
 ///
-/// Counts what the process makes the kernel write. A page that is changed twice between two syncs
-/// counts once.
+/// Whenever a write buffer's worth of data has changed, all files are synced. So no engine may
+/// withhold more than that from the disk.
+///
+/// Bytes written are those that the process makes the kernel write. A page that changes twice
+/// between two syncs counts once.
 pub fn load<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let mut files = Files::new(job, records);
@@ -141,15 +144,15 @@ pub fn load<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Out
         .with("changed_bytes", changed)
         .with("written_bytes", written)
         .with("live_bytes", files.bytes(records))
-        // Without a whole round behind the first, in which files are still as they were prepared:
-        // all there was.
+        // In the first round, files are still as they were prepared. If no later round is complete,
+        // this is the figure of the whole load.
         .with(
             "write_amplification",
             rounds.get(1..).and_then(<[f64]>::last).copied().unwrap_or(all),
         ))
 }
 
-/// Changes until there have been so many, or the time is over. Bytes changed.
+/// Makes changes until there are `end` of them, or the time is over. Returns the bytes changed.
 fn round<S: Store>(
     store: &mut S,
     job: &Job,
@@ -188,9 +191,9 @@ fn round<S: Store>(
     Ok(changed)
 }
 
-/// Lookups in what the load has left, in a new process and with nothing of the files in memory: so
-/// few that no block is asked for twice, for most of them, and behind as many that bring in what
-/// every lookup needs.
+/// Measures lookups in what the load has left, in a new process with no file in memory. There are
+/// so few that most blocks are read only once. An equal number goes before, unmeasured, and reads
+/// the blocks that every lookup needs.
 pub fn look<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut files = Files::new(job, records);
     while files.changes < job.changes {

@@ -1,6 +1,7 @@
-//! Mounts a null file system until it is unmounted, with any of its options: `nullfs PATH
-//! [--threads N] [--clone-fd] [--timeout SECONDS] [--no-flush]`. `pando bench metadata PATH --api
-//! mount` measures it.
+//! Mounts a null file system until it is unmounted: `nullfs PATH [--threads N] [--clone-fd]
+//! [--timeout SECONDS] [--no-flush]`.
+//!
+//! `pando bench metadata PATH --api mount` measures it.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,19 +1,18 @@
-//! Counting what a listing says: every name once, none that is not ours, none missing.
+//! Checks listings: every file is listed once, no foreign name is listed, and no file is missing.
 
 use crate::names::parse;
 use crate::{BenchError, Phase, Workload};
 
-/// Listings of the directories of one run, after every file was made, or after every file was
-/// removed.
+/// The listings of one run's directories, when all files exist or when all are removed.
 pub struct Census<'a> {
     workload: &'a Workload,
     phase: Phase,
-    /// Inode number of each file of each client; 0: not seen.
+    /// Inode number of each file of each client; 0 if it was not listed yet.
     inos: Vec<Vec<u64>>,
 }
 
 impl<'a> Census<'a> {
-    /// Nothing seen yet. What should be there follows from the `phase` that was run last.
+    /// An empty census. The `phase` that ran last determines which files must exist.
     #[must_use]
     pub fn new(workload: &'a Workload, phase: Phase) -> Self {
         let of = |client| if phase == Phase::Unlink { 0 } else { workload.files_of(client) };
@@ -21,7 +20,7 @@ impl<'a> Census<'a> {
         Self { workload, phase, inos }
     }
 
-    /// An entry of the directory of `client`.
+    /// Checks one entry of the directory of `client`, and notes it.
     pub fn see(&mut self, client: u32, name: &[u8], ino: u64) -> Result<(), BenchError> {
         let wrong = |what: &str| {
             let what = format!("the listing has {} {what}", name.escape_ascii());
@@ -43,7 +42,8 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// All directories were listed. Inode numbers of the files, by client.
+    /// Ends the census, once all directories were listed. Returns the files' inode numbers, by
+    /// client.
     pub fn finish(self) -> Result<Vec<Vec<u64>>, BenchError> {
         let missing: usize =
             self.inos.iter().map(|of| of.iter().filter(|ino| **ino == 0).count()).sum();

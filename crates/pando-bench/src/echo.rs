@@ -1,4 +1,4 @@
-//! The floor of everything over sockets: frames that are sent back as they are.
+//! Measures the floor of all communication over sockets: a server sends frames back as they are.
 //!
 //! ```text
 //!   client thread                                      server thread
@@ -7,10 +7,11 @@
 //!        read what is there ◄── new frame for each ◄──
 //! ```
 //!
-//! A frame is its length (4 bytes) and 64 bytes of payload that begin with its number, and it is
-//! looked at when it returns. Client and server are a thread each with a runtime of its own (tokio,
-//! `current_thread`): what a client and a server of Pando are when they share a machine. One
-//! `write` carries all that is due, one `read` takes all there is.
+//! A frame is a length of 4 bytes and a payload of 64 bytes, which begins with the frame's number.
+//! The client checks each frame that returns. Client and server are one thread each, with its own
+//! runtime (tokio, `current_thread`). That is what a client and a server of Pando are when they
+//! share a machine. One `write` carries all frames that are due, and one `read` takes all that have
+//! arrived.
 
 mod client;
 mod connect;
@@ -25,7 +26,7 @@ use serde::Serialize;
 use crate::report::rounded;
 use crate::{Percentiles, Watch};
 
-/// What frames travel over.
+/// The kind of socket that carries the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Socket {
@@ -35,19 +36,19 @@ pub enum Socket {
     Unix,
 }
 
-/// What to measure.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Load {
-    /// Over what.
+    /// The kind of socket.
     pub socket: Socket,
-    /// Frames under way at any time, on all connections together; at least one for each connection.
+    /// Frames in flight at any time, on all connections together. At least one for each connection.
     pub outstanding: u32,
-    /// Connections; above 0.
+    /// Number of connections; above 0.
     pub connections: u32,
 }
 
 impl Load {
-    /// What the floor is told by: one at a time, some, many; over both sockets.
+    /// The usual measurements: a single frame, some, and many in flight, over each kind of socket.
     pub const USUAL: [Self; 6] = [
         Self { socket: Socket::Tcp, outstanding: 1, connections: 1 },
         Self { socket: Socket::Tcp, outstanding: 64, connections: 8 },
@@ -58,23 +59,23 @@ impl Load {
     ];
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct EchoReport {
-    /// What was measured.
+    /// Its parameters.
     #[serde(flatten)]
     pub load: Load,
-    /// Frames that returned.
+    /// Number of frames that returned.
     pub frames: u64,
-    /// In this time, seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// Frames a second.
     pub frames_per_second: f64,
-    /// From the `write` to the end of the `read`, microseconds.
+    /// Microseconds from a frame's `write` to the end of its `read`.
     pub latency_micros: Percentiles,
 }
 
-/// Sends frames to and fro for this long.
+/// Sends frames to and fro for the given time.
 pub fn run(load: Load, time: Duration, watch: &dyn Watch) -> io::Result<EchoReport> {
     check(load)?;
     let (ours, theirs) = connect::connect(load.socket, load.connections)?;
@@ -99,7 +100,7 @@ fn exchange(
     let server = server::start(theirs)?;
     let outcome =
         runtime().and_then(|runtime| runtime.block_on(client::run(ours, load, time, watch)));
-    // Our ends are closed by now, and so the server ends, too.
+    // The client's ends are closed by now, so the server ends, too.
     let served =
         server.join().unwrap_or_else(|_| Err(io::Error::other("the echo server panicked")));
     let client::Outcome { frames, seconds, latencies } = outcome?;
@@ -113,8 +114,8 @@ fn exchange(
     })
 }
 
-/// The same over TCP through a relay ([`crate::relay`]) that adds so much to each round trip: what
-/// is left beyond that is the machine's own.
+/// Measures over TCP through a relay ([`crate::relay`]) that adds `round_trip` to each round trip.
+/// The rest of the latency is the machine's own.
 pub fn relayed(
     load: Load,
     round_trip: Duration,

@@ -1,4 +1,4 @@
-//! Why a run came to nothing.
+//! Errors that end a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,87 +7,87 @@ use pando_types::Errno;
 
 use crate::Phase;
 
-/// A run that was not finished. What it had made is removed as far as possible.
+/// The error of a run that did not finish. The run has removed its files as far as possible.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The workload cannot be.
+    /// The workload is impossible.
     #[error("{0}")]
     Workload(String),
-    /// The system refused something around the run.
+    /// A system call outside the measured operations failed.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
-        /// A verb.
+        /// What the call was for, as a verb.
         what: &'static str,
-        /// Which path.
+        /// The path that it was for.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// An operation failed.
+    /// A measured operation of the client library failed.
     #[error("{what} {name}: {errno} ({})", .errno.symbol())]
     Operation {
-        /// Which.
+        /// Name of the operation.
         what: &'static str,
-        /// On what.
+        /// The path or name that it was for.
         name: String,
-        /// Its error.
+        /// The error that it returned.
         errno: Errno,
     },
-    /// A system call failed.
+    /// A measured system call failed.
     #[error("{what} {}: {source}", .path.display())]
     Call {
-        /// Which.
+        /// Name of the call.
         what: &'static str,
-        /// On what.
+        /// The path that it was for.
         path: PathBuf,
-        /// Its error.
+        /// The system's error.
         source: io::Error,
     },
-    /// An answer came that is not true.
+    /// An operation succeeded with a wrong result.
     #[error("WRONG ANSWER in {phase}: {what}")]
     Wrong {
-        /// When.
+        /// The phase in which it came.
         phase: Phase,
-        /// What was answered, and what should have been.
+        /// The result, and the expected one.
         what: String,
     },
-    /// The same, in a mix of operations.
+    /// An operation of a mix succeeded with a wrong result.
     #[error("WRONG ANSWER to {operation}: {what}")]
     WrongReply {
-        /// Which operation.
+        /// Name of the operation.
         operation: &'static str,
-        /// What was answered, and what should have been.
+        /// The result, and the expected one.
         what: String,
     },
-    /// A worker did not do its part.
+    /// A worker failed.
     #[error("client {client}: {what}")]
     Worker {
-        /// Which.
+        /// The worker's client number.
         client: u32,
-        /// What it said, or that it said nothing.
+        /// The worker's message, or the fact that it ended without one.
         what: String,
     },
-    /// A run that came to nothing could not be cleaned up either.
+    /// The run failed, and its files could not be removed.
     #[error("{cause}; {left} was left behind and can be removed")]
     LeftBehind {
-        /// Why the run, or else the cleaning, came to nothing.
+        /// The error of the run, or else of the removal.
         cause: Box<BenchError>,
-        /// Where its files are.
+        /// Where the files are.
         left: String,
     },
-    /// Somebody does not want to wait for the end.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl BenchError {
-    /// For `map_err`.
+    /// Returns a closure for `map_err` that makes a [`BenchError::Io`].
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source }
     }
 
-    /// For `map_err`.
+    /// Returns a closure for `map_err` that makes a [`BenchError::Operation`].
     pub(crate) fn operation(what: &'static str, name: &[u8]) -> impl FnOnce(Errno) -> Self {
         let name = name.escape_ascii().to_string();
         move |errno| Self::Operation { what, name, errno }

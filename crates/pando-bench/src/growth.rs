@@ -1,7 +1,8 @@
-//! How a directory grows: creations in windows of time, so that a pause cannot hide in a mean.
+//! Measures a growing directory. Creates are counted in windows of time, so that a mean cannot hide
+//! a pause.
 //!
-//! One session makes empty files in one directory, some at a time, until there are as many as asked
-//! for. Then the directory is listed, page by page: every file must be there once.
+//! One session makes empty files in one directory, several at a time, up to the wanted number. Then
+//! it lists the directory page by page: every file must be listed once.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,63 +19,63 @@ use crate::names::{self, FilePath};
 use crate::report::rounded;
 use crate::{BenchError, Latencies, Percentiles, Phase, Watch};
 
-/// Width of a window.
+/// Length of a window.
 pub const WINDOW: Duration = Duration::from_millis(100);
-/// Entries asked for at once in the listing.
+/// Entries that each listing request asks for.
 const PAGE: u32 = 1024;
 
-/// How much.
+/// Parameters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Settings {
-    /// Files in the end, up to [`names::FILES_MAX`].
+    /// Number of files at the end, up to [`names::FILES_MAX`].
     pub files: u64,
-    /// Creations in flight, 1 to [`crate::library::IN_FLIGHT_MAX`].
+    /// Creates in flight, 1 to [`crate::library::IN_FLIGHT_MAX`].
     pub in_flight: u32,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Growth {
-    /// Of all of it.
+    /// Creates a second, over the whole run.
     pub ops_per_second: f64,
-    /// Of the first tenth of the files.
+    /// Creates a second, over the first tenth of the files.
     pub first_tenth_per_second: f64,
-    /// Of the last tenth.
+    /// Creates a second, over the last tenth of the files.
     pub last_tenth_per_second: f64,
     /// Files made in each whole window of [`WINDOW`].
     pub windows: Vec<u64>,
-    /// Latency of a creation.
+    /// Latency of a create.
     pub latency_micros: Percentiles,
-    /// From asking for the first page of the listing to having it.
+    /// Microseconds from the request for the first page of the listing to its reply.
     pub first_page_micros: f64,
-    /// The whole listing, in seconds.
+    /// Duration of the whole listing, in seconds.
     pub listing_seconds: f64,
 }
 
 impl Growth {
-    /// The window in which least was done; 0 if the run was shorter than one.
+    /// Files made in the slowest window. 0 if the run was shorter than a window.
     #[must_use]
     pub fn worst_window(&self) -> u64 {
         self.windows.iter().copied().min().unwrap_or_default()
     }
 }
 
-/// What all futures share.
+/// State that all futures share.
 struct Tally<'a> {
     watch: &'a dyn Watch,
     files: u64,
     next: Cell<u64>,
     done: Cell<u64>,
     begun: Instant,
-    /// When each tenth was complete.
+    /// Time of completion of each tenth, since the start.
     tenths: RefCell<Vec<Duration>>,
     windows: RefCell<Vec<u64>>,
     latencies: RefCell<Latencies>,
     error: RefCell<Option<BenchError>>,
 }
 
-/// Grows a new directory in the root, which stays. To be polled in a tokio runtime; nothing is
-/// spawned.
+/// Grows a new directory in the root, and leaves it there. It must be polled in a tokio runtime. It
+/// spawns no task.
 pub async fn run(
     transport: Arc<dyn Transport>,
     volume: Volume,
@@ -132,9 +133,9 @@ async fn grow(dir: &Dir<'_>, settings: Settings, watch: &dyn Watch) -> Result<Gr
 }
 
 impl Tally<'_> {
-    /// One creation after the other. All others have their turn after each: whose answer has come
-    /// is looked at within so many creations as are in flight. (Were turns longer, they would be
-    /// what the latency of whoever waits is made of.)
+    /// Makes files one after another. After each create the future yields. So a reply that arrives
+    /// waits for at most as many creates as are in flight. Longer turns would show up as latency of
+    /// the waiting creates.
     async fn work(&self, dir: &Dir<'_>) {
         let mut path = FilePath::new(b"", 0);
         while self.error.borrow().is_none() && self.next.get() < self.files {
@@ -180,7 +181,7 @@ impl Tally<'_> {
         let seconds = tenths[9].as_secs_f64();
         let tenth = (self.files / 10) as f64;
         let mut windows = self.windows.into_inner();
-        // The last one is not whole.
+        // The last window is incomplete.
         windows.pop();
         Ok(Growth {
             ops_per_second: (tenth * 10.0 / seconds).round(),
@@ -198,8 +199,8 @@ async fn create(dir: &Dir<'_>, name: &[u8]) -> Result<Ino, Errno> {
     Ok(dir.create(&Name::new(name)?, 0o644).await?.ino)
 }
 
-/// Lists the directory; each of its files must be there once. Microseconds until the first page,
-/// seconds in all.
+/// Lists the directory and checks that each file is listed once. Returns the microseconds until the
+/// first page, and the seconds of the whole listing.
 async fn list(
     client: &Client,
     path: &[u8],
@@ -239,7 +240,7 @@ async fn list(
     }
 }
 
-/// Notes a name that was listed.
+/// Notes a listed name. Fails if it is foreign or was listed before.
 fn see(seen: &mut [u64], files: u64, name: &[u8]) -> Result<(), BenchError> {
     let shown = || name.escape_ascii().to_string();
     let file = names::parse(name).filter(|&(client, file)| client == 0 && file < files);

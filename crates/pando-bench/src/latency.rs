@@ -1,27 +1,27 @@
-//! Latencies of many operations, in little memory.
+//! Collects latencies of many operations in little memory.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longer ones count as this long: an hour, in nanoseconds.
+/// Highest latency in nanoseconds, an hour. A longer one counts as this.
 const NANOS_MAX: u64 = 3_600_000_000_000;
-/// Decimal digits that are kept.
+/// Significant decimal digits of a recorded latency.
 const DIGITS: u8 = 3;
 
-/// A histogram of latencies, nanoseconds.
+/// A histogram of latencies in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-/// What is told of it: microseconds.
+/// Percentiles of a histogram, in microseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Half of all are faster.
+    /// The median.
     pub p50: f64,
-    /// 99 of 100 are faster.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000 are faster.
+    /// The 99.9th percentile.
     pub p99_9: f64,
-    /// None is slower.
+    /// The highest latency.
     pub max: f64,
 }
 
@@ -32,23 +32,23 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One more.
+    /// Adds one latency.
     pub fn record(&mut self, nanos: u64) {
         self.0.saturating_record(nanos);
     }
 
-    /// Those of `other` too.
+    /// Adds all latencies of `other`.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("all have the same bounds");
     }
 
-    /// How many there are.
+    /// Number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// In microseconds; all zero if there are none.
+    /// The percentiles in microseconds. All are zero if the histogram is empty.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
@@ -56,7 +56,7 @@ impl Latencies {
         Percentiles { p50: at(0.5), p99: at(0.99), p99_9: at(0.999), max: micros(self.0.max()) }
     }
 
-    /// Value and count of every bucket with any, for another process to
+    /// Value and count of every bucket that is not empty. Another process reads them with
     /// [`Latencies::from_buckets`].
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
@@ -66,7 +66,7 @@ impl Latencies {
             .collect()
     }
 
-    /// As [`Latencies::buckets`] told.
+    /// Makes a histogram from the result of [`Latencies::buckets`].
     #[must_use]
     pub fn from_buckets(buckets: &[(u64, u64)]) -> Self {
         let mut all = Self::default();

@@ -1,4 +1,4 @@
-//! Workloads, and floors to measure them against; the engine of `pando bench`.
+//! Workloads, and floors to compare them with. This is the engine of `pando bench`.
 //!
 //! ```text
 //!   Workload ──┬─ library   client sessions in one thread, over any transport     ┐
@@ -11,9 +11,9 @@
 //!   repro      figures of published papers, by the real placement and client code, and by models
 //! ```
 //!
-//! Every answer is checked, and what a run made is listed and counted: a wrong figure for a right
-//! file system is bad, a good figure for a wrong one is worse. Nothing here prints: [`Watch`] is
-//! told how far it is, reports are returned.
+//! A run checks every answer, and lists and counts the files that it made: figures of a wrong file
+//! system are worthless. This crate prints nothing. A run reports its progress to [`Watch`] and
+//! returns a report.
 
 pub mod census;
 pub mod echo;

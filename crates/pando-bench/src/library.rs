@@ -1,4 +1,5 @@
-//! A workload through the client library: sessions of one thread, each with operations in flight.
+//! Runs a workload through the client library. One thread has several sessions, each with several
+//! operations in flight.
 //!
 //! ```text
 //!   client 0 ─ lane: next file ──► K futures ┐
@@ -6,9 +7,9 @@
 //!      …                                     ┘
 //! ```
 //!
-//! A future is an operation after the other, with a path of its own that it changes in place, so
-//! what is measured is the library, the transport and the shards: the bench adds a clock reading
-//! and a histogram's bucket.
+//! A future does one operation after another, and changes its own path in place. So a run measures
+//! the library, the transport and the shards. The benchmark adds only a clock reading and a
+//! histogram entry.
 
 mod phase;
 mod tree;
@@ -28,35 +29,35 @@ use phase::Lane;
 pub(crate) use phase::{TELL, cpu_nanos, drive, requests};
 use tree::Tree;
 
-/// Most operations of a client in flight.
+/// The most operations of a client that may be in flight.
 pub const IN_FLIGHT_MAX: u32 = 1024;
 const _: () = assert!(IN_FLIGHT_MAX <= pando_types::op::MAX_SLOTS as u32);
 
-/// Cleaning up takes no longer than this when a run has failed: the shards may be gone.
+/// Time limit of the removal after a failed run. The shards may not answer any more.
 const CLEAN_FOR: Duration = Duration::from_secs(20);
 
-/// How files are named to the library.
+/// How the benchmark names files to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Naming {
-    /// By path from the root: [`pando_client::path::Paths`].
+    /// By path from the root, with [`pando_client::path::Paths`].
     Path,
-    /// By name in a directory held on to: [`pando_client::path::Dir`].
+    /// By name in an open directory, with [`pando_client::path::Dir`].
     Handle,
 }
 
-/// How the library is used.
+/// How the benchmark uses the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Operations of a client in flight, 1 to [`IN_FLIGHT_MAX`].
+    /// Operations of each client in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight: u32,
-    /// How files are named.
+    /// How the benchmark names files.
     pub naming: Naming,
-    /// Whether what was made is left to whoever throws the whole volume away.
+    /// Whether the run leaves its files in place. The caller then removes the whole volume.
     pub keep: bool,
 }
 
-/// Runs all phases. To be polled in a tokio runtime whose time is enabled; nothing is spawned.
+/// Runs all phases. It must be polled in a tokio runtime with time enabled. It spawns no task.
 pub async fn run(
     transport: Arc<dyn Transport>,
     volume: Volume,
@@ -73,7 +74,7 @@ pub async fn run(
     beside_maintenance(&clients, measure_and_clear(&clients, workload, settings, watch)).await
 }
 
-/// Opens so many sessions, each for so many operations in flight.
+/// Opens `clients` sessions, each for `in_flight` operations at a time.
 pub(crate) async fn connect(
     transport: &Arc<dyn Transport>,
     volume: &Volume,
@@ -90,15 +91,15 @@ pub(crate) async fn connect(
     Ok(all)
 }
 
-/// What comes of `work`, while sessions are kept alive beside it.
+/// Runs `work` while it keeps the sessions alive. Returns the result of `work`.
 pub(crate) async fn beside_maintenance<T>(clients: &[Client], work: impl Future<Output = T>) -> T {
     let work = pin!(work);
-    // Only what is woken is polled: beside many operations in flight, this costs nothing.
+    // Only futures that are woken are polled. So maintenance costs nothing beside many operations.
     let mut alive: FuturesUnordered<_> = clients.iter().map(Client::maintain).collect();
     let alive = pin!(async move { while alive.next().await.is_some() {} });
     match select(work, alive).await {
         Either::Left((result, _)) => result,
-        // Sessions are kept alive for as long as there are any.
+        // All sessions have ended, so only `work` remains.
         Either::Right(((), work)) => work.await,
     }
 }
@@ -115,8 +116,8 @@ async fn measure_and_clear(
     wind_up(clients, settings.keep, result, clear, || tree.shown()).await
 }
 
-/// Ends a run: what it made is cleared away, unless it is to be kept, and then the sessions end.
-/// `left` names what stays where that fails.
+/// Ends a run. Unless `keep`, it removes the run's files; then it ends the sessions. `left` names
+/// what remains if that fails.
 pub(crate) async fn wind_up<T>(
     clients: &[Client],
     keep: bool,

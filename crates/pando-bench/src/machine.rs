@@ -1,24 +1,24 @@
-//! The machine that figures come from.
+//! The machine on which figures are measured.
 
 use serde::Serialize;
 
-/// Facts that every figure needs beside it.
+/// Facts that are stored with every figure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Machine {
-    /// CPUs this process may use.
+    /// CPUs that this process may use.
     pub cpus: usize,
-    /// Model of the first CPU, as it calls itself.
+    /// Model name of the first CPU.
     pub cpu_model: String,
-    /// Memory, bytes.
+    /// Size of the memory in bytes.
     pub memory_bytes: u64,
-    /// Kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Architecture.
+    /// The CPU architecture.
     pub architecture: String,
 }
 
 impl Machine {
-    /// This one.
+    /// The machine that runs this process.
     #[must_use]
     pub fn this() -> Self {
         let uname = rustix::system::uname();
@@ -45,7 +45,7 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
-    // ARM has no name there, only numbers of maker and part.
+    // ARM reports no name there, only the numbers of maker and part.
     field(cpuinfo, "model name").or_else(|| field(cpuinfo, "CPU part")).map(str::to_owned)
 }
 

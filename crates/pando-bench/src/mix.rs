@@ -1,5 +1,5 @@
-//! A mix of operations in the proportions of a real workload: Table 1 of InfiniFS (FAST'22 §2.3),
-//! through the client library.
+//! Runs a mix of operations through the client library, in the proportions of a real workload:
+//! Table 1 of InfiniFS (FAST'22 §2.3).
 //!
 //! ```text
 //!   /pando-bench-…/d/d/ … /d        the run's own directory and steps below it, as many as the depth wants
@@ -9,10 +9,9 @@
 //!        └── h0001 …
 //! ```
 //!
-//! A *hand* does one operation after the other, drawn by the seed, on files and directories that
-//! are its own. So what each reply must say is known exactly, a listing to the last entry, and yet
-//! all hands share the shards and the ways from the root. In the end everything is listed and
-//! compared once more.
+//! A *hand* does one operation after another, chosen by the seed, on its own files and directories.
+//! So every reply is known in advance, a listing down to its last entry. All hands share the shards
+//! and the paths from the root. At the end, everything is listed and compared once more.
 
 mod hand;
 mod table;
@@ -39,34 +38,34 @@ pub use table::{MixOp, TABLE_1, TABLE_1_PARTS};
 use tree::Tree;
 pub use ways::WaysReport;
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Mix {
-    /// Sessions. Above 0.
+    /// Number of sessions. Above 0.
     pub clients: u32,
     /// Operations of each client in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight: u32,
-    /// Files that are there at the beginning, at least one for each operation in flight.
+    /// Files that exist at the beginning, at least one for each operation in flight.
     pub files: u64,
-    /// Of those, about so many in each directory. Above 0.
+    /// Approximate number of files in each directory. Above 0.
     pub per_directory: u64,
-    /// Directories above each file, the run's own being the first. At least [`Mix::DEPTH_MIN`].
+    /// Directories above each file, including the run's own. At least [`Mix::DEPTH_MIN`].
     pub depth: u32,
-    /// Operations of all clients together.
+    /// Number of operations of all clients together.
     pub operations: u64,
-    /// Of all that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Mix {
-    /// The run's own directory, the hand's, and that of its files.
+    /// The run's own directory, the hand's directory, and the files' directory.
     pub const DEPTH_MIN: u32 = 3;
-    /// Paths stay below `PATH_MAX`.
+    /// A limit that keeps paths shorter than `PATH_MAX`.
     pub const DEPTH_MAX: u32 = 512;
-    /// Most files at the beginning.
+    /// The most files at the beginning.
     pub const FILES_MAX: u64 = 1_000_000_000;
 
-    /// Refuses what cannot be run, saying why.
+    /// Fails if the mix cannot run, and says why.
     pub fn check(&self) -> Result<(), BenchError> {
         let refuse = |why: String| Err(BenchError::Workload(why));
         if !(1..=CLIENTS_MAX).contains(&self.clients) {
@@ -102,56 +101,56 @@ impl Mix {
         Ok(())
     }
 
-    /// Operations in flight, of all clients together.
+    /// Operations in flight of all clients together, which is the number of hands.
     #[must_use]
     pub fn hands(&self) -> u64 {
         u64::from(self.clients) * u64::from(self.in_flight)
     }
 
-    /// What of `all` is `hand`'s share: they differ by one at most.
+    /// The share of `hand` in `all`. Shares differ by at most one.
     fn share(&self, all: u64, hand: u64) -> u64 {
         all / self.hands() + u64::from(hand < all % self.hands())
     }
 }
 
-/// A whole run.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MixReport {
-    /// What was run.
+    /// Its parameters.
     pub mix: Mix,
-    /// Operations done.
+    /// Number of operations done.
     pub operations: u64,
-    /// From the first to the end of the last.
+    /// Seconds from the start of the first operation to the end of the last.
     pub seconds: f64,
-    /// Of all clients together.
+    /// Operations a second, of all clients together.
     pub ops_per_second: f64,
-    /// Requests that the client library sent for each operation, tries and redirects included.
+    /// Requests that the client library sent for each operation, including retries and redirects.
     pub requests_per_operation: f64,
-    /// CPU time that this process spent on each operation, all its threads, microseconds.
+    /// CPU microseconds of this process for each operation, in all threads.
     pub cpu_micros_per_operation: f64,
-    /// What clients remembered of directories, and what it was good for.
+    /// What the clients' remembered paths held, and how often they helped.
     pub ways: WaysReport,
-    /// By kind, in the table's order.
+    /// Results by kind of operation, in the table's order.
     pub kinds: Vec<KindReport>,
-    /// Files in the end, all of which were found.
+    /// Files at the end, all of which were listed.
     pub files_left: u64,
 }
 
-/// One kind of operation.
+/// The result for one kind of operation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct KindReport {
-    /// Which.
+    /// The kind of operation.
     pub operation: MixOp,
-    /// Its part of the whole in the table.
+    /// Its share in the table.
     pub wanted: f64,
-    /// How many there were. Where there was nothing to do it to, another was done in its place: see
-    /// [`MixOp`].
+    /// Number of operations of this kind. If a kind has no possible target, another operation
+    /// replaces it; [`MixOp`] says which.
     pub count: u64,
-    /// Latencies, microseconds; all zero if there was none.
+    /// Latencies in microseconds. All are zero if there was no operation.
     pub latency_micros: Percentiles,
 }
 
-/// What all hands add to.
+/// State that all hands share.
 struct Tally<'a> {
     watch: &'a dyn Watch,
     latencies: RefCell<Vec<Latencies>>,
@@ -177,7 +176,7 @@ impl<'a> Tally<'a> {
         self.is_over.get() || self.watch.is_interrupted()
     }
 
-    /// One more is done.
+    /// Counts one finished operation.
     fn count(&self) {
         self.done.set(self.done.get() + 1);
         let now = Instant::now();
@@ -192,7 +191,7 @@ impl<'a> Tally<'a> {
         self.count();
     }
 
-    /// The others finish what they are at.
+    /// Notes an error. Other hands end after their present operation.
     fn fail(&self, error: BenchError) {
         self.is_over.set(true);
         self.error.borrow_mut().get_or_insert(error);
@@ -208,8 +207,8 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Runs it. To be polled in a tokio runtime whose time is enabled; nothing is spawned. With `keep`,
-/// what was made is left to whoever throws the whole volume away.
+/// Runs the mix. It must be polled in a tokio runtime with time enabled. It spawns no task. With
+/// `keep`, it leaves its files in place, and the caller removes the whole volume.
 pub async fn run(
     transport: Arc<dyn Transport>,
     volume: Volume,

@@ -1,4 +1,4 @@
-//! A workload through the kernel, below any directory: a process for each client.
+//! Runs a workload through the kernel, below any directory. Each client is a process of its own.
 //!
 //! ```text
 //!   this process                        worker (this program again, or a thread)
@@ -8,7 +8,7 @@
 //!     lists, counts; Inos ────────────►   so that stat knows what is true
 //! ```
 //!
-//! A phase's time is from the first order to the last worker's answer.
+//! A phase lasts from the first order to the last worker's answer.
 
 mod calls;
 mod tree;
@@ -24,19 +24,19 @@ use tree::Tree;
 pub use worker::serve_process;
 use worker::{Answer, Order, Task, Worker};
 
-/// How often the watch is asked while nothing comes.
+/// Interval of checks for an interrupt while no answer comes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What workers are.
+/// What workers are: processes or threads.
 #[derive(Clone, Copy)]
 pub enum Workers<'a> {
-    /// Processes: what this makes must call [`serve_process`].
+    /// Processes. The closure makes a command whose program calls [`serve_process`].
     Processes(&'a dyn Fn() -> std::io::Result<Command>),
-    /// Threads of this process: for tests, where there is no program to start.
+    /// Threads of this process. For tests, which have no program to start.
     Threads,
 }
 
-/// Runs all phases in a fresh directory below `target`, which is removed again.
+/// Runs all phases in a new directory below `target`, and removes that directory.
 pub fn run(
     target: &Path,
     workload: &Workload,
@@ -45,7 +45,7 @@ pub fn run(
 ) -> Result<Report, BenchError> {
     workload.check()?;
     let tree = Tree::make(target, workload)?;
-    // Its workers are gone when it returns, so nothing is made any more while things are removed.
+    // `measure` returns after all workers have ended. So no worker makes files during the removal.
     let result = measure(&tree, workload, workers, watch);
     match (result, tree.clear()) {
         (result, Ok(())) => result,
@@ -76,7 +76,7 @@ fn measure(
     Ok(Report { workload: workload.clone(), phases })
 }
 
-/// All workers. Dropping it ends them.
+/// All workers of a run. Dropping it ends them.
 struct Crew<'a> {
     workers: Vec<Worker>,
     answers: Receiver<(u32, Answer)>,
@@ -162,7 +162,7 @@ impl<'a> Crew<'a> {
         Ok(PhaseReport::new(phase, progress.iter().sum(), seconds, &latencies))
     }
 
-    /// The next answer of anybody that is no failure.
+    /// Waits for the next answer of any worker. Fails if a worker failed.
     fn next(&self) -> Result<(u32, Answer), BenchError> {
         loop {
             if self.watch.is_interrupted() {
@@ -170,7 +170,7 @@ impl<'a> Crew<'a> {
             }
             match self.answers.recv_timeout(LOOK) {
                 Ok((client, Answer::Failed(what))) => return Err(failed(client, &what)),
-                // Ctrl-C reaches processes and us at once.
+                // Ctrl-C reaches the workers and this process at the same time.
                 Ok((client, Answer::Gone)) if !self.watch.is_interrupted() => {
                     return Err(failed(client, &"the process ended before its work was done"));
                 }

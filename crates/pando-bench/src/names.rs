@@ -1,4 +1,5 @@
-//! Names of files: fixed width, written in place, and read back to know whose they are.
+//! Names of files. They have a fixed width, are changed in place, and tell client and file when
+//! parsed.
 //!
 //! ```text
 //!   c0012-00345678      client 12, file 345,678
@@ -6,17 +7,17 @@
 
 use crate::{Order, Phase, Workload};
 
-/// Length of a name, bytes.
+/// Length of a name in bytes.
 pub const NAME_LEN: usize = 14;
-/// Most clients.
+/// The most clients.
 pub const CLIENTS_MAX: u32 = 9_999;
-/// Most files of one client.
+/// The most files of one client.
 pub const FILES_MAX: u64 = 99_999_999;
 
 const CLIENT: std::ops::Range<usize> = 1..5;
 const FILE: std::ops::Range<usize> = 6..NAME_LEN;
 
-/// A path that ends in a name, which is changed in place from file to file.
+/// A path that ends in a file name. The name is changed in place from file to file.
 #[derive(Clone, Debug)]
 pub struct FilePath {
     bytes: Vec<u8>,
@@ -34,7 +35,7 @@ impl FilePath {
         Self { bytes }
     }
 
-    /// Goes to the file `file` of the same client.
+    /// Changes the name to that of file `file`, of the same client.
     pub fn set(&mut self, file: u64) {
         let name = self.bytes.len() - NAME_LEN;
         digits(&mut self.bytes[name..][FILE], file);
@@ -46,20 +47,20 @@ impl FilePath {
         &self.bytes
     }
 
-    /// The name alone.
+    /// The last component.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.bytes[self.bytes.len() - NAME_LEN..]
     }
 }
 
-/// A new name for the directory of a run: `pando-bench-` and eight random digits.
+/// A random name for a run's directory: `pando-bench-` and eight hexadecimal digits.
 #[must_use]
 pub fn run_name() -> String {
     format!("pando-bench-{:08x}", fastrand::u32(..))
 }
 
-/// Client and file of a name; `None` if it is none of ours.
+/// The client and the file number of a name. `None` if the name is foreign.
 #[must_use]
 pub fn parse(name: &[u8]) -> Option<(u32, u64)> {
     if name.len() != NAME_LEN || name[0] != b'c' || name[CLIENT.end] != b'-' {
@@ -82,7 +83,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The order in which `client` takes its files in `phase`.
+/// The order in which `client` visits its files in `phase`.
 #[must_use]
 pub fn order(workload: &Workload, client: u32, phase: Phase) -> Vec<u32> {
     let files = u32::try_from(workload.files_of(client)).expect("the workload was checked");

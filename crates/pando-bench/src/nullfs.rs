@@ -1,7 +1,8 @@
-//! A file system that does nothing but remember: the floor under everything served through FUSE.
+//! A file system that only keeps names and attributes. It is the floor for everything that is
+//! served through FUSE.
 //!
-//! Names and attributes are in hash maps behind one lock. File data is accepted and forgotten (only
-//! the size is kept); there are no links, renames, attributes of users or permissions.
+//! Names and attributes are in hash maps behind one lock. Of file data it keeps only the size.
+//! There are no links, renames, extended attributes or permissions.
 
 mod adaptor;
 mod tree;
@@ -11,26 +12,26 @@ use std::path::Path;
 
 use pando_fuse::{Mounted, Options};
 
-/// What the kernel may remember, and who judges callers.
+/// What the kernel may remember, and which side checks permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Kernel {
-    /// As the mount's options say; nobody judges.
+    /// The kernel remembers what the mount's options allow. Permissions are not checked.
     #[default]
     AsTold,
-    /// What a mount of Pando that is one of several has: the kernel judges by attributes that are
-    /// new.
+    /// As on a Pando mount beside other clients: the kernel checks permissions, by attributes that
+    /// it fetches anew.
     Several,
-    /// What a mount of Pando that is alone on its volume has: the kernel judges, and remembers
-    /// names and attributes.
+    /// As on a Pando mount that is alone on its volume: the kernel checks permissions, and
+    /// remembers names and attributes.
     Alone,
 }
 
-/// What of the null file system itself can be varied.
+/// Variants of the null file system.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Behaviour {
-    /// Tells the kernel at open that `close` needs no FLUSH.
+    /// The kernel is told at open that `close` needs no FLUSH.
     pub no_flush: bool,
-    /// What its kernel may remember.
+    /// What the kernel may remember.
     pub kernel: Kernel,
 }
 

@@ -1,5 +1,5 @@
-//! Two directories measured in turn, A B A B …, and compared pair by pair, so that the comparison
-//! holds while the machine's speed drifts. What figures in documents are made of.
+//! Measures two directories in turn, A B A B …, and compares them pair by pair. So the comparison
+//! holds although the machine's speed drifts. Documents quote figures of such runs.
 
 use std::path::Path;
 
@@ -9,45 +9,45 @@ use crate::mount::{self, Workers};
 use crate::report::rounded;
 use crate::{BenchError, Phase, Report, Watch, Workload};
 
-/// What came of it.
+/// The result of all pairs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PairsReport {
-    /// What was run on each.
+    /// The workload that ran in each directory.
     pub workload: Workload,
-    /// How many pairs were counted.
+    /// Number of pairs that count.
     pub pairs: u32,
-    /// In the order they ran.
+    /// Results by phase, in the order of the phases.
     pub phases: Vec<PhasePairs>,
 }
 
-/// One phase in all pairs.
+/// The result of one phase in all pairs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PhasePairs {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// Operations a second of the one.
+    /// Operations a second in directory A.
     pub a: Spread,
-    /// And of the other.
+    /// Operations a second in directory B.
     pub b: Spread,
-    /// The one by the other, pair by pair.
+    /// A's rate divided by B's, pair by pair.
     pub ratio: Spread,
     /// The ratios, in the order of the pairs.
     pub ratios: Vec<f64>,
 }
 
-/// Middle and ends of some figures.
+/// Minimum, median and maximum of some figures.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Spread {
-    /// Smallest.
+    /// The lowest figure.
     pub min: f64,
-    /// The middle one; of an even number, the mean of the middle two.
+    /// The median. For an even number of figures, the mean of the middle two.
     pub median: f64,
-    /// Largest.
+    /// The highest figure.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these; all zero if there are none.
+    /// The spread of these figures. All zero if there are none.
     #[must_use]
     pub fn of(figures: &[f64]) -> Self {
         let mut sorted = figures.to_vec();
@@ -61,8 +61,8 @@ impl Spread {
     }
 }
 
-/// Measures `a` and `b` once each without counting, for caches and processes, then in `pairs`
-/// pairs. `told` hears which pair begins.
+/// Measures `a` and `b` once each as a warm-up, then `pairs` times. It calls `told` with the number
+/// of each pair that begins.
 pub fn run(
     a: &Path,
     b: &Path,

@@ -1,23 +1,22 @@
-//! A relay that delays: stands between clients and servers and makes the network between them as
-//! slow as is wanted.
+//! A relay between clients and servers that delays all bytes, and so makes the network as slow as
+//! wanted.
 //!
 //! ```text
 //!   client ◄──────► door 0 ◄─ half of the round trip, each way ─► server 0
 //!   client ◄──────► door 1 ◄──────────────────────────────────► server 1
 //! ```
 //!
-//! Where all of a volume runs on one machine, a round trip takes some 50 µs and processors decide
-//! what is fast. Behind the relay round trips decide, as between machines. One thread serves all
-//! doors: it waits in `ppoll`, to the nanosecond as far as the kernel goes, since a runtime's
-//! timers have milliseconds.
+//! If a whole volume runs on one machine, a round trip takes some 50 µs, and CPUs limit the speed.
+//! Behind the relay, round trips limit it, as between machines. One thread serves all doors. It
+//! waits in `ppoll`, whose timeout has nanoseconds; timers of a runtime have milliseconds.
 //!
-//! 1. What comes in is passed on after the delay, never before; later only by what the machine
-//!    takes to wake the thread. How much that is, [`crate::echo::relayed`] measures.
-//! 2. Bytes keep their order in each direction of a connection, and nothing is lost, added or
-//!    looked into.
-//! 3. Any number of frames may be under way; whoever sends more than [`QUEUE_MAX`] is read again
-//!    when some have been taken.
-//! 4. An end of a connection is passed on behind the last byte, after the delay.
+//! Invariants:
+//! 1. Bytes are passed on after the delay, never before. They are late only by the time that the
+//!    machine takes to wake the thread. [`crate::echo::relayed`] measures that.
+//! 2. Bytes keep their order in each direction of a connection. None is lost, added or changed.
+//! 3. Any number of frames may be in flight. If [`QUEUE_MAX`] bytes wait in one direction, the
+//!    relay stops reading from that sender until some are taken.
+//! 4. The end of a connection is passed on after the last byte, with the delay.
 //! 5. Opening a connection is not delayed.
 
 mod engine;
@@ -39,39 +38,39 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use socket::Listener;
 
-/// Bytes that may wait in one direction of a connection.
+/// Bytes that may wait in one direction of a connection. The relay then stops reading.
 pub const QUEUE_MAX: usize = 8 << 20;
 
-/// Where one is.
+/// An address of a door or of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Over TCP, without delay of its own.
+    /// TCP, with `TCP_NODELAY`.
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
-/// A way through the relay.
+/// One door of the relay: connections to `listen` are passed on to `to`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Door {
-    /// Where it listens: a TCP address, with port 0 for any that is free, or a path where nothing
-    /// is.
+    /// Where the door listens. It is a TCP address, whose port may be 0 for any free port, or an
+    /// unused path.
     pub listen: Place,
-    /// Where it leads. Whoever is there need not be there yet.
+    /// The server's address. The server need not listen yet.
     pub to: Place,
 }
 
-/// What has gone through one door. A frame is four bytes of length, little-endian, and so many
-/// more: what `pando-wire` and [`crate::echo`] send.
+/// Counts of one door. A frame is a length of four bytes, little-endian, and as many further bytes.
+/// `pando-wire` and [`crate::echo`] send such frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Passed {
     /// Frames to the server.
     pub frames_in: u64,
-    /// Frames from it.
+    /// Frames from the server.
     pub frames_out: u64,
     /// Bytes to the server.
     pub bytes_in: u64,
-    /// Bytes from it.
+    /// Bytes from the server.
     pub bytes_out: u64,
 }
 
@@ -82,7 +81,7 @@ impl Passed {
         self.frames_in + self.frames_out
     }
 
-    /// What has come since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -94,20 +93,20 @@ impl Passed {
     }
 }
 
-/// Bytes that went through, for whoever watches: see [`Relay::watch`].
+/// Bytes that were passed on, as [`Relay::watch`] reports them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Which door, in the order in which they were given.
+    /// Index of the door, in the order of `Relay::start`.
     pub door: usize,
-    /// Which connection; no two of one relay have the same.
+    /// Number of the connection, unique within the relay.
     pub connection: u64,
     /// Whether they went to the server.
     pub is_in: bool,
-    /// When they came to the relay: just after they were sent.
+    /// Time at which they reached the relay, just after they were sent.
     pub came: Instant,
-    /// When they were passed on: just before they are received.
+    /// Time at which they were passed on, just before they are received.
     pub left: Instant,
-    /// The bytes: of one direction of a connection, all, in order.
+    /// The bytes. The reports of one direction of a connection hold all of its bytes, in order.
     pub bytes: Vec<u8>,
 }
 
@@ -118,15 +117,15 @@ pub struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread shares with whoever holds the relay.
+/// State that the thread shares with the [`Relay`].
 struct Shared {
     doors: Vec<DoorState>,
     is_stopped: AtomicBool,
     watcher: Mutex<Option<Sender<Seen>>>,
     is_watched: AtomicBool,
-    /// Bytes that are under way in it.
+    /// Bytes that wait in the relay.
     waiting: AtomicU64,
-    /// Written to whenever the thread is to look at the above.
+    /// A write to it wakes the thread, which then checks the other fields.
     wake: OwnedFd,
 }
 
@@ -137,8 +136,8 @@ struct DoorState {
 }
 
 impl Relay {
-    /// Opens the doors. `round_trip` is what is added to a question and its answer together: half
-    /// of it each way.
+    /// Opens the doors. `round_trip` is added to a request and its reply together, half of it each
+    /// way.
     pub fn start(doors: Vec<Door>, round_trip: Duration) -> io::Result<Self> {
         let (mut listeners, mut places) = (Vec::new(), Vec::new());
         for door in doors {
@@ -160,14 +159,13 @@ impl Relay {
         Ok(Self { places, shared, thread: Some(thread) })
     }
 
-    /// Where the doors are, in the order in which they were given; with the ports that the system
-    /// chose.
+    /// Addresses of the doors, in the order of `start`, with the ports that the system chose.
     #[must_use]
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// What has gone through each door.
+    /// Counts of each door, in the order of `start`.
     #[must_use]
     pub fn passed(&self) -> Vec<Passed> {
         let of = |door: &DoorState| {
@@ -178,14 +176,14 @@ impl Relay {
         self.shared.doors.iter().map(of).collect()
     }
 
-    /// Bytes that wait in the relay, all connections together.
+    /// Bytes that wait in the relay, on all connections together.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         load(&self.shared.waiting)
     }
 
-    /// Has everything told that goes through from now on, until the receiver is dropped; whoever
-    /// was told before hears no more.
+    /// Reports everything that is passed on from now on, until the receiver is dropped. An earlier
+    /// receiver gets no further reports.
     #[must_use]
     pub fn watch(&self) -> Receiver<Seen> {
         let (send, receive) = channel();
@@ -204,7 +202,7 @@ impl Shared {
         self.is_stopped.load(Ordering::Acquire)
     }
 
-    /// Tells whoever watches.
+    /// Sends a report to the watcher, if there is one.
     fn tell(&self, seen: Seen) {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         if watcher.as_ref().is_none_or(|watcher| watcher.send(seen).is_err()) {

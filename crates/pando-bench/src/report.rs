@@ -1,38 +1,38 @@
-//! What came of a run.
+//! The result of a run.
 
 use serde::Serialize;
 
 use crate::{Latencies, Percentiles, Phase, Workload};
 
-/// A whole run.
+/// The figures of a whole run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// What was run.
+    /// Its workload.
     pub workload: Workload,
-    /// In the order they ran.
+    /// Results by phase, in the order in which they ran.
     pub phases: Vec<PhaseReport>,
 }
 
 /// One phase's figures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PhaseReport {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// Operations of all clients.
+    /// Number of operations of all clients together.
     pub operations: u64,
-    /// From the start of the first to the end of the last client, seconds.
+    /// Seconds from the start of the first client to the end of the last.
     pub seconds: f64,
-    /// Of all clients together.
+    /// Operations a second of all clients together.
     pub ops_per_second: f64,
-    /// Latencies, microseconds; of `readdir`, of a whole listing.
+    /// Latencies in microseconds. Those of `readdir` are of whole listings.
     pub latency_micros: Percentiles,
-    /// Requests that the client library sent for each operation, tries and redirects included;
-    /// library only.
+    /// Requests that the client library sent for each operation, including retries and redirects.
+    /// Library only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_operation: Option<f64>,
-    /// CPU time that this process spent on each operation, all its threads, microseconds; library
-    /// only. Of a volume in this process that is client and shards together, and steadier than the
-    /// rate where others use the machine.
+    /// CPU microseconds of this process for each operation, in all threads. Library only. If the
+    /// volume runs in this process, it covers client and shards. It is steadier than the rate if
+    /// other programs use the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_micros_per_operation: Option<f64>,
 }
@@ -51,13 +51,13 @@ impl PhaseReport {
     }
 }
 
-/// To a whole part of `1 / parts`.
+/// Rounds the figure to a multiple of `1 / parts`.
 pub(crate) fn rounded(figure: f64, parts: f64) -> f64 {
     (figure * parts).round() / parts
 }
 
 impl Report {
-    /// Operations a second of one phase; 0 if it was not run.
+    /// Operations a second of one phase. 0 if the phase did not run.
     #[must_use]
     pub fn rate(&self, phase: Phase) -> f64 {
         self.phases.iter().find(|report| report.phase == phase).map_or(0.0, |r| r.ops_per_second)

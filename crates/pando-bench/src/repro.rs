@@ -1,6 +1,6 @@
-//! Figures of published papers again, with the paper's figure beside ours: GIGA+ (Patil & Gibson,
-//! FAST'11; the poster "Large-scale Evaluation of GIGA+ Scalable Directories"; the report
-//! CMU-PDL-08-107).
+//! Repeats figures of published papers and sets the paper's values beside ours. The papers on GIGA+
+//! are Patil & Gibson, FAST'11; the poster "Large-scale Evaluation of GIGA+ Scalable Directories";
+//! and the report CMU-PDL-08-107.
 //!
 //! ```text
 //!   loadbalance   Figure 7: Monte Carlo, and the real placement rule            ┐
@@ -14,9 +14,9 @@
 //! [`infini`] is about another paper, InfiniFS (FAST'22): the real client over servers behind a
 //! relay.
 //!
-//! What needs shards is not here: whoever has them measures them, and hands the costs of their
-//! steps in ([`des::Costs`]). Everything drawn at random comes from one seed. Values that a paper
-//! only plots are not quoted.
+//! This crate has no shards. A caller that has them measures the costs of their steps, and passes
+//! them in ([`des::Costs`]). All random choices come from one seed. Values that a paper only plots
+//! are not quoted.
 
 pub mod addressing;
 pub mod charts;
@@ -33,30 +33,30 @@ pub mod redundant;
 pub mod scaling;
 mod stats;
 
-/// How much of a figure is done.
+/// How much of a figure is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
-    /// As the paper did it, as far as that can be.
+    /// The paper's size, as far as this machine allows.
     Full,
-    /// In a minute, all figures together.
+    /// All figures together take a minute.
     Quick,
-    /// In an instant, for tests.
+    /// A moment, for tests.
     Tiny,
 }
 
 /// Entries beyond which a partition splits (GIGA+ §5: "always 8,000 entries").
 pub const THRESHOLD: u64 = 8_000;
-/// Files that each server has in the end, in the concurrent create workload (GIGA+ §5).
+/// Files for each server at the end of the concurrent create workload (GIGA+ §5).
 pub const FILES_PER_SERVER: u64 = 400_000;
-/// Processes of each client (GIGA+ §5); there are as many clients as servers.
+/// Processes of each client (GIGA+ §5). There are as many clients as servers.
 pub const PROCESSES: u32 = 8;
 
 #[cfg(test)]
 mod tests {
     use super::des::Costs;
 
-    /// Costs of the order that shards have, for all tests of the model.
+    /// Costs of a realistic magnitude, for all tests of the model.
     pub const COSTS: Costs = Costs {
         create: 6_000,
         redirect: 3_000,

@@ -1,11 +1,12 @@
-//! What the kernel asks of a FUSE server for each operation, counted by the kernel itself.
+//! Counts the requests that the kernel sends to a FUSE server for each operation. The kernel itself
+//! counts them.
 //!
-//! The tracepoint `fuse:fuse_request_send` (Linux 6.11) names each request's connection and opcode,
-//! whoever serves it and however (`/dev/fuse`, io_uring). An instance of the tracer is our own, so
-//! nobody else's tracing is disturbed, and the tracing file system is mounted without a place in
-//! the tree, so nothing has to be unmounted. Root only.
+//! The tracepoint `fuse:fuse_request_send` (Linux 6.11) reports each request's connection and
+//! opcode, for any server and any channel (`/dev/fuse`, io_uring). This module uses a tracer
+//! instance of its own, so other users' tracing is not disturbed. The tracing file system is
+//! mounted without a place in the tree, so it needs no unmount. Only root may do this.
 //!
-//! Tracing costs time: count in a run of its own, never in one whose rates are told.
+//! Tracing takes time. So requests are counted in a run of their own, whose rates are not reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,25 +25,25 @@ use crate::{BenchError, Phase, Watch, Workload};
 
 const EVENT: &str = "events/fuse/fuse_request_send";
 const PREFIX: &str = "pando-bench-";
-/// Room for the requests of one phase, on each CPU.
+/// Buffer for the requests of one phase, in KiB for each CPU.
 const BUFFER_KILOBYTES: &str = "8192";
 
-/// Requests by opcode for each operation of a phase, by phase.
+/// Requests for each operation, by phase and opcode.
 pub type Requests = BTreeMap<&'static str, BTreeMap<String, f64>>;
 
-/// Requests of two servers under the same operations.
+/// Requests to two servers for the operations of one workload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RequestPair {
-    /// Of the one.
+    /// Requests to server A.
     pub a: Requests,
-    /// Of the other.
+    /// Requests to server B.
     pub b: Requests,
-    /// Whether both were asked the same, so that their rates can be compared.
+    /// Whether the requests are equal, so that the rates can be compared.
     pub are_equal: bool,
 }
 
 impl RequestPair {
-    /// Counts both.
+    /// Counts the requests to both servers.
     pub fn count(
         a: &Path,
         b: &Path,
@@ -56,9 +57,8 @@ impl RequestPair {
     }
 }
 
-/// How many GETATTRs an operation of one server may take more than of the other, and count as the
-/// same. Attributes of a directory are good for one unit of the kernel's time, so how often they
-/// are asked for depends on when.
+/// Difference in GETATTRs for each operation that still counts as equal. A directory's attributes
+/// are valid for one unit of the kernel's time. So their number depends on the timing.
 const GETATTRS_MORE: f64 = 0.5;
 
 fn are_equal(a: &Requests, b: &Requests) -> bool {
@@ -74,7 +74,7 @@ fn are_equal(a: &Requests, b: &Requests) -> bool {
         })
 }
 
-/// Runs `workload` in `target`, which is on a FUSE mount, and counts.
+/// Runs `workload` in `target`, which must be on a FUSE mount, and counts the requests.
 pub fn count(
     target: &Path,
     workload: &Workload,
@@ -86,14 +86,16 @@ pub fn count(
     let tracer = Tracer::start(connection).map_err(failed())?;
     let counting =
         Counting { tracer, watch, now: Mutex::default(), counts: Mutex::new(Ok(BTreeMap::new())) };
-    // The first run meets cold caches, and every kernel sends requests only once in a mount's life.
+    // The first run is not counted. It fills caches, and triggers requests that the kernel sends
+    // once for each mount.
     mount::run(target, workload, workers, watch)?;
     mount::run(target, workload, workers, &counting)?;
     let Counting { counts, .. } = counting;
     let counts = counts.into_inner().expect("nobody panics with it").map_err(failed())?;
     let each = counts.into_iter().map(|(phase, counts)| {
         let operations = workload.operations(phase) as f64;
-        // Once a phase (a directory that is opened, say) is not once an operation.
+        // A request that comes once in a phase, such as an opendir, does not count for each
+        // operation.
         let each = counts.into_iter().filter(|(_, count)| *count > u64::from(workload.clients) * 4);
         let each = each.map(|(opcode, count)| (opcode, rounded(count as f64 / operations, 100.0)));
         (phase.name(), each.collect())
@@ -103,7 +105,7 @@ pub fn count(
 
 type Counts = io::Result<BTreeMap<Phase, BTreeMap<String, u64>>>;
 
-/// Counts between the beginning and the end of each phase.
+/// A watch that counts between the start and the end of each phase.
 struct Counting<'a> {
     tracer: Tracer,
     watch: &'a dyn Watch,
@@ -142,7 +144,7 @@ impl Counting<'_> {
     }
 }
 
-/// An instance of the kernel's tracer; it goes away when dropped.
+/// An instance of the kernel's tracer. Dropping it removes the instance.
 struct Tracer {
     instance: PathBuf,
     /// Keeps the file system mounted.
@@ -176,7 +178,7 @@ impl Tracer {
         self.write("trace", "")
     }
 
-    /// Requests since then, by opcode.
+    /// Requests since the tracer started, by opcode.
     fn counts(&self) -> io::Result<BTreeMap<String, u64>> {
         let text = fs::read_to_string(self.instance.join("trace"))?;
         let mut counts = BTreeMap::new();
@@ -190,19 +192,19 @@ impl Tracer {
 impl Drop for Tracer {
     fn drop(&mut self) {
         let _ = self.write(&format!("{EVENT}/enable"), "0");
-        // The kernel removes an instance with all that is in it.
+        // The kernel removes an instance with all files in it.
         let _ = fs::remove_dir(&self.instance);
     }
 }
 
-/// The tracing file system, mounted nowhere.
+/// Mounts the tracing file system without a place in the tree.
 fn tracing() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-/// Instances of processes that were killed.
+/// Removes instances of processes that were killed.
 fn remove_dead(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -213,7 +215,8 @@ fn remove_dead(instances: &Path) {
     }
 }
 
-/// `… fuse_request_send: connection 45 req 2 opcode 3 (FUSE_GETATTR) len 56` is a `GETATTR`.
+/// The opcode of a trace line. `… fuse_request_send: connection 45 req 2 opcode 3 (FUSE_GETATTR)
+/// len 56` gives `GETATTR`.
 fn opcode(line: &str) -> Option<&str> {
     let (_, event) = line.split_once("fuse_request_send: ")?;
     let (_, opcode) = event.split_once(" opcode ")?;

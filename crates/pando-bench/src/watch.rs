@@ -1,18 +1,19 @@
-//! Who looks on while a run goes on, and may end it.
+//! Observers of a run, which may interrupt it.
 
-/// Told how far it is; asked whether to go on.
+/// Receives the progress of a run, and may interrupt it.
 pub trait Watch: Sync {
-    /// `what` begins: this many operations.
+    /// Part `what` begins, with `total` operations.
     fn begin(&self, what: &str, total: u64);
-    /// So many of them are done. Called a few times a second.
+    /// `done` operations have finished. Called a few times a second.
     fn advance(&self, done: u64);
-    /// It is over.
+    /// The present part has ended.
     fn end(&self);
-    /// Whether to stop as soon as possible. Asked often: an atomic load.
+    /// Whether to stop as soon as possible. It is called often, so it should be as cheap as an
+    /// atomic load.
     fn is_interrupted(&self) -> bool;
 }
 
-/// Looks away, and never interrupts.
+/// A watch that shows nothing and never interrupts.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Silent;
 

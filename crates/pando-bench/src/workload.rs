@@ -1,4 +1,4 @@
-//! What is to be done: how many files, by how many clients, in which directories, in which order.
+//! The workload: how many files, clients and directories, and in which order.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,17 +16,17 @@ pub enum Phase {
     Create,
     /// Asks for the attributes of every file.
     Stat,
-    /// Every client lists its directory once; an operation is one entry listed.
+    /// Every client lists its directory once. An operation is one listed entry.
     Readdir,
     /// Removes every file.
     Unlink,
 }
 
 impl Phase {
-    /// In the order in which they run.
+    /// All phases in the order in which they run.
     pub const ALL: [Self; 4] = [Self::Create, Self::Stat, Self::Readdir, Self::Unlink];
 
-    /// Its name.
+    /// Name of the phase.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,52 +44,52 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Who works where.
+/// Which directories clients use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// All in one directory.
+    /// All clients use one directory.
     Shared,
-    /// Each client in its own.
+    /// Each client has a directory of its own.
     Unique,
 }
 
-/// In which order a client takes its files; anew for each phase.
+/// The order in which a client visits its files. It is drawn anew for each phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Shuffled by the seed.
+    /// Shuffled with the seed.
     Random,
-    /// By number.
+    /// By file number.
     Sequential,
 }
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Workload {
-    /// Clients: processes on a mount, sessions of the library. Above 0.
+    /// Number of clients. They are processes on a mount, or sessions of the library. Above 0.
     pub clients: u32,
-    /// Files of all clients together.
+    /// Number of files of all clients together.
     pub files: u64,
-    /// Directories above each file, the run's own being the first; with [`Layout::Unique`] the
-    /// client's own is the last.
+    /// Directories above each file, including the run's own. With [`Layout::Unique`], the last is
+    /// the client's own.
     pub depth: u32,
-    /// Who works where.
+    /// Which directories the clients use.
     pub layout: Layout,
-    /// What is measured: ascending, each once, beginning with [`Phase::Create`].
+    /// Phases to run: ascending, each once, starting with [`Phase::Create`].
     pub phases: Vec<Phase>,
-    /// In which order.
+    /// The order in which a client visits its files.
     pub order: Order,
-    /// Of random order.
+    /// Seed of the random order.
     pub seed: u64,
 }
 
 impl Workload {
-    /// Most directories above a file: paths stay below `PATH_MAX` also on a mount that is deep
-    /// itself.
+    /// The most directories above a file. Paths stay shorter than `PATH_MAX`, even if the mount
+    /// itself is deep.
     pub const DEPTH_MAX: u32 = 512;
 
-    /// Refuses what cannot be run, saying why.
+    /// Fails if the workload cannot run, and says why.
     pub fn check(&self) -> Result<(), BenchError> {
         let refuse = |why: String| Err(BenchError::Workload(why));
         if !(1..=CLIENTS_MAX).contains(&self.clients) {
@@ -127,14 +127,14 @@ impl Workload {
         Ok(())
     }
 
-    /// How many files `client` has: they differ by one at most.
+    /// Number of files of `client`. Clients differ by at most one.
     #[must_use]
     pub fn files_of(&self, client: u32) -> u64 {
         let clients = u64::from(self.clients);
         self.files / clients + u64::from(u64::from(client) < self.files % clients)
     }
 
-    /// Whose files are in the directory of `client`.
+    /// Clients whose files are in the directory of `client`.
     #[must_use]
     pub fn neighbours(&self, client: u32) -> Range<u32> {
         match self.layout {
@@ -143,13 +143,13 @@ impl Workload {
         }
     }
 
-    /// Entries that `client` finds in its directory when all files are there.
+    /// Number of entries in the directory of `client` when all files exist.
     #[must_use]
     pub fn listed_by(&self, client: u32) -> u64 {
         self.neighbours(client).map(|neighbour| self.files_of(neighbour)).sum()
     }
 
-    /// Clients whose directories are all directories with files.
+    /// One client for each directory with files.
     #[must_use]
     pub fn directories(&self) -> Range<u32> {
         match self.layout {
@@ -158,7 +158,7 @@ impl Workload {
         }
     }
 
-    /// Directories between the run's own and those with files, or above the clients' own.
+    /// Number of directories between the run's own and those with files, or the clients' own.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         match self.layout {
@@ -167,7 +167,7 @@ impl Workload {
         }
     }
 
-    /// Operations of one phase.
+    /// Number of operations of one phase.
     #[must_use]
     pub fn operations(&self, phase: Phase) -> u64 {
         match (phase, self.layout) {

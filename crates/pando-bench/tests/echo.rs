@@ -1,4 +1,4 @@
-//! Frames to and fro, shortly.
+//! A short exchange of frames.
 
 use std::time::Duration;
 

@@ -14,10 +14,10 @@ use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Found, Refusal, Reply};
 use pando_types::{Credentials, Errno, ShardIndex};
 
-/// What becomes of the answer to an operation.
+/// Changes the reply to an operation.
 type Meddle = fn(&Op, &mut Reply);
 
-/// A volume of three shards, and a way to it that may meddle.
+/// A volume of three shards, with a transport that may change replies.
 struct Cluster {
     host: Host,
     meddle: Meddle,
@@ -81,7 +81,7 @@ fn run(
     runtime.block_on(library::run(cluster.clone(), volume.clone(), workload, settings, watch))
 }
 
-/// Names in the root of the volume.
+/// Number of names in the root of the volume.
 fn left((cluster, volume): &(Arc<Cluster>, Volume)) -> usize {
     block_on(async {
         let client = Client::connect(cluster.clone(), volume.clone()).await.unwrap();
@@ -116,7 +116,7 @@ fn a_handle_saves_the_walk_and_so_does_a_way_that_is_remembered() {
         [per(0), per(1), per(3)]
     };
     assert_eq!(requests(Naming::Handle), [1.0; 3]);
-    // The first call finds the way, with a guess for all of it.
+    // The first call resolves the path with one guess for all of its components.
     let [create, stat, unlink] = requests(Naming::Path);
     assert!((1.0..1.1).contains(&create), "{create}");
     assert_eq!([stat, unlink], [1.0; 2]);

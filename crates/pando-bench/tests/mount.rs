@@ -1,4 +1,4 @@
-//! Workloads by system calls, on whatever file system temporary files are on.
+//! Workloads by system calls, on the file system that holds temporary files.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ fn pairs_have_a_ratio_each() {
     }
 }
 
-/// Does something when a phase begins.
+/// Calls a function when a phase begins.
 struct Meddler<F>(F);
 
 impl<F: Fn(&str) + Sync> Watch for Meddler<F> {

@@ -1,5 +1,5 @@
-//! The null file system, mounted for real. Fails where mounting is impossible; leaves nothing
-//! mounted.
+//! Mounts the null file system. These tests fail where mounting is impossible. They leave no mount
+//! behind.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use pando_bench::{Layout, Order, Phase, Silent, Workload};
 use pando_fuse::kernel::session::is_mountpoint;
 use pando_fuse::{Mounted, Options};
 
-/// A directory with a null file system on it. Unmounts and removes it even when a test fails.
+/// A directory with a null file system on it. It is unmounted and removed even if a test fails.
 struct Mount {
     path: PathBuf,
     mounted: Option<Mounted>,

@@ -1,4 +1,5 @@
-//! Questions to processes of this machine, which may be suspended.
+//! Queries to other Pando processes of this machine over their admin sockets. A process may be
+//! suspended, so each query has a time limit.
 
 use std::io;
 use std::path::Path;
@@ -8,18 +9,20 @@ use pando_server::admin::{self, Answer};
 
 use crate::protocol::{Query, Told};
 
-/// A process that is not suspended says so within this time, whatever it waits for.
+/// A process that is not suspended answers a ping within this time, even if it waits for servers.
 const AWAKE_WITHIN: Duration = Duration::from_millis(3_500);
-/// What depends on other processes, which may be suspended as well, has an answer by then, or none.
+/// Limit for queries whose answer depends on other processes. Those may be suspended, too.
 pub const SOON: Option<Duration> = Some(Duration::from_millis(4_500));
-/// What depends on this machine's disks has.
+/// Limit for queries whose answer depends only on this machine's disks.
 pub const IN_TIME: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Asks a process, if it is awake: what a suspended one is told to do, it would do when nobody
-/// expects it any more. `TimedOut` says that it is suspended, or that `limit` is over.
+/// Pings the process before it sends the query. A suspended process would run the query when it
+/// resumes, after the user has given up.
+///
+/// `TimedOut` means that the process is suspended, or that `limit` has passed.
 pub fn ask(socket: &Path, query: &Query, limit: Option<Duration>) -> io::Result<Answer<Told>> {
     let begun = Instant::now();
-    // One of an older version does not know the question; that is an answer, too.
+    // A process of an older version does not know `Ping`. Its error counts as an answer.
     ping(socket)?;
     match limit {
         None => admin::ask(socket, query),
@@ -30,7 +33,7 @@ pub fn ask(socket: &Path, query: &Query, limit: Option<Duration>) -> io::Result<
     }
 }
 
-/// Whether a process is awake: `TimedOut` if not.
+/// Pings a process. `TimedOut` means that it is suspended.
 pub fn ping(socket: &Path) -> io::Result<Answer<Told>> {
     admin::ask_within(socket, &Query::Ping, AWAKE_WITHIN)
 }

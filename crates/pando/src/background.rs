@@ -1,4 +1,5 @@
-//! In the background: this program starts itself once more, and waits for its word over a pipe.
+//! Runs a command in the background. The program starts itself once more, and waits on a pipe until
+//! the child is ready or has failed.
 //!
 //! ```text
 //! pando … -d ──spawns──► pando … --background    stdin: none   stdout: pipe to the parent   stderr: the log
@@ -22,7 +23,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
 
-/// What the background process says.
+/// What the background process reports to its parent, as one line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Word {
@@ -30,29 +31,30 @@ enum Word {
     Failed(Failure),
 }
 
-/// What goes on in the background, or in the foreground until it is stopped.
+/// A command that serves until it is stopped, in the background or in the foreground.
 pub trait Service: Sized {
-    /// For scripts.
+    /// Describes the running service as JSON, for scripts.
     fn summary(&self) -> serde_json::Value;
-    /// For people: what is there now.
+    /// Describes the running service in a line, for people.
     fn greeting(&self) -> String;
-    /// Serves until told to stop, and stops.
+    /// Serves until a stop arrives, and then shuts down.
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure>;
 }
 
-/// How a command is to run.
+/// Whether a command runs in the background, and how it reports.
 #[derive(Clone, Copy)]
 pub struct Way<'a> {
-    /// `-d`: start the background process and leave.
+    /// `-d`: the command starts the background process and exits.
     pub detach: bool,
-    /// This is the background process.
+    /// Set in the child that `-d` starts.
     pub background: bool,
     pub json: bool,
-    /// Where the background process's messages go.
+    /// File that receives the background process's messages.
     pub log: &'a Path,
 }
 
-/// Runs it, either way. `bring_up` makes it usable.
+/// Runs the service in the background or in the foreground. `bring_up` starts it and returns once
+/// it is usable.
 pub fn run<S: Service>(
     way: Way<'_>,
     bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
@@ -73,7 +75,7 @@ pub fn run<S: Service>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The parent's part.
+/// The parent: starts the child, waits for its line, and prints it.
 fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     let Way { json, log: log_path, .. } = way;
     let log = open_log(log_path)?;
@@ -112,7 +114,8 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     }
 }
 
-/// For appending. A link is not followed: what it leads to is not ours to write.
+/// Opens the log for appending. It does not follow a symbolic link, since the link's target may not
+/// be a log.
 fn open_log(path: &Path) -> Result<File, Failure> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
@@ -129,8 +132,8 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// What is logged is for the user alone, and so is what the log replaces: nobody else's file, and
-/// none that others may exchange.
+/// Refuses a log that another user owns, or whose folder lets other users replace it. The log's
+/// text is for this user alone.
 fn check_own(path: &Path, file: &File) -> Result<(), Failure> {
     let shown = path.display();
     let failed = |error| Failure::plain(format!("cannot look at the log {shown}: {error}"));
@@ -150,11 +153,12 @@ fn check_own(path: &Path, file: &File) -> Result<(), Failure> {
     Err(Failure::plain(format!("cannot write the log {shown}: {why}")))
 }
 
-/// The child's part.
+/// The child: brings the service up, reports to the parent, and serves.
 fn serve<S: Service>(
     bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
 ) -> Result<ExitCode, Failure> {
-    // Out of the terminal's reach. Fails only for a leader of a group, which a child is not.
+    // Detaches from the terminal. This fails only for the leader of a process group, which a child
+    // is not.
     let _ = rustix::process::setsid();
     match bring_up() {
         Err(failure) => {
@@ -167,7 +171,7 @@ fn serve<S: Service>(
             let mut summary = service.summary();
             summary["greeting"] = service.greeting().into();
             output::json(&Word::Ready(summary));
-            // The pipe's reader is about to leave.
+            // The parent is about to exit, so the pipe would break. From now on stdout is the log.
             let _ = rustix::stdio::dup2_stdout(std::io::stderr());
             eprintln!("pando: {}", service.greeting());
             service.serve(&stops)?;
@@ -176,8 +180,8 @@ fn serve<S: Service>(
     }
 }
 
-/// The same command, but as the background process itself. What comes after `--` are no options,
-/// whatever it looks like.
+/// The parent's arguments for the child: with `--background`, and without `-d`. Arguments after
+/// `--` stay, even if they look like options.
 fn child_arguments(mut arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut child: Vec<_> = arguments.next().into_iter().collect();
     child.push("--background".into());
@@ -240,7 +244,7 @@ mod tests {
             set(temp.path(), mode).unwrap();
             assert_eq!(open_log(&log).is_ok(), is_good, "{mode:o}");
         }
-        // Needs root, as mounts do.
+        // `chown` needs root, as mounts do.
         std::os::unix::fs::chown(&log, Some(1234), None).unwrap();
         let error = open_log(&log).unwrap_err().message;
         assert!(error.contains("user 1234"), "{error}");

@@ -1,6 +1,6 @@
-//! `pando bench`: how fast, and how fast it could be at best. The engine is the crate
-//! `pando-bench`; here are arguments, what has to be started and stopped, and how figures are
-//! shown.
+//! `pando bench`: measures a volume, and the floors below which it cannot get. The engine is the
+//! crate `pando-bench`. This module holds the arguments, starts and stops what a run needs, and
+//! prints the figures.
 
 pub mod args;
 pub mod connect;
@@ -41,7 +41,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Becomes another subcommand that ends when its parent dies.
+/// Replaces this process by another subcommand that the kernel ends when the parent dies.
 fn leashed(args: &LeashedArgs) -> Result<ExitCode, Failure> {
     let signal = rustix::process::Signal::TERM;
     let failed = |error: std::io::Error| Failure::plain(format!("cannot start: {error}"));
@@ -50,14 +50,14 @@ fn leashed(args: &LeashedArgs) -> Result<ExitCode, Failure> {
     Err(failed(Command::new(std::env::current_exe().map_err(failed)?).args(&args.words).exec()))
 }
 
-/// This program, to be started as a worker.
+/// The command that starts this program as a worker.
 fn worker() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "worker"]);
     Ok(command)
 }
 
-/// What belongs beside every figure.
+/// The version, command line and machine, which are stored with every figure.
 pub fn context() -> Value {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     json!({
@@ -67,7 +67,7 @@ pub fn context() -> Value {
     })
 }
 
-/// Adds the fields of `more`.
+/// Returns the object `to` with the fields of `more` added.
 pub fn with(mut to: Value, more: Value) -> Value {
     if let (Value::Object(to), Value::Object(more)) = (&mut to, more) {
         to.extend(more);

@@ -1,4 +1,4 @@
-//! Arguments and their help.
+//! Arguments of all commands, and their help.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::number::number;
 use crate::repro::args::ReproArgs;
 use crate::shard::args::ShardArgs;
 
-/// Shards of a volume, unless something else is said.
+/// Number of shards of a new volume, unless the user gives another.
 pub const SHARDS: u16 = 4;
 
 const EXIT_CODES: &str = "\
@@ -343,7 +343,7 @@ pub struct MountArgs {
     pub background: bool,
 }
 
-/// How long to wait; `None`: for ever.
+/// A time limit. `None` means no limit.
 pub type Timeout = Option<Duration>;
 
 fn parse_timeout(text: &str) -> Result<Timeout, String> {

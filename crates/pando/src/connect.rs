@@ -1,4 +1,4 @@
-//! From `FOLDER-or-ADDRESS` to a transport.
+//! Parses `FOLDER-or-ADDRESS` into a volume, and connects to its servers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
 
-/// A volume as users name it.
+/// A volume as the user names it.
 #[derive(Clone, Debug)]
 pub enum Named {
     /// By its folder on this machine.
@@ -27,7 +27,8 @@ pub enum Named {
 }
 
 impl Named {
-    /// A folder, unless it cannot be anything but addresses.
+    /// Parses a folder or a list of addresses. A text that starts with `/`, `.` or `~`, or that
+    /// exists as a path, is a folder.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let is_folder = text.starts_with(['/', '.', '~']) || Path::new(text).exists();
         if !is_folder {
@@ -48,7 +49,7 @@ impl Named {
         Ok(Self::Folder(folder, superblock))
     }
 
-    /// In words.
+    /// The volume as messages name it: its folder, or its addresses with commas between.
     pub fn shown(&self) -> String {
         match self {
             Self::Folder(folder, _) => folder.path().display().to_string(),
@@ -65,7 +66,7 @@ impl Named {
         }
     }
 
-    /// How to reach its servers.
+    /// Options for connections to this volume's servers.
     pub fn options(&self, keys: Option<Keys>) -> NetOptions {
         let volume = match self {
             Self::Folder(_, superblock) => superblock.id(),
@@ -74,7 +75,7 @@ impl Named {
         NetOptions { volume, keys, ..NetOptions::default() }
     }
 
-    /// An error of the way there, as users understand it.
+    /// Explains an error of the network to the user, with what to do about it.
     pub fn explain(&self, error: &NetError) -> Failure {
         let shown = self.shown();
         let start = match self {
@@ -98,12 +99,13 @@ impl Named {
     }
 }
 
-/// Whether somebody may well have meant a machine: its number, or its name with a domain.
+/// Whether the text looks like a host without a port: `localhost`, or a name or number with a dot.
 fn looks_like_host(text: &str) -> bool {
     !text.contains('/') && (text == "localhost" || text.contains('.'))
 }
 
-/// A transport whose sockets have a thread of their own.
+/// A transport whose sockets are served by a thread of their own. The thread ends when this is
+/// dropped.
 pub struct Connected {
     pub transport: Arc<dyn Transport>,
     pub facts: VolumeFacts,
@@ -115,8 +117,8 @@ pub fn connect(named: &Named, keys: Option<Keys>) -> Result<Connected, Failure> 
     connect_with(named, named.options(keys))
 }
 
-/// The same for callers who wait no longer than `timeout`: a server that is silent is known as such
-/// by then.
+/// Connects to a volume's servers for a caller that waits at most `timeout`. A silent server counts
+/// as unreachable by then.
 pub fn connect_for(
     named: &Named,
     keys: Option<Keys>,
@@ -127,8 +129,8 @@ pub fn connect_for(
     connect_with(named, NetOptions { answer_within, ..options })
 }
 
-/// Who waits for less than `usual` hears sooner that there is no answer, but no server is taken for
-/// silent before a second.
+/// The time after which a silent server counts as unreachable: `timeout`, but at least 1 s and at
+/// most `usual`.
 fn answer_within(timeout: Option<Duration>, usual: Duration) -> Duration {
     timeout.map_or(usual, |timeout| timeout.clamp(Duration::from_secs(1).min(usual), usual))
 }
@@ -167,7 +169,7 @@ fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure
     Ok(Connected { transport: net, facts, _end: end })
 }
 
-/// All servers of a volume, to be asked; with the runtime that this takes.
+/// Sends queries to all servers of a volume, on a runtime of its own.
 pub struct Questioner {
     runtime: tokio::runtime::Runtime,
     tool: Tool,
@@ -190,17 +192,17 @@ impl Questioner {
         self.tool.facts()
     }
 
-    /// Processes that serve shards: their addresses, their shards.
+    /// The processes that serve shards: the addresses and the shards of each.
     pub fn processes(&self) -> Vec<(Vec<Address>, Vec<ShardIndex>)> {
         self.tool.processes()
     }
 
-    /// Asks whoever serves a shard.
+    /// Asks the process that serves a shard.
     pub fn ask_shard(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
         self.runtime.block_on(self.tool.ask_shard(shard, ask))
     }
 
-    /// Asks many processes at once; none is waited for longer than `within`.
+    /// Asks many processes at once, and waits at most `within` for each.
     pub fn ask_each(
         &self,
         processes: &[Vec<Address>],
@@ -221,14 +223,14 @@ impl Connected {
         Volume::from(&self.facts)
     }
 
-    /// The folder with the volume's objects, as seen from here.
+    /// The folder that holds the volume's objects, as a path on this machine.
     pub fn objects(&self, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
         objects(&self.facts, named)
     }
 }
 
-/// The folder with a volume's objects, as seen from here; `named` by the user, or where the server
-/// has it.
+/// The folder that holds a volume's objects, as a path on this machine: `named` by the user, or
+/// else the path that the server reports.
 pub fn objects(facts: &VolumeFacts, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     let there = PathBuf::from(&facts.objects);
     let folder = named.unwrap_or(&there);

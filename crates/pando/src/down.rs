@@ -1,4 +1,4 @@
-//! `pando down`.
+//! `pando down`: stops the processes that serve a volume's folder.
 
 use std::io;
 use std::path::Path;
@@ -18,11 +18,11 @@ use crate::failure::{Failure, IN_USE, NOT_RUNNING};
 use crate::output;
 use crate::protocol::Query;
 
-/// The process has this long to end after it has unmounted.
+/// Time that the process has to end after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(60);
-/// A server that is not suspended has heard by then that it is to stop.
+/// A server that is not suspended has received its stop request by then.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
-/// One that refused to may be ending all the same.
+/// Time to wait for the end of a server whose stop request failed: it may be ending already.
 const REFUSED_FOR: Duration = Duration::from_secs(3);
 
 pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
@@ -46,7 +46,7 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     match asking::ask(&folder.socket(), &query, IN_TIME) {
         Ok(Answer::Ok(_)) => {}
         Ok(Answer::Error(error)) => return Err(Failure::new(IN_USE, error)),
-        // It may end before its answer is on its way.
+        // The process may end before it sends its answer.
         Err(error) if is_hanging_up(&error) => {}
         Err(error) => return Err(not_answering(&folder, &pid, &error)),
     }
@@ -64,7 +64,7 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops servers that have no shard, or none any more; whether there were any.
+/// Stops servers of this folder that serve no shard. Returns whether there was one.
 fn stop_empty(folder: &Folder) -> Result<bool, Failure> {
     let named = (0..SHARDS_MAX).map(|shard| folder.server_socket(shard));
     let mut is_any = false;
@@ -78,7 +78,7 @@ fn stop_empty(folder: &Folder) -> Result<bool, Failure> {
     Ok(is_any)
 }
 
-/// Stops whoever listens there.
+/// Stops the server that listens at this socket. Returns whether one did.
 fn stop_at(folder: &Folder, socket: &Path) -> Result<bool, Failure> {
     let address = Address::Unix(socket.to_owned());
     let named = Named::Servers(vec![address.clone()]);
@@ -87,7 +87,7 @@ fn stop_at(folder: &Folder, socket: &Path) -> Result<bool, Failure> {
         return Err(Failure::plain(error));
     }
     let begun = Instant::now();
-    // It takes it along.
+    // A server removes its socket when it ends.
     while socket.exists() {
         if begun.elapsed() > END_WITHIN {
             let log = folder.log();
@@ -116,7 +116,8 @@ fn stop_servers(folder: &Folder) -> Result<(), Failure> {
         match told {
             Ok(wire::Failed(error)) => refused = Some(error),
             Ok(_) => {}
-            // It may end before its answer is on its way; whether it has ended is seen below.
+            // The server may end before it sends its answer. The loop below finds out whether it
+            // has ended.
             Err(error) => refused = Some(error.to_string()),
         }
     }
@@ -140,7 +141,7 @@ fn stop_servers(folder: &Folder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same failure, unless the reason is that one of these processes is suspended.
+/// Returns the failure, or a clearer one if one of these processes is suspended.
 pub fn suspended(holders: &[(u16, String)], failure: Failure) -> Failure {
     match suspended_of(holders) {
         Some(why) => Failure::plain(format!("a server does not answer: {why}")),
@@ -148,22 +149,22 @@ pub fn suspended(holders: &[(u16, String)], failure: Failure) -> Failure {
     }
 }
 
-/// Which of the processes that serve these shards is suspended.
+/// Why no answer comes, if one of the processes that serve these shards is suspended.
 fn suspended_of(holders: &[(u16, String)]) -> Option<String> {
     holders.iter().find_map(|(_, pid)| admin::suspended(pid.parse().ok()?))
 }
 
-/// It ended before it could answer.
+/// Whether the error means that the process ended before it could answer.
 pub fn is_hanging_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Somebody holds the lock and does not talk.
+/// The failure for a process that holds the folder's lock and does not answer.
 pub fn not_answering(folder: &Folder, pid: &str, error: &io::Error) -> Failure {
     let process = match pid.parse::<u32>() {
         Ok(pid) => format!("process {pid}"),
-        // It has not written its number yet.
+        // The holder has not written its process number yet.
         Err(_) => "a process".to_owned(),
     };
     if error.kind() == io::ErrorKind::TimedOut {

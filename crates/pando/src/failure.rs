@@ -1,4 +1,4 @@
-//! What went wrong, in words, and as an exit code. `pando --help` lists the codes.
+//! A failed command: its message and its exit code. `pando --help` lists the codes.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,7 +8,7 @@ use pando_server::FolderError;
 use pando_server::host::RecoveryError;
 use serde::{Deserialize, Serialize};
 
-/// A command that did not succeed.
+/// A command's failure, with the message for the user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
     pub message: String,
@@ -25,12 +25,13 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// Nothing more special than that it failed.
+    /// A failure with the general exit code.
     pub fn plain(message: impl Display) -> Self {
         Self::new(FAILED, message)
     }
 
-    /// Tells the user, and with `--json` also the script.
+    /// Prints the message on standard error, and with `--json` also a JSON object on standard
+    /// output.
     pub fn report(&self, as_json: bool) -> ExitCode {
         eprintln!("pando: {}", self.message);
         if as_json {
@@ -64,7 +65,7 @@ impl From<FolderError> for Failure {
     }
 }
 
-/// What is said of a path that is no volume's folder, if a volume is mounted there.
+/// What to tell the user if a path is no volume's folder but has a mount of Pando on it.
 fn mounted_at(path: &Path) -> Option<String> {
     let all = crate::mounts::all().ok()?;
     let volume = all.iter().rfind(|mount| mount.path == path)?.volume()?;

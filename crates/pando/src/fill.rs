@@ -52,7 +52,7 @@ fn fill(args: &FillArgs, next: &AtomicU64) -> io::Result<()> {
         }
         let path = args.directory.join(format!("{}{number:09}", args.prefix));
         if let Err(error) = OpenOptions::new().write(true).create_new(true).open(path) {
-            // The others may stop as well.
+            // Makes the other threads stop, too.
             next.store(args.count, Ordering::Relaxed);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! `pando format`.
+//! `pando format`: makes a volume in a folder.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ pub fn run(args: &FormatArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a volume, with its keys.
+/// Makes a volume and its keys in the folder.
 pub fn format(folder: &Folder, shards: u16) -> Result<Superblock, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! `pando fsck`.
+//! `pando fsck`: checks a volume's records and objects, and repairs a stopped volume.
 
 mod report;
 mod served;
@@ -46,11 +46,11 @@ pub fn run(args: &FsckArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
-/// What is checked.
+/// A volume that is open for a check.
 struct Opened {
     source: Source,
     volume: Volume,
-    /// `None`: file data cannot be reached from here.
+    /// The folder of objects. `None`: this machine cannot reach file data, so it is not checked.
     objects: Option<PathBuf>,
 }
 

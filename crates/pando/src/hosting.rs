@@ -1,5 +1,5 @@
-//! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and
-//! `pando up`'s other half.
+//! Runs shards in this process and serves them over sockets. `pando server` is only this; `pando
+//! up` adds a mount.
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
@@ -24,7 +24,7 @@ use crate::gc::by_itself::{self, Collector};
 use crate::protocol::ServerStatus;
 use crate::settle::settled;
 
-/// See the module. Fields are dropped in this order.
+/// The shards of this process and its server. Fields are dropped in this order.
 pub struct Hosting {
     collector: Option<Collector>,
     server: Arc<Server>,
@@ -36,10 +36,10 @@ pub struct Hosting {
     _lock: Option<FolderLock>,
 }
 
-/// What is done about `Ask::Stop`.
+/// What the process does when it receives `Ask::Stop`.
 pub type OnStop = Box<dyn Fn() + Send + Sync>;
 
-/// What it is made of.
+/// What a [`Hosting`] starts from.
 pub struct Plan<'a> {
     pub folder: Folder,
     pub superblock: Superblock,
@@ -49,14 +49,14 @@ pub struct Plan<'a> {
     pub options: &'a HostOptions,
     pub listen: ServerOptions,
     pub on_stop: OnStop,
-    /// Whether shards may leave and come while it runs: who has a mount beside must have all of
-    /// them.
+    /// Whether shards may move to and from this process while it runs. A process with a mount
+    /// beside must keep all of its shards.
     pub may_move: MayMove,
-    /// How often objects that no file names are looked for; zero: never.
+    /// Time between two collections of objects that no file names. Zero: never.
     pub gc_every: Duration,
 }
 
-/// See [`Plan::may_move`].
+/// Whether shards may move to and from this process, as [`Plan::may_move`] says.
 #[derive(Clone, Copy)]
 pub enum MayMove {
     No,
@@ -140,7 +140,8 @@ impl Hosting {
         &self.server
     }
 
-    /// Ends all in order.
+    /// Stops moves, the collector, the server and the host, in this order. Fails if a shard had
+    /// failed.
     pub fn finish(self) -> Result<(), Failure> {
         if let Some(moves) = &self.moves {
             moves.stop();
@@ -165,11 +166,11 @@ fn not_started(error: StartError) -> Failure {
     Failure::new(code, error)
 }
 
-/// Stores keep each of their index files open, and connections take one each; the usual limit of
-/// 1,024 is for programs that use `select`.
+/// Raises the limit of open files to its maximum. A store keeps each index file open, and each
+/// connection takes a file. The usual limit of 1,024 exists for programs that use `select`.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // As many as there may be is what there is, then.
+    // If this fails, the present limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -240,7 +241,7 @@ impl Answers {
         }
     }
 
-    /// Makes a new shard in a folder that is this process' as a whole.
+    /// Makes a new shard in this folder. `pando up` uses this; `Moves` does it for `pando server`.
     fn found(&self, shard: ShardIndex) -> Result<(), String> {
         let server =
             self.server.get().and_then(Weak::upgrade).ok_or("it is starting or stopping")?;

@@ -1,4 +1,4 @@
-//! `pando info`.
+//! `pando info`: shows what the volume keeps of one path.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -39,8 +39,8 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the process of a mount: a `pando mount`, or a `pando up`. See [`asking::ask`] for the
-/// limit.
+/// Asks the process of a mount, which is a `pando mount` or a `pando up`. [`asking::ask`] explains
+/// `limit`.
 pub fn ask(
     root: &Path,
     volume: &str,
@@ -51,13 +51,14 @@ pub fn ask(
         Ok(answer) => return Ok(answer),
         Err(error) => error,
     };
-    // Servers' addresses are no folder. And one that is suspended is there.
+    // A list of server addresses is no folder to ask instead. A process that timed out exists, so
+    // the folder's process is not asked instead.
     if !Path::new(volume).is_absolute() || error.kind() == io::ErrorKind::TimedOut {
         return Err(unanswered(root, &error));
     }
     let folder = Folder::new(Path::new(volume))?;
-    // A socket of `pando mount` is left here by one that is dead: it may be the mount, and a `pando
-    // up` of the same volume another.
+    // A dead `pando mount` leaves its socket behind. That process may have made this mount, while a
+    // `pando up` of this volume serves another. So the answer must name this mountpoint.
     if error.kind() == io::ErrorKind::ConnectionRefused {
         let is_other = |told| match told {
             Answer::Ok(Told::Status(status)) => Path::new(&status.mount.path) != root,
@@ -73,7 +74,7 @@ pub fn ask(
     })
 }
 
-/// What is to be told of a mount whose process is suspended, if it is.
+/// The failure to report if the process of this mount is suspended.
 pub fn suspended(root: &Path, volume: &str) -> Option<Failure> {
     let mut told = asking::ping(&socket(root).ok()?);
     if told.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut)
@@ -85,7 +86,7 @@ pub fn suspended(root: &Path, volume: &str) -> Option<Failure> {
     Some(unanswered(root, &error))
 }
 
-/// No process answers for a mount.
+/// The failure to report if no process answers for a mount.
 fn unanswered(root: &Path, error: &io::Error) -> Failure {
     let root = root.display();
     Failure::plain(match error.kind() {

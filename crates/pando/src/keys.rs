@@ -1,4 +1,4 @@
-//! Which key a command comes with.
+//! Finds the key that a command uses.
 
 use std::env;
 use std::fs;
@@ -15,14 +15,14 @@ use crate::connect::Named;
 use crate::failure::Failure;
 use crate::text::several;
 
-/// Names the file of a key.
+/// The environment variable that names a key's file.
 const VARIABLE: &str = "PANDO_KEY";
 
-/// Where keys are looked for.
+/// Places to look for keys.
 struct Places {
-    /// What [`VARIABLE`] says.
+    /// The file that [`VARIABLE`] names.
     variable: Option<PathBuf>,
-    /// Folders with files `*.pem`. The first that has one for the volume counts.
+    /// Folders with files `*.pem`. The first folder that has a key for the volume counts.
     folders: Vec<PathBuf>,
 }
 
@@ -36,10 +36,14 @@ impl Places {
     }
 }
 
-/// The key for a volume: that of the file that was named, or that `$PANDO_KEY` names, or the
-/// owner's in the volume's folder, or the one in `~/.config/pando` or `/etc/pando` that is for this
-/// volume or has one of these addresses. `None`: there is none, and over Unix sockets none is
-/// needed.
+/// Finds the key for a volume. `None`: there is none; over Unix sockets none is needed.
+///
+/// The first of these counts:
+/// 1. the file that the user named,
+/// 2. the file that `$PANDO_KEY` names,
+/// 3. the owner's key in the volume's folder,
+/// 4. a key for this volume, or with one of its addresses, in `~/.config/pando`, then in
+///    `/etc/pando`.
 pub fn find(named: &Named, file: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
     let Some((path, bundle)) = choose(named, file, &Places::here())? else { return Ok(None) };
     tell_end(&path, &bundle)?;
@@ -47,8 +51,9 @@ pub fn find(named: &Named, file: Option<&PathBuf>) -> Result<Option<Keys>, Failu
     Keys::new(&bundle).map(Some).map_err(wrong)
 }
 
-/// The key of a server: that of the file that was named, or the volume's own. Whom it believes is
-/// in the volume's folder of keys; where that is another server's volume, the key brings it along.
+/// The key of a server: the named file, or else the volume's own key. The volume's folder of keys
+/// says which certificates the server accepts. If that folder is not the owner's, the named key
+/// brings the authority along.
 pub fn of_server(
     folder: &Folder,
     superblock: &Superblock,
@@ -103,7 +108,7 @@ fn choose(
     }
 }
 
-/// The one key of the first folder that has any which fits.
+/// The one key that fits, from the first folder that has any. Several in one folder are an error.
 fn look(
     places: &Places,
     shown: &str,
@@ -129,7 +134,7 @@ fn look(
     Ok(None)
 }
 
-/// Files of keys, in order of names.
+/// Files `*.pem` of a folder, in order of their names.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
@@ -139,8 +144,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A key that nobody named. One that this user may not read is somebody else's; what else is wrong
-/// is told, as it may be the reason for what fails then.
+/// Reads a key that the user did not name. A file that is missing or that this user may not read is
+/// skipped silently. Another error is printed, since it may explain a later failure.
 fn read(path: &Path, how: impl Fn(&Path) -> Result<Bundle, KeyError>) -> Option<Bundle> {
     match how(path) {
         Ok(bundle) => Some(bundle),
@@ -159,7 +164,7 @@ fn read(path: &Path, how: impl Fn(&Path) -> Result<Bundle, KeyError>) -> Option<
     }
 }
 
-/// Says so while there is time.
+/// Warns on standard error if the key has ended or ends soon.
 fn tell_end(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -169,8 +174,8 @@ fn tell_end(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be said of a key's end at this Unix time: that it is over, or near: less than a tenth
-/// of its time is left.
+/// What to tell the user of a key's end at the Unix time `now`, in seconds. There is something to
+/// tell once the key has ended or less than a tenth of its validity is left.
 fn end_of(path: &Path, bundle: &Bundle, now: i64) -> Result<Option<String>, KeyError> {
     let (from, to) = validity_of(&bundle.certificate)?;
     let renew = format!("`pando auth renew {}`, beside the volume's folder", bundle.identity.name);
@@ -222,7 +227,7 @@ mod tests {
             Self { temp, folder, superblock, places: Places { variable: None, folders } }
         }
 
-        /// A key of this volume, or of another.
+        /// Writes a key of this volume, or of the volume that is given.
         fn put(&self, path: &str, volume: Option<[u8; 16]>, address: &str) -> PathBuf {
             let volume = volume.unwrap_or_else(|| self.superblock.id());
             let wanted = Wanted {
@@ -288,10 +293,10 @@ mod tests {
         machine.put("config/not-a-key.txt", None, "h:1");
         assert_eq!(machine.chosen(&machine.shown(), None).unwrap(), None);
         let etc = machine.put("etc/a.pem", None, "h:1");
-        // Not for all to read: it is passed over, and said to be.
+        // Readable by all, so it is skipped with a warning.
         let open = machine.put("config/b.pem", None, "h:1");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o604)).unwrap();
-        // Nor is what a third one has put there, or what a group may read, though it be root's.
+        // Skipped, too: a file of another user, and one that a group may read though root owns it.
         let strange = machine.put("config/c.pem", None, "h:1");
         std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
         let of_group = machine.put("config/d.pem", None, "h:1");
@@ -302,7 +307,7 @@ mod tests {
         for target in ["h:3", "unix:/run/x"] {
             assert_eq!(machine.chosen(target, None).unwrap(), None, "{target}");
         }
-        // The user's own go before the machine's.
+        // The user's folder goes before the machine's.
         let config = machine.put("config/a.pem", None, "h:1");
         assert_eq!(machine.chosen("h:1", None).unwrap(), Some(config));
     }

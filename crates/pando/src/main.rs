@@ -1,6 +1,7 @@
-//! The `pando` command: makes volumes, mounts them, says what they are doing.
+//! The `pando` command: makes volumes, serves and mounts them, and shows their state.
 //!
-//! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
+//! There is one file for each subcommand. [`cli`] has the arguments and their help, [`failure`] the
+//! exit codes.
 
 mod asking;
 mod auth;

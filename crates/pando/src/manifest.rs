@@ -1,12 +1,12 @@
-//! `pando manifest`: one line for every object of a tree, so that two trees are equal if their
+//! `pando manifest`: prints one line for each object of a tree. Two trees are equal if their
 //! manifests are.
 //!
 //! ```text
 //! type  mode  uid  gid  mtime (seconds.nanoseconds)  links  size  content  path
 //! ```
-//! Content is the BLAKE3 of a file, `->target` of a link, `major:minor` of a device. Of a directory
-//! the size is left out, since file systems count it differently. A file with several names shows
-//! the first of them, so that links are compared too.
+//! The content is the BLAKE3 hash of a file, `->target` of a link, `major:minor` of a device. A
+//! directory's size is left out, since file systems count it differently. Each name of a file with
+//! several names shows the first of them, so the comparison covers hard links.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -44,7 +44,7 @@ type Located = (PathBuf, io::Error);
 struct Object {
     path: PathBuf,
     text: String,
-    /// Device and inode of a file with several names.
+    /// Device and inode number, if the file has several names.
     linked: Option<(u64, u64)>,
 }
 

@@ -1,57 +1,57 @@
-//! How far something is that takes long, where standard error is no terminal: a line from time to
-//! time, and a last one. On a terminal there is a bar instead, which whoever does the work draws.
-//! Standard output is for results.
+//! Progress of long work where standard error is no terminal: a line at intervals, and a last one.
+//! On a terminal the command draws a bar instead. Standard output is for results.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::text::{bytes, count};
 
-/// What is counted.
+/// The unit of progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     Slots,
     Bytes,
 }
 
-/// Tells on standard error.
+/// Prints progress lines on standard error.
 pub struct Meter {
-    /// None on a terminal.
+    /// `None` on a terminal.
     lines: Option<Lines>,
 }
 
 impl Meter {
-    /// Of `what`; a line `every` so often.
+    /// A meter for the work `what` that prints a line at most once in `every`.
     pub fn new(what: &str, unit: Unit, every: Duration) -> Self {
         let is_wanted = !std::io::stderr().is_terminal();
         Self { lines: is_wanted.then(|| Lines::new(what, unit, every, Instant::now())) }
     }
 
-    /// So far it is; a line, if it is time for one.
+    /// Takes the progress so far, and prints a line if one is due.
     pub fn tell(&mut self, stage: &str, done: u64, total: u64) {
         let line = self.lines.as_mut().and_then(|it| it.at(Instant::now(), stage, done, total));
         line.iter().for_each(|line| say(line));
     }
 
-    /// All is done, so much: the last line, unless it was so at the first look.
+    /// Prints the last line, with the final amount. If `tell` was never called, it prints nothing.
     pub fn finish(self, done: u64) {
         let line = self.lines.and_then(|lines| lines.last(Instant::now(), done));
         line.iter().for_each(|line| say(line));
     }
 }
 
-/// Who reads it may have gone: that is no failure of the work.
+/// Prints a line. An error is ignored: a closed standard error does not fail the work.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// What is written, by times that are given.
+/// Composes the lines. All times are parameters, so that tests need no clock.
 struct Lines {
     what: String,
     unit: Unit,
     every: Duration,
     next: Instant,
-    /// When it was looked at first, and how much was done then: others may have begun it.
+    /// Time of the first call of `at`, and the amount done then. An earlier command may have done
+    /// that part.
     began: (Instant, Option<u64>),
 }
 
@@ -63,7 +63,7 @@ impl Lines {
 
     fn at(&mut self, now: Instant, stage: &str, done: u64, total: u64) -> Option<String> {
         if self.began.1.is_none_or(|before| done < before) {
-            // The first time, or it was begun anew.
+            // This is the first call, or the work began anew.
             self.began = (now, Some(done));
         }
         if now < self.next {
@@ -98,7 +98,7 @@ impl Lines {
         Some(format!("  {}: {}{slots} in {took:.1} s{rate}", self.what, self.amount(here)))
     }
 
-    /// Of all the time; none yet if nothing was done.
+    /// Average rate since the start, per second. `None` if nothing was done.
     fn rate(&self, now: Instant, done: u64) -> Option<f64> {
         let here = done.saturating_sub(self.began.1?);
         let took = (now - self.began.0).as_secs_f64();
@@ -113,7 +113,7 @@ impl Lines {
     }
 }
 
-/// A time as people say it.
+/// A duration for people, in seconds, minutes or hours.
 fn span(seconds: u64) -> String {
     match seconds {
         seconds @ 0..=119 => format!("{seconds} s"),
@@ -154,7 +154,7 @@ mod tests {
             line,
             "  shard 1: copying, 50.0 MiB of about 100.0 MiB, 1.0 MiB a second, 50 s left"
         );
-        // It is begun anew.
+        // The work begins anew.
         let line = lines.at(at(20), "copying", 0, 100 << 20).unwrap();
         assert_eq!(line, "  shard 1: copying, 0 B of about 100.0 MiB");
         assert_eq!(lines.last(at(21), 0).unwrap(), "  shard 1: 0 B in 1.0 s");
@@ -166,7 +166,7 @@ mod tests {
         for (seconds, text) in spans {
             assert_eq!(span(seconds), text);
         }
-        // Whatever is divided by whatever.
+        // Extreme values must not overflow.
         let begun = Instant::now();
         let mut lines = Lines::new("x", Unit::Bytes, Duration::ZERO, begun);
         lines.at(begun, "", 0, u64::MAX);

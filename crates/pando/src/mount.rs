@@ -1,4 +1,4 @@
-//! `pando mount`: a tree whose shards are served by other processes.
+//! `pando mount`: mounts a volume whose shards are served by other processes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,14 +43,14 @@ pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
     background::run(way, || bring_up(args, &named, path, own_log))
 }
 
-/// Fields are dropped in this order.
+/// A mounted tree of this process. Fields are dropped in this order.
 struct Tree {
     mounting: Mounting,
     connected: Connected,
     named: String,
-    /// Known once it answers.
+    /// The admin socket. Set once the process answers there.
     socket: Option<SocketFile>,
-    /// A log that nobody has named.
+    /// The log, if its path is the default and not the user's choice.
     own_log: Option<PathBuf>,
 }
 
@@ -73,13 +73,13 @@ fn bring_up(
         transport: connected.transport.clone(),
         volume: connected.volume(),
         objects: Arc::new(store),
-        // The shards' process does not know of objects stored from here.
+        // The servers cannot sync objects that this process stores.
         sync_objects: SyncObjects::BeforeCommit,
         mountpoint: &path,
         source: mounts::source(&named.shown()),
         threads: args.threads,
         patience: args.timeout,
-        // Of one user all requests are, whoever is said to ask.
+        // With any other squash all requests act as one user, so the opener makes no difference.
         as_openers: matches!(squash, Some(Squash::Root { .. })),
         kernel: args.kernel,
     })?;
@@ -109,14 +109,15 @@ impl Service for Tree {
         serve_until_unmounted(&self.mounting.mounted, stops);
         let shown = self.mounting.mountpoint().display().to_string();
         let result = self.mounting.finish(stops);
-        // That it is left behind tells `pando umount` that not all is stored.
+        // On failure the socket stays. It tells `pando umount` that not all data is stored.
         result?;
         eprintln!("pando: {shown} is unmounted, all is stored");
-        // Before the socket, whose end lets another mount begin here.
+        // The log goes before the socket. Once the socket is gone, another mount may begin here.
         if let Some(log) = &self.own_log {
             remove_log(log);
         }
-        // By now another mount at this path may answer at its own.
+        // Another mount at this path may have its own socket there by now. This removes only our
+        // own.
         if let Some(socket) = &self.socket {
             socket.remove();
         }
@@ -124,7 +125,8 @@ impl Service for Tree {
     }
 }
 
-/// What went well needs no log. One that this process does not write is another's.
+/// Removes the log after success. A log that is not this process's standard error belongs to
+/// another process, and stays.
 fn remove_log(log: &Path) {
     let of = |is: std::fs::Metadata| (is.dev(), is.ino());
     let own = std::fs::metadata("/proc/self/fd/2").map(of).ok();
@@ -133,7 +135,7 @@ fn remove_log(log: &Path) {
     }
 }
 
-/// What is needed to answer. Weak, so that a late question does not keep a mount alive.
+/// What the answers need. Weak, so that a late query does not keep a mount alive.
 struct Parts {
     transport: Weak<dyn Transport>,
     client: Weak<Client>,

@@ -1,4 +1,4 @@
-//! What is mounted where, by the kernel's own list.
+//! Pando's mounts on this machine, from the kernel's list of mounts.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// What Pando's mounts are called in that list, if the kernel knows subtypes.
+/// The type of Pando's mounts in that list, if the kernel knows subtypes.
 const KIND: &str = "fuse.pando";
 const SOURCE_PREFIX: &str = "pando:";
-/// Where a path leads is known by then, unless a mount on the way does not answer.
+/// Time limit for resolving a path. A longer wait means that a mount on the path does not answer.
 const LOOK: Duration = Duration::from_secs(4);
 
-/// One mount.
+/// One mount of the kernel's list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
     pub path: PathBuf,
@@ -32,40 +32,40 @@ impl Mount {
     }
 }
 
-/// What a mount of this volume (a folder, or addresses) is called in the list.
+/// The source under which the kernel lists a mount of this volume (a folder, or addresses).
 pub fn source(volume: &str) -> String {
     format!("{SOURCE_PREFIX}{volume}")
 }
 
-/// All mounts, those on top of others last.
+/// All mounts. A mount that lies on top of another comes after it.
 pub fn all() -> io::Result<Vec<Mount>> {
     let list = std::fs::read("/proc/self/mountinfo")?;
     Ok(list.split(|&byte| byte == b'\n').filter_map(parse).collect())
 }
 
-/// The topmost mount that `path`, absolute and free of links, is in.
+/// The topmost mount that contains `path`, which must be absolute and free of links.
 pub fn of(path: &Path) -> io::Result<Option<Mount>> {
     let candidates = all()?.into_iter().filter(|mount| path.starts_with(&mount.path));
-    // Of equal length the last: it lies on top.
+    // `max_by_key` returns the last of equal length, which lies on top.
     Ok(candidates.max_by_key(|mount| mount.path.as_os_str().len()))
 }
 
 /// An object on a mount of Pando.
 #[derive(Debug)]
 pub struct Located {
-    /// Absolute, free of links but for a last one, which is not followed.
+    /// Absolute path. Only its last component may be a symbolic link, which is not followed.
     pub path: PathBuf,
-    /// Where the mount is.
+    /// The mountpoint.
     pub root: PathBuf,
-    /// Its volume's folder, or its servers' addresses.
+    /// The volume's folder, or its servers' addresses.
     pub volume: String,
-    /// The way from there; none if it is the root itself.
+    /// Names from the mountpoint to the object. Empty for the mountpoint itself.
     pub names: Vec<OsString>,
 }
 
-/// On which mount, and where there, `path` is. It must exist.
+/// Finds the mount that `path` is on, and the names that lead to it. The path must exist.
 pub fn locate(path: &Path) -> Result<Located, Failure> {
-    // One that is suspended is told by name, before anything is asked that waits for it.
+    // Reports a suspended mount first. To resolve the path would wait for that mount.
     if let Some(failure) = std::path::absolute(path).ok().and_then(|path| {
         let mount = of(&path).ok().flatten()?;
         crate::info::suspended(&mount.path, &mount.volume()?)
@@ -98,19 +98,19 @@ pub fn locate(path: &Path) -> Result<Located, Failure> {
     Ok(Located { path, root, volume, names })
 }
 
-/// What a function that may hang brings within this time. `None`: nothing.
+/// Runs a function that may hang on a thread of its own. `None` if it has no result within `limit`.
 pub fn in_time<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (tell, told) = channel();
-    // If it cannot begin, it brings nothing either.
+    // If the thread cannot start, there is no result either.
     let working = move || drop(tell.send(work()));
     let _ = std::thread::Builder::new().name("pando-path".to_owned()).spawn(working);
     told.recv_timeout(limit).ok()
 }
 
-/// Absolute, with links followed except a last one.
+/// The absolute path, with all links followed except a last one.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     path.symlink_metadata()?;
     match (path.parent(), path.file_name()) {

@@ -1,10 +1,10 @@
-//! Numbers on the command line.
+//! Parses numbers on the command line.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A parser of numbers within limits, both included, that says them of whatever it refuses.
+/// A parser of numbers within limits, both included. Its error names the limits.
 pub fn number<T>(limits: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + Display + Copy,

@@ -1,10 +1,11 @@
-//! Standard output that may go away: a reader like `head` that has seen enough is no failure.
+//! Prints to standard output. A closed pipe is no failure: a reader like `head` may have seen
+//! enough.
 
 use std::io::Write;
 
 use serde::Serialize;
 
-/// One JSON object on a line.
+/// Prints one JSON object on a line.
 pub fn json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => line(&text),
@@ -12,7 +13,7 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// A line of text.
+/// Prints a line of text.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What is said over the admin socket.
+//! Queries and answers of the admin socket.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,43 @@ use pando_server::host::status::ShardStatus;
 use pando_server::inspect::Info;
 use serde::{Deserialize, Serialize};
 
-/// A question to the running process.
+/// A query to the running process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Query {
-    /// Whether it is awake: answered at once, whatever else it waits for.
+    /// Asks whether the process is awake. It answers at once, even while it waits for servers.
     Ping,
-    /// Everything there is to say.
+    /// Asks for the process's whole status.
     Status,
-    /// Where the object is that these names lead to, from the root; hexadecimal, since names are
-    /// any bytes.
+    /// Looks up the object that these names lead to from the root. Names are hexadecimal, since
+    /// they may hold any bytes.
     Info { names: Vec<String> },
-    /// Make durable what was written through this mount, and what was done in the volume.
+    /// Makes durable what programs wrote through this mount, and all changes of the volume.
     Sync,
-    /// Unmount and stop.
+    /// Unmounts and stops. `force` detaches a mount that is in use.
     Down { force: bool },
 }
 
-/// What comes back.
+/// An answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
-    /// It is awake; what programs wrote and is not stored, bytes.
+    /// The process is awake. `unstored`: bytes that programs wrote and that are not stored.
     Pong {
         pid: u32,
         unstored: u64,
     },
     Status(Box<VolumeStatus>),
     Info(Info),
-    /// Of a mount alone.
+    /// The status of a `pando mount`.
     Mount(MountStatus),
-    /// All is durable.
+    /// Everything is durable.
     Synced,
-    /// Unmounted; the process ends.
+    /// The tree is unmounted, and the process ends.
     Stopping,
 }
 
-/// A running volume.
+/// The status of a running volume.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeStatus {
     pub running: bool,
@@ -56,7 +56,7 @@ pub struct VolumeStatus {
     pub shards: Vec<ShardStatus>,
 }
 
-/// A process that serves shards.
+/// The status of a process that serves shards.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerStatus {
     pub pid: u32,
@@ -67,38 +67,38 @@ pub struct ServerStatus {
     pub shards: Vec<ShardStatus>,
 }
 
-/// Its mount.
+/// The status of a mount.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MountStatus {
     pub path: String,
-    /// Inodes the client keeps in mind.
+    /// Inodes in the client's node table.
     pub known_inodes: u64,
-    /// Written and not yet stored, bytes.
+    /// Bytes written and not yet stored.
     pub dirty_bytes: u64,
-    /// Written, and lost since it could not be stored, bytes.
+    /// Bytes written and lost, since they could not be stored.
     pub lost_bytes: u64,
-    /// The files they were of, as many as are remembered.
+    /// Files that lost bytes, as many as the process remembers.
     #[serde(default)]
     pub losses: Vec<LostFile>,
-    /// Requests from the kernel since the mount began, by kind.
+    /// Requests from the kernel since the mount began, by operation.
     pub requests: BTreeMap<String, u64>,
-    /// Messages to shards, tries included, by operation.
+    /// Messages to shards since the mount began, retries included, by operation.
     pub messages: BTreeMap<String, u64>,
-    /// Directories the kernel knows now; and since the mount began: requests whose way had changed
-    /// or was not known, and requests of who holds a directory, or walks again.
+    /// Present state of the mount by name: `nodes`, the inodes that the kernel knows; `alone`, 1
+    /// while no other client uses the volume.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// A file of which bytes were lost.
+/// A file that lost bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LostFile {
-    /// Where it was; only its name if its directory could not be asked; none if not even that is
-    /// known.
+    /// Its path. Only its name, if its directory did not answer. `None` if even the name is
+    /// unknown.
     pub path: Option<String>,
     pub ino: u64,
     pub bytes: u64,
-    /// Seconds since 1970, when the first were lost.
+    /// Time of the first loss, in seconds since 1970.
     pub since: u64,
-    /// Why.
+    /// The error that the lost write met.
     pub error: String,
 }

@@ -1,9 +1,9 @@
-//! `pando repro`: figures of published papers again. The workloads and models are
-//! `pando_bench::repro`; here are the arguments, what needs real shards, and how it is shown.
+//! `pando repro`: repeats figures of published papers. The workloads and models are in
+//! `pando_bench::repro`. This module holds the arguments, what needs real shards, and the output.
 //!
 //! ```text
-//!   shards    real core and store, step by step  ──►  steps    what each step costs: the model's input
-//!                                                └─►  work     what a directory costs them, by policy, and one alone
+//!   shards    real core and store, step by step  ──►  steps    the cost of each step: the model's input
+//!                                                └─►  work     the cost of a directory: by policy, and on a single shard
 //!   threads   real shards of this process, called by threads: Figures 4 and 5, measured
 //!   infini    InfiniFS' figures: servers of their own, behind a relay
 //! ```
@@ -89,7 +89,7 @@ struct Work<'a> {
     args: &'a GigaArgs,
     size: Size,
     progress: Progress,
-    /// Measured once, for whoever needs them.
+    /// The measured costs of each step. Measured once, by the first figure that needs them.
     steps: Option<Steps>,
 }
 
@@ -142,7 +142,7 @@ impl Work<'_> {
         })
     }
 
-    /// Says what comes now.
+    /// Reports the part of the work that begins now.
     fn begin(&self, what: &str) {
         self.progress.part(what);
     }
@@ -163,7 +163,7 @@ impl Work<'_> {
         self.steps.as_ref().ok_or_else(|| Failure::plain("nothing was measured"))
     }
 
-    /// Files: of a full run, a quick one, and a test.
+    /// The number of files for this size of run: full, quick, or a test.
     const fn files(&self, [full, quick, tiny]: [u64; 3]) -> u64 {
         match self.size {
             Size::Full => full,

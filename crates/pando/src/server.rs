@@ -1,4 +1,4 @@
-//! `pando server`: a process that serves shards.
+//! `pando server`: runs a process that serves shards.
 
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
@@ -20,7 +20,7 @@ use crate::hosting::{Hosting, MayMove, Plan, host_options};
 use crate::keys;
 use crate::signals::{self, Stop};
 
-/// All shards whose stores are in the folder.
+/// The value of `--shard` for all shards whose stores are in the folder.
 const ALL: &str = "all";
 
 pub fn run(args: &ServerArgs) -> Result<ExitCode, Failure> {
@@ -91,7 +91,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
     Ok((Serving { hosting, shards }, stops))
 }
 
-/// Makes a folder to move shards to, of the volume whose servers were named.
+/// Makes a folder that shards can move to, for the volume of the named servers.
 fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     let named = Named::Servers(args.join.clone());
     let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
@@ -104,15 +104,15 @@ fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     }
 }
 
-/// Those that are asked for, without those that were moved away.
+/// The shards that the user asks for, without those that were moved away.
 fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec<u16>, Failure> {
     if text == ALL {
         return Ok(folder.kept()?);
     }
     let known = shards_known(folder, superblock);
     let mut shards = parse_shards(text, known)?;
-    // The next in number is made: `pando shard add` lets the volume use it. Not where others'
-    // shards need not be known.
+    // The shard after the last is made, so that `pando shard add` can add it. A folder whose
+    // objects are elsewhere may not know all shards, so nothing is made there.
     let is_its_own = folder.told_objects() == folder.objects();
     if is_its_own && shards.contains(&known) {
         make(folder, superblock, known)?;
@@ -135,9 +135,9 @@ fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec
     is_gone.map(|()| shards)
 }
 
-/// Where earlier processes of this folder may have been: each was named after the first of the
-/// shards it had, or after having none. Others ask there, such as a server with a whole copy of a
-/// shard that it waits to be given.
+/// Sockets of earlier processes of this folder. A process names its socket after its first shard,
+/// or after having none. Other processes still ask there: for example, a server that holds a whole
+/// copy of a shard and waits for the handover.
 fn former_sockets(folder: &Folder, text: &str, shards: &[u16]) -> Vec<Address> {
     let is_asked_for =
         |shard: u16| text == ALL || text.split(',').any(|part| part.trim().parse() == Ok(shard));
@@ -148,7 +148,7 @@ fn former_sockets(folder: &Folder, text: &str, shards: &[u16]) -> Vec<Address> {
     sockets.chain(empty).map(Address::Unix).collect()
 }
 
-/// How many shards the volume has, as far as this folder can tell.
+/// Number of shards of the volume, as far as this folder knows.
 fn shards_known(folder: &Folder, superblock: &Superblock) -> u16 {
     let told = HostsFolder::new(&folder.run()).read().into_iter().map(|hosting| hosting.shard.0);
     let here = (0..SHARDS_MAX).filter(|&shard| folder.shard(shard).is_dir());
@@ -156,7 +156,8 @@ fn shards_known(folder: &Folder, superblock: &Superblock) -> u16 {
     superblock.shards.max(last + 1)
 }
 
-/// Numbers up to `known`, the first that is no shard yet, and commas: ascending, each once.
+/// Parses shard numbers with commas between. Each is at most `known`, the first number that is not
+/// in use. Returns them ascending, each once.
 fn parse_shards(text: &str, known: u16) -> Result<Vec<u16>, Failure> {
     let mut shards = Vec::new();
     for part in text.split(',') {

@@ -1,13 +1,13 @@
-//! Objects that an earlier process stored, and was killed before it synced them.
+//! Syncs objects that an earlier process stored and, since it was killed, did not sync.
 //!
-//! A shard that is opened makes its log durable, and tells which objects nobody needs any more. So
-//! what its records name has to be durable before: else an `fsync` after the start says that a file
-//! is on disk whose object is not, or an old object is deleted whose replacement a loss of power
-//! takes away.
+//! A shard that is opened makes its log durable, and names objects for deletion. So all objects
+//! that its records name must be durable before it is opened. Otherwise `fsync` after the start
+//! could promise a file whose object is not on disk. Or an old object could be deleted, and a power
+//! loss then takes its replacement.
 //!
-//! A mark in the volume's folder says that there are none. It is taken away before the first is
-//! stored that is synced only later, and need not be durable itself: after a loss of power whatever
-//! is there is on disk.
+//! A mark in the volume's folder says that every object is durable. It is removed before the first
+//! object is stored that is synced only later. The removal need not be durable: after a power loss,
+//! all objects that remain are on disk.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use pando_server::Folder;
 
 use crate::failure::Failure;
 
-/// Opens shards of a folder by `open`, when what was put into its objects is durable. If it cannot
-/// be made so, they are not opened.
+/// Makes the folder's objects durable, then opens its shards by `open`. If the sync fails, the
+/// shards are not opened.
 pub fn settled<T>(
     folder: &Folder,
     open: impl FnOnce() -> Result<T, Failure>,
@@ -32,8 +32,8 @@ fn settle(folder: &Folder) -> Result<(), Failure> {
     if mark(folder).exists() {
         return Ok(());
     }
-    // Of shards whose objects are elsewhere, mounts alone have stored any, and synced each before a
-    // shard heard of it.
+    // The folder's shards have their objects elsewhere. Only mounts stored them, and each mount
+    // synced an object before a shard learned of it.
     if folder.told_objects() != path {
         return Ok(());
     }
@@ -50,13 +50,13 @@ fn mark(folder: &Folder) -> PathBuf {
     folder.run().join("objects-synced")
 }
 
-/// Every object is durable, and will be before a shard hears of it.
+/// Sets the mark: every object is durable, and new ones will be before a shard learns of them.
 pub fn all_synced(folder: &Folder) {
-    // Without the mark they are synced once more.
+    // Without the mark, the next start syncs the objects once more.
     let _ = std::fs::write(mark(folder), "");
 }
 
-/// From now on objects are stored that shards may hear of before they are durable.
+/// Removes the mark: from now on a shard may learn of an object before it is durable.
 pub fn synced_later(folder: &Folder) -> Result<(), Failure> {
     let path = mark(folder);
     match std::fs::remove_file(&path) {
@@ -77,7 +77,7 @@ mod tests {
         let folder = Folder::new(&temp.path().join("volume")).unwrap();
         std::fs::create_dir_all(folder.run()).unwrap();
         assert_eq!(settled(&folder, || Ok(1)).unwrap(), 1, "a new one");
-        // Nothing can be synced here.
+        // Objects cannot be synced here, since the folder is a file.
         std::fs::remove_dir(folder.objects()).unwrap();
         std::fs::write(folder.objects(), "").unwrap();
         assert_eq!(settled(&folder, || Ok(2)).unwrap(), 2, "nothing was stored since");

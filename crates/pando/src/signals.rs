@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! Waits for signals and requests that stop the process.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -7,17 +7,17 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
-/// Why to stop.
+/// The reason to stop.
 pub enum Stop {
-    /// A signal.
+    /// A signal, with its number.
     Signal(i32),
-    /// Another process of ours asked for it. A mount is gone already.
+    /// Another Pando process asked for it. The mount is gone already.
     Asked,
-    /// The same; who still uses the mount is left behind.
+    /// As `Asked`, but programs may still use the mount. They are left behind.
     Forced,
 }
 
-/// Begins to listen for signals; others may send, too.
+/// Starts to listen for signals. The returned sender lets other threads request a stop, too.
 pub fn listen() -> Result<(Sender<Stop>, Receiver<Stop>), Failure> {
     let (sender, stops) = channel();
     let signals = sender.clone();

@@ -1,4 +1,4 @@
-//! `pando status`.
+//! `pando status`: shows the state of a mount, of a `pando up`, or of all servers of a volume.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,9 +22,9 @@ use crate::protocol::{MountStatus, Query, ServerStatus, Told, VolumeStatus};
 use crate::text::{bytes, count, table};
 use crate::{info, mounts, output};
 
-/// Files that are named of which bytes were lost; `--json` names all that are remembered.
+/// Number of files with lost bytes that the text names. `--json` names all that are remembered.
 const LOSSES_MAX: usize = 20;
-/// A server that is not suspended has said by then what it does.
+/// A server that is not suspended has sent its status by then.
 const STATUS_WITHIN: Duration = Duration::from_secs(4);
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
@@ -57,18 +57,19 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Where a mount of Pando is, and its volume, if it is at exactly this path. The mount itself is
-/// not asked: it may hang.
+/// The mountpoint and the volume, if a mount of Pando is at exactly this path. The mount itself is
+/// not asked, since it may hang.
 fn mounted_at(path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
     let Ok(path) = std::path::absolute(path) else { return Ok(None) };
     let all = mounts::all()
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
     let at = all.into_iter().rev().find(|mount| path == mount.path);
-    // Its own words for the path: they name its socket, and who asks may have typed a slash more.
+    // Returns the list's own spelling of the path, since it names the socket. The user may have
+    // typed a slash more.
     Ok(at.and_then(|mount| Some((mount.path.clone(), mount.volume()?))))
 }
 
-/// A mount, of a `pando mount` or a `pando up`.
+/// Shows the status of one mount, which a `pando mount` or a `pando up` serves.
 fn mount(args: &StatusArgs, root: &Path, volume: &str) -> Result<ExitCode, Failure> {
     let status = match info::ask(root, volume, &Query::Status, IN_TIME)? {
         Answer::Ok(Told::Mount(status)) => status,
@@ -115,7 +116,7 @@ fn lost(status: &MountStatus) -> String {
     }
 }
 
-/// A `pando up`.
+/// Shows the status of a `pando up`.
 fn whole(args: &StatusArgs, folder: &Folder, pid: &str) -> Result<ExitCode, Failure> {
     let status = match asking::ask(&folder.socket(), &Query::Status, IN_TIME) {
         Ok(Answer::Ok(Told::Status(status))) => status,
@@ -147,7 +148,7 @@ fn stopped(args: &StatusArgs, folder: &Folder, superblock: &Superblock) {
     ));
 }
 
-/// A volume whose shards are served by several processes.
+/// The status of a volume whose shards are served by several processes.
 #[derive(Serialize)]
 struct Cluster {
     running: bool,
@@ -156,18 +157,18 @@ struct Cluster {
     servers: Vec<Process>,
 }
 
-/// One of them.
+/// The status of one process of a cluster.
 #[derive(Serialize)]
 struct Process {
     addresses: Vec<String>,
     shards: Vec<u16>,
-    /// Why it does not answer, if it does not.
+    /// Why the process does not answer, or `None` if it does.
     error: Option<String>,
     #[serde(flatten)]
     status: Option<ServerStatus>,
 }
 
-/// `holders`: processes of this machine that serve shards.
+/// Asks every process. `holders` are processes of this machine that serve shards.
 fn ask_all(named: &Named, questioner: &Questioner, holders: &[(u16, String)]) -> Cluster {
     let mut known = questioner.processes();
     known.sort_by_key(|(_, shards)| shards.first().copied());

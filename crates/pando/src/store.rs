@@ -1,4 +1,4 @@
-//! `pando store`: looks at shards' stores while their volume is stopped.
+//! `pando store`: inspects the stores of shards while their volume is stopped.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::failure::{DAMAGED, Failure, IN_USE};
 use crate::output;
 use crate::text::{bytes, count, table};
 
-/// Memory for blocks while looking at one store.
+/// Size of the block cache while one store is inspected.
 const CACHE_BYTES: usize = 16 << 20;
 
 pub fn run(command: &StoreCommand) -> Result<ExitCode, Failure> {
@@ -33,13 +33,13 @@ impl StoreCommand {
     }
 }
 
-/// One store, locked for as long as this lives.
+/// One store, locked as long as this value lives.
 struct Store {
     path: PathBuf,
     disk: RealDisk,
 }
 
-/// The stores of a volume, or the one store that `folder` is itself.
+/// The stores of a volume, or the one store that `path` itself is.
 fn stores(path: &Path) -> Result<Vec<Store>, Failure> {
     if path.join("MANIFEST").exists() {
         return Ok(vec![open(path.to_owned())?]);
@@ -58,7 +58,7 @@ fn stores(path: &Path) -> Result<Vec<Store>, Failure> {
 }
 
 fn open(path: PathBuf) -> Result<Store, Failure> {
-    // Opening makes what is missing; here nothing is to be made.
+    // To open a store creates missing folders. An inspection must not create any.
     if !path.is_dir() {
         return Err(Failure::new(
             DAMAGED,
@@ -275,7 +275,7 @@ fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
                     }
                     false => writeln!(out, "{}\t{}", key.escape_ascii(), value.escape_ascii()),
                 };
-                // A reader that has seen enough is no failure.
+                // A reader that closes the pipe early is no failure.
                 if written.is_err() {
                     return Ok(ExitCode::SUCCESS);
                 }

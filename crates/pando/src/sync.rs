@@ -1,4 +1,5 @@
-//! `pando sync`: what `sync` and `syncfs` would do, if the kernel told a FUSE mount of them.
+//! `pando sync`: does what `sync` and `syncfs` would do, if the kernel passed them on to a FUSE
+//! mount.
 
 use std::process::ExitCode;
 
@@ -14,7 +15,7 @@ use crate::{info, output};
 pub fn run(args: &SyncArgs) -> Result<ExitCode, Failure> {
     let Located { root, volume, .. } = mounts::locate(&args.path)?;
     let shown = root.display();
-    // What is written to mapped memory is with the kernel until then. Of all else it knows nothing.
+    // Makes the kernel write back pages of mapped files. It holds no other data that is not stored.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(&root, flags, Mode::empty());
     opened.and_then(rustix::fs::syncfs).map_err(|errno| {

@@ -1,6 +1,6 @@
-//! Numbers and tables for people.
+//! Formats numbers and tables for people.
 
-/// 1234567 as `1,234,567`.
+/// Formats 1234567 as `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -13,12 +13,12 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A number with its noun.
+/// A number with its noun in singular or plural.
 pub fn several(n: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
-/// Bytes in the largest unit that leaves a whole part.
+/// Formats bytes in the largest unit that leaves a whole part.
 pub fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = (n.max(1).ilog2() / 10) as usize;
@@ -29,11 +29,11 @@ pub fn bytes(n: u64) -> String {
     format!("{}.{} {}", scaled / 1024, scaled % 1024 * 10 / 1024, units[power])
 }
 
-/// A time in seconds since 1970.
+/// Formats a time in seconds since 1970 as a date.
 pub fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March: the day that a leap year has more is their last. Eras of 400
-    // years, from the year 0 on.
+    // Years begin in March here, so that a leap day is the last day of its year. Eras have 400
+    // years, counted from the year 0.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -46,7 +46,7 @@ pub fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Columns, right-aligned, separated by two spaces; the first row is the heading.
+/// Formats rows as right-aligned columns, two spaces apart. The first row is the heading.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

@@ -1,4 +1,4 @@
-//! `pando umount`.
+//! `pando umount`: unmounts a tree, and waits until its process has stored all data.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use crate::mounts::Mount;
 use crate::protocol::{Query, Told};
 use crate::{mounts, output};
 
-/// The process has this long to store what was written, after it has unmounted.
+/// Time that the process has to store data after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(120);
-/// With `--force` it is left to itself after this time, if what it has to store does not become
-/// less.
+/// With `--force`, time after which the command leaves the process behind, if its unstored data
+/// does not shrink.
 const FORCED_WITHIN: Duration = Duration::from_millis(3_500);
-/// So long it may take to store a part of that.
+/// The process makes no progress if its unstored data does not shrink for this long.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
-/// How often it is looked whether the process is alive. Connections that a suspended one does not
-/// accept pile up, so not often.
+/// Interval of checks whether the process is alive. Each check leaves a connection that a suspended
+/// process does not accept, so checks are rare.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What may not answer is waited for so long: with `--force` for less than 5 s, all of it together.
+/// Time limits for what may not answer. With `--force` they add up to less than 5 s.
 struct Patience {
-    /// Where a path leads is known by then, unless a mount on the way does not answer.
+    /// To resolve the path. A longer wait means that a mount on the path does not answer.
     found: Duration,
-    /// A process that is not suspended says so by then, whatever its servers do.
+    /// For a ping. A process that is not suspended answers by then, even if its servers do not.
     awake: Duration,
-    /// And has unmounted by then.
+    /// For the process to unmount.
     unmounted: Duration,
 }
 
@@ -61,7 +61,8 @@ pub fn run(args: &UmountArgs) -> Result<ExitCode, Failure> {
     let (path, shown) = (&mount.path, mount.path.display());
     let socket = socket(path)?;
     let noted = SocketFile::at(&socket).ok();
-    // What a suspended process is told to do, it would do when nobody expects it any more.
+    // A suspended process would unmount when it resumes, after the user has given up. So a ping
+    // comes first.
     let told = admin::ask_within::<_, Told>(&socket, &Query::Ping, patience.awake).and_then(|_| {
         let down = Query::Down { force: args.force };
         admin::ask_within::<_, Told>(&socket, &down, patience.unmounted)
@@ -91,7 +92,8 @@ pub fn run(args: &UmountArgs) -> Result<ExitCode, Failure> {
 fn find(path: &Path, limit: Duration) -> Result<(Mount, String), Failure> {
     let absolute = std::path::absolute(path)
         .map_err(|error| Failure::plain(format!("cannot find {}: {error}", path.display())))?;
-    // Of a mount whose servers do not answer, nothing may be asked but by name.
+    // If the mount's servers do not answer, any access to the path hangs. So the list is searched
+    // by name first.
     let list = mounts::all()
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
     let is_there = |path: &Path| list.iter().rfind(|mount| mount.path == path).cloned();
@@ -105,12 +107,12 @@ fn find(path: &Path, limit: Duration) -> Result<(Mount, String), Failure> {
     })
 }
 
-/// Free of links; `None` if it leads nowhere.
+/// The path with all links followed. `None` if it does not exist.
 fn resolved(path: &Path, limit: Duration) -> Result<Option<PathBuf>, Failure> {
     let (tell, told) = channel();
     let asked = path.to_owned();
     let resolve = move || drop(tell.send(asked.canonicalize()));
-    // If it cannot begin, it is as if it led nowhere.
+    // If the thread cannot start, the path counts as missing.
     let _ = std::thread::Builder::new().name("pando-path".to_owned()).spawn(resolve);
     match told.recv_timeout(limit) {
         Ok(resolved) => Ok(resolved.ok()),
@@ -122,15 +124,15 @@ fn resolved(path: &Path, limit: Duration) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// A process that goes on after its mount.
+/// A process that goes on after its mount is gone.
 struct Left {
     pid: u32,
-    /// Bytes.
+    /// Bytes that programs wrote and that are not stored.
     unstored: u64,
 }
 
-/// Waits while a process stores what was written. Returns one that does not get on with it, or has
-/// stored all and waits for the end of its session; nothing if it has ended.
+/// Waits while a process stores what programs wrote. `None`: it has ended. `Some`: it makes no
+/// progress, or it has stored all and only its session is still open.
 fn await_stored(
     path: &Path,
     socket: &Path,
@@ -157,7 +159,7 @@ fn await_stored(
                         path.display()
                     )));
                 }
-                // Whether it has ended, and how, is for the caller to see.
+                // The caller finds out whether and how the process ended.
                 _ => return Ok(None),
             }
         }
@@ -166,7 +168,7 @@ fn await_stored(
     Ok(None)
 }
 
-/// It is unmounted, and its process waits for servers.
+/// The result when the tree is unmounted and its process still waits for servers.
 fn left_behind(path: &Path, Left { pid, unstored }: &Left) -> Result<ExitCode, Failure> {
     let shown = path.display();
     if *unstored > 0 {
@@ -182,7 +184,7 @@ fn left_behind(path: &Path, Left { pid, unstored }: &Left) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// A process that has stored all removes its socket, and only then.
+/// Waits for the end of the process. It removes its socket only after it has stored all data.
 fn await_end(path: &Path, socket: &Path, noted: &SocketFile) -> Result<(), Failure> {
     let shown = path.display();
     let failed = |text| Err(Failure::plain(text));
@@ -212,7 +214,7 @@ fn await_end(path: &Path, socket: &Path, noted: &SocketFile) -> Result<(), Failu
     Ok(())
 }
 
-/// There is a process, but it says nothing.
+/// The process exists, but does not answer.
 fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<ExitCode, Failure> {
     let shown = path.display();
     if !args.force {
@@ -229,7 +231,7 @@ fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// No `pando mount` answers: it is the mount of a `pando up`, or its process is gone.
+/// No `pando mount` answers: a `pando up` made the mount, or its process is gone.
 fn other_process(
     args: &UmountArgs,
     path: &Path,
@@ -257,18 +259,18 @@ fn other_process(
     })?;
     let process = match error.kind() {
         io::ErrorKind::ConnectionRefused => "its process was gone",
-        // Of another user's mount, or with another PANDO_RUN.
+        // The mount is another user's, or its process uses another `PANDO_RUN`.
         _ => "its process was not found: if there is one, it stores what is left by itself",
     };
     output::line(&format!("{shown} is unmounted; {process}"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of the volume, if it is up and this is its own mount: a dead one of `pando mount` may
-/// be of the same volume.
+/// The volume's folder, if a `pando up` serves it and this mount is its own. A dead `pando mount`
+/// may have left a mount of this volume, too.
 fn up_at(args: &UmountArgs, path: &Path, volume: &str) -> Result<Option<Folder>, Failure> {
     let folder = Path::new(volume);
-    // Servers' addresses are none.
+    // A list of server addresses is no folder.
     if !folder.is_absolute() {
         return Ok(None);
     }
@@ -279,7 +281,7 @@ fn up_at(args: &UmountArgs, path: &Path, volume: &str) -> Result<Option<Folder>,
         Ok(Answer::Ok(Told::Status(status))) => {
             Ok((status.mount.path == path.display().to_string()).then_some(folder))
         }
-        // It is ending, or nothing of the kind.
+        // The process is ending, or gives an unexpected answer.
         Ok(_) => Ok(Some(folder)),
         Err(_) if args.force => Ok(None),
         Err(error) => Err(crate::down::not_answering(&folder, &pid, &error)),

@@ -1,4 +1,4 @@
-//! The side that sends frames and counts how many return.
+//! The side that sends frames and counts those that return.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use super::connect::Streams;
 use super::frame::{self, FRAME, Inbox};
 use crate::{Latencies, Watch};
 
-/// Frames between two looks at the watch.
+/// Frames between two checks for an interrupt.
 const LOOK: u64 = 1 << 14;
 
 pub(super) struct Outcome {
@@ -25,7 +25,7 @@ pub(super) struct Outcome {
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// Sends frames over `streams` for this long. To be polled in a runtime of its own.
+/// Sends frames over `streams` for the given time. It must be polled in a runtime of its own.
 pub(super) async fn run(
     streams: Streams,
     load: Load,
@@ -69,7 +69,7 @@ async fn drive<S: Stream>(
     Ok(Outcome { frames: latencies.count(), seconds, latencies })
 }
 
-/// Keeps `window` frames under way on one connection until `end`.
+/// Keeps `window` frames in flight on one connection until `end`.
 async fn exchange(
     mut stream: impl Stream,
     window: u32,
@@ -78,7 +78,7 @@ async fn exchange(
 ) -> io::Result<Latencies> {
     let (mut inbox, mut out) = (Inbox::new(), Vec::with_capacity(frame::BUFFER));
     let mut latencies = Latencies::default();
-    // When frames were written, oldest first, and how many at once: they return in order.
+    // Time and number of frames of each write, oldest first. Frames return in the order of sending.
     let mut written = VecDeque::from([(Instant::now(), u64::from(window))]);
     let (mut sent, mut returned) = (0, 0);
     let mut send = |out: &mut Vec<u8>, count: u64| {

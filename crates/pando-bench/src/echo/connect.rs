@@ -1,5 +1,5 @@
-//! Connections, made before anybody serves them, so that who serves never waits for one that does
-//! not come.
+//! Makes all connections before the server starts. So the server never waits for a connection that
+//! does not come.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::Socket;
 use crate::relay::{Door, Place, Relay};
 
-/// One side's ends, not blocking.
+/// One side's ends of all connections, in non-blocking mode.
 pub(super) enum Streams {
     Tcp(Vec<TcpStream>),
     Unix(Vec<UnixStream>),
 }
 
-/// Both sides' ends of so many connections.
+/// Makes `connections` connections, and returns the ends of both sides.
 pub(super) fn connect(socket: Socket, connections: u32) -> io::Result<(Streams, Streams)> {
     match socket {
         Socket::Tcp => {
@@ -44,8 +44,8 @@ pub(super) fn connect(socket: Socket, connections: u32) -> io::Result<(Streams, 
     }
 }
 
-/// Both sides' ends of so many TCP connections, each through a relay that adds so much to a round
-/// trip.
+/// Makes `connections` TCP connections through a relay that adds `round_trip` to each round trip.
+/// Returns the ends of both sides.
 pub(super) fn connect_through_relay(
     connections: u32,
     round_trip: Duration,

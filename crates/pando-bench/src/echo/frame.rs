@@ -1,13 +1,13 @@
-//! Frames, and a buffer that takes them from a socket whole.
+//! Frames, and a buffer that collects whole frames from a socket.
 
 use std::io;
 use std::ops::Range;
 
-/// Bytes of a frame after its length.
+/// Bytes of a frame without its length field.
 pub(super) const PAYLOAD: usize = 64;
-/// Bytes of a frame.
+/// Bytes of a whole frame.
 pub(super) const FRAME: usize = 4 + PAYLOAD;
-/// Room for the answers of one `read`.
+/// Bytes that one `read` may take.
 pub(super) const BUFFER: usize = 64 << 10;
 
 /// Appends the frame with this number.
@@ -17,7 +17,7 @@ pub(super) fn put(to: &mut Vec<u8>, number: u64) {
     to.resize(to.len() + PAYLOAD - 8, 0x5A);
 }
 
-/// The number of a whole frame.
+/// The number in a whole frame.
 pub(super) fn number(frame: &[u8]) -> io::Result<u64> {
     check(frame)?;
     let digits = frame[4..12].try_into().expect("eight bytes");
@@ -30,7 +30,7 @@ fn check(frame: &[u8]) -> io::Result<()> {
     if is_right { Ok(()) } else { Err(io::Error::other("a frame came back as it was not sent")) }
 }
 
-/// Bytes that were read and not yet used.
+/// Bytes that were read and are not used yet.
 pub(super) struct Inbox {
     bytes: Box<[u8]>,
     filled: usize,
@@ -41,13 +41,13 @@ impl Inbox {
         Self { bytes: vec![0; BUFFER].into_boxed_slice(), filled: 0 }
     }
 
-    /// Where the next `read` goes to.
+    /// The space for the next `read`.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes were read: which whole frames there are now. To be followed by
-    /// [`Inbox::used`].
+    /// Notes that `len` bytes were read. Returns the range of whole frames, which the caller gives
+    /// to [`Inbox::used`] afterwards.
     pub(super) fn read(&mut self, len: usize) -> Range<usize> {
         self.filled += len;
         0..self.filled - self.filled % FRAME
@@ -57,7 +57,7 @@ impl Inbox {
         &self.bytes[range]
     }
 
-    /// These are done with.
+    /// Removes frames that the caller has used.
     pub(super) fn used(&mut self, range: Range<usize>) {
         self.bytes.copy_within(range.end..self.filled, 0);
         self.filled -= range.end;

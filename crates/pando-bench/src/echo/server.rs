@@ -10,7 +10,7 @@ use super::connect::Streams;
 use super::frame::Inbox;
 use super::runtime;
 
-/// Serves these connections in a thread of its own, until all are closed by the other side.
+/// Serves the connections in a thread of its own, until the client has closed all of them.
 pub(super) fn start(streams: Streams) -> io::Result<JoinHandle<io::Result<()>>> {
     std::thread::Builder::new().name("echo-server".to_owned()).spawn(move || {
         runtime()?.block_on(async {

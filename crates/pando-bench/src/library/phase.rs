@@ -1,4 +1,4 @@
-//! One phase of all clients.
+//! Runs one phase of all clients.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::names::{self, FilePath};
 use crate::report::rounded;
 use crate::{BenchError, Latencies, Phase, PhaseReport, Watch, Workload};
 
-/// How often the watch is told.
+/// Interval of progress reports to the watch.
 pub(crate) const TELL: Duration = Duration::from_millis(100);
-/// How often it is asked while nothing comes.
+/// Interval of checks for an interrupt while no operation ends.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long answers are waited for after an interrupt.
+/// Time limit for operations in flight after an interrupt.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
-/// Operations after which a future lets others run, should none have made it wait.
+/// Operations after which a future yields, if none of them had to wait.
 const TURN: u32 = 64;
 const MODE: u16 = 0o644;
 
@@ -30,16 +30,16 @@ pub(super) struct Lane<'a> {
     client: &'a Client,
     index: u32,
     paths: Paths<'a>,
-    /// The directory, held on to, if that is how files are named.
+    /// The open directory, if files are named by handle.
     dir: Option<Dir<'a>>,
     directory: &'a [u8],
-    /// As creation told, by file.
+    /// Inode numbers as creates returned them, by file.
     inos: Vec<Cell<u64>>,
     order: RefCell<Vec<u32>>,
     next: Cell<usize>,
 }
 
-/// What all futures of a phase add to.
+/// State that all futures of a phase share.
 struct Tally<'a> {
     watch: &'a dyn Watch,
     latencies: RefCell<Latencies>,
@@ -78,7 +78,7 @@ impl<'a> Lane<'a> {
         })
     }
 
-    /// The next file that nobody has taken.
+    /// Takes the next file that no future has taken.
     fn take(&self) -> Option<u32> {
         let next = self.next.get();
         let file = self.order.borrow().get(next).copied()?;
@@ -86,7 +86,7 @@ impl<'a> Lane<'a> {
         Some(file)
     }
 
-    /// The operations of one future, one after the other.
+    /// Does the operations of one future, one after another.
     async fn work(&self, phase: Phase, tally: &Tally<'_>) {
         let mut path = FilePath::new(self.directory, self.index);
         let mut begun = Instant::now();
@@ -182,7 +182,7 @@ fn check(phase: Phase, path: &FilePath, attr: &Attr, ino: u64) -> Result<(), Ben
     Err(BenchError::Wrong { phase, what })
 }
 
-/// Whether the inode numbers that creation told are those of the listing.
+/// Fails if inode numbers in the listing differ from those that creates returned.
 pub(super) fn compare(
     lanes: &[Lane<'_>],
     listed: &[Vec<u64>],
@@ -203,7 +203,7 @@ impl Tally<'_> {
         self.is_over.get() || self.watch.is_interrupted()
     }
 
-    /// Operations that began at `begun` and end now. When that is.
+    /// Records operations that began at `begun` and end now. Returns the present time.
     fn record(&self, begun: Instant, operations: u64) -> Instant {
         let now = Instant::now();
         self.latencies.borrow_mut().record((now - begun).as_nanos() as u64);
@@ -215,14 +215,14 @@ impl Tally<'_> {
         now
     }
 
-    /// The others finish what they are at.
+    /// Notes an error. Other futures end after their present operation.
     fn fail(&self, error: BenchError) {
         self.is_over.set(true);
         self.error.borrow_mut().get_or_insert(error);
     }
 }
 
-/// Runs a phase.
+/// Runs a phase on all lanes.
 pub(super) async fn run(
     lanes: &[Lane<'_>],
     workload: &Workload,
@@ -270,25 +270,25 @@ pub(super) async fn run(
     Ok(report)
 }
 
-/// Requests that these clients have sent.
+/// Number of requests that these clients have sent, without renewals of leases.
 pub(crate) fn requests<'a>(clients: impl Iterator<Item = &'a Client>) -> u64 {
-    // A lease is renewed whatever the load.
+    // Leases are renewed at any load, so renewals do not count.
     let of_load = |(name, count): (&str, u64)| if name == "Renew" { 0 } else { count };
     clients.flat_map(|client| client.counters().requests_by_op()).map(of_load).sum()
 }
 
-/// CPU time of this process until now.
+/// CPU nanoseconds that this process has used.
 pub(crate) fn cpu_nanos() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Runs all futures to their end; after an interrupt, for a while.
+/// Runs all futures to their end. After an interrupt it stops once `DRAIN_FOR` has passed.
 pub(crate) async fn drive<F: Future<Output = ()>>(
     futures: impl Iterator<Item = F>,
     watch: &dyn Watch,
 ) -> Result<(), BenchError> {
-    // Its own budget would make futures wait that have their answer.
+    // With tokio's cooperative budget, futures would wait although their answers have come.
     tokio::task::coop::unconstrained(async {
         let mut all: FuturesUnordered<F> = futures.collect();
         let mut drain_until = None;

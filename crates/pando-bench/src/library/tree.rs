@@ -1,4 +1,4 @@
-//! The directories of a run in a volume: made, listed, removed.
+//! The directories of a run in a volume: makes, lists and removes them.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -10,20 +10,20 @@ use crate::census::Census;
 use crate::names;
 use crate::{BenchError, Layout, Phase, Workload};
 
-/// Removals under way at once.
+/// Removals in flight, at most.
 const REMOVE_WIDTH: usize = 16;
 
 /// Paths of the directories.
 pub(super) struct Tree {
-    /// The run's own, then the steps below it.
+    /// The run's own directory, then the steps below it.
     steps: Vec<Vec<u8>>,
-    /// With files: by client if each has its own, else one for all.
+    /// Directories with files: one for each client, or one for all, as the layout says.
     with_files: Vec<Vec<u8>>,
     layout: Layout,
 }
 
 impl Tree {
-    /// Makes them, below a new directory in the root.
+    /// Makes the directories, below a new directory in the root.
     pub(super) async fn make(client: &Client, workload: &Workload) -> Result<Self, BenchError> {
         let mut path = format!("/{}", names::run_name()).into_bytes();
         let mut steps = vec![path.clone()];
@@ -51,7 +51,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Where the files of `client` are.
+    /// The directory that holds the files of `client`.
     pub(super) fn of(&self, client: u32) -> &[u8] {
         match self.layout {
             Layout::Shared => &self.with_files[0],
@@ -59,12 +59,12 @@ impl Tree {
         }
     }
 
-    /// The run's own directory.
+    /// Description of the run's own directory, for messages.
     pub(super) fn shown(&self) -> String {
         format!("{} in the volume", self.steps[0].escape_ascii())
     }
 
-    /// From the top; the last of the steps is also where the files of a shared directory are.
+    /// All directories from the top. With a shared layout, the last step also holds the files.
     fn all(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         let own = match self.layout {
             Layout::Shared => &[],
@@ -73,7 +73,7 @@ impl Tree {
         self.steps.iter().chain(own).map(Vec::as_slice)
     }
 
-    /// Lists everything. Inode numbers of the files, by client.
+    /// Lists all directories. Returns the files' inode numbers, by client.
     pub(super) async fn census(
         &self,
         client: &Client,
@@ -95,7 +95,7 @@ impl Tree {
         census.finish()
     }
 
-    /// Removes all files and directories, as far as they are there.
+    /// Removes all files and directories that exist.
     pub(super) async fn clear(&self, client: &Client) -> Result<(), BenchError> {
         let paths = Paths::new(client, Credentials::ROOT);
         for path in &self.with_files {
@@ -128,7 +128,7 @@ async fn remove_files(paths: &Paths<'_>, path: &[u8]) -> Result<(), BenchError> 
     }
 }
 
-/// What is not there need not be removed.
+/// Treats a missing object as removed.
 fn gone(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::ENOENT) => Ok(()),

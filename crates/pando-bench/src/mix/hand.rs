@@ -1,4 +1,4 @@
-//! One hand: what it has, what it does next, and what the reply must be.
+//! One hand: its files and directories, its next operation, and the expected reply.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -12,13 +12,14 @@ use super::Tally;
 use super::table::{MixOp, TABLE_1_PARTS};
 use crate::BenchError;
 
-/// Modes of files, and of directories; a change of permissions takes the other one.
+/// The two modes of files, then those of directories. A change of permissions switches between
+/// them.
 const FILE_MODES: [u16; 2] = [0o644, 0o640];
 const DIR_MODES: [u16; 2] = [0o755, 0o750];
-/// Read, as in `access(2)`.
+/// Read permission, as in `access(2)`.
 const READ: u8 = 4;
 
-/// A directory of the hand's, as it must be.
+/// The expected state of a directory of the hand.
 struct Directory {
     name: u64,
     ino: u64,
@@ -26,7 +27,7 @@ struct Directory {
     files: Vec<File>,
 }
 
-/// A file, as it must be.
+/// The expected state of a file.
 #[derive(Clone, Copy)]
 struct File {
     name: u64,
@@ -34,7 +35,7 @@ struct File {
     mode: u16,
 }
 
-/// See the module.
+/// A hand with all its files and directories.
 pub(super) struct Hand<'a> {
     client: &'a Client,
     paths: Paths<'a>,
@@ -42,7 +43,7 @@ pub(super) struct Hand<'a> {
     rng: fastrand::Rng,
     with_files: Vec<Directory>,
     empty: Vec<Directory>,
-    /// No name is given twice.
+    /// Number of the next name. No name is used twice.
     next_name: u64,
 }
 
@@ -60,8 +61,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Makes so many files, in directories of about so many each; two directories at least, and an
-    /// empty one.
+    /// Makes `files` files in directories of about `per_directory` each. There are at least two
+    /// directories with files, and an empty one.
     pub(super) async fn fill(&mut self, files: u64, per_directory: u64, tally: &Tally<'_>) {
         let directories = files.div_ceil(per_directory).max(2);
         for _ in 0..=directories {
@@ -82,7 +83,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Does so many operations.
+    /// Does `operations` operations.
     pub(super) async fn work(&mut self, operations: u64, tally: &Tally<'_>) {
         for _ in 0..operations {
             if tally.is_over() {
@@ -101,7 +102,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// What is done instead, if there is nothing to do it to.
+    /// Returns `op`, or its replacement if the hand has no target for it.
     fn possible(&self, op: MixOp) -> MixOp {
         let has_files = self.with_files.iter().any(|dir| !dir.files.is_empty());
         match op {
@@ -119,7 +120,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Does it, and compares the reply. What it took, if that is not all of this call: nanoseconds.
+    /// Does the operation and compares the reply. `Some` is the latency in nanoseconds, if it is
+    /// shorter than this whole call.
     async fn act(&mut self, op: MixOp) -> Result<Option<u64>, BenchError> {
         match op {
             MixOp::OpenClose => self.open_and_close().await?,
@@ -240,7 +242,8 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
-    /// By path and by number, as `chmod` does it through a mount.
+    /// Resolves the path and changes the inode's mode by number, as `chmod` does it through a
+    /// mount.
     async fn set_mode(&self, op: MixOp, path: &[u8], mode: u16) -> Result<Attr, BenchError> {
         let ino = self.paths.resolve(path).await.map_err(failed(op, path))?;
         let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
@@ -249,7 +252,7 @@ impl<'a> Hand<'a> {
         changed.map_err(failed(op, path))
     }
 
-    /// Lists everything. How many files there are.
+    /// Lists all directories and compares them. Returns the number of files.
     pub(super) async fn census(&self) -> Result<u64, BenchError> {
         let op = MixOp::Readdir;
         let listed = self.paths.readdir(self.root).await.map_err(failed(op, self.root))?;
@@ -275,7 +278,7 @@ impl<'a> Hand<'a> {
         self.rng.usize(..self.with_files.len())
     }
 
-    /// A file, and in which directory it is. There must be one.
+    /// Chooses a random file: the index of its directory, and its index there. A file must exist.
     fn any_file(&mut self) -> (usize, usize) {
         loop {
             let at = self.any_directory();
@@ -330,8 +333,8 @@ fn check_file(op: MixOp, path: &[u8], attr: &Attr, file: File) -> Result<(), Ben
     Err(wrong(op, path, &what))
 }
 
-/// Entries and times of a directory are not compared: while a rename is not yet finished on all
-/// shards, they count without it.
+/// Compares attributes of a directory, except its size and times. Until a rename is finished on all
+/// shards, these do not include it.
 fn check_dir(op: MixOp, path: &[u8], attr: &Attr, dir: &Directory) -> Result<(), BenchError> {
     let is_right = (attr.ino.0, attr.kind) == (dir.ino, FileKind::Directory)
         && (attr.mode, attr.nlink) == (dir.mode, 2);
@@ -347,7 +350,7 @@ fn check_listing(path: &[u8], entries: &[DirEntry], dir: &Directory) -> Result<(
     compare(path, entries, known, FileKind::Regular)
 }
 
-/// Whether the entries are these, each once.
+/// Checks that the listing has exactly the known entries, each once.
 fn compare(
     path: &[u8],
     entries: &[DirEntry],

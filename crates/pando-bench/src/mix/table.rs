@@ -1,42 +1,42 @@
-//! Table 1 of InfiniFS, and how an operation is drawn by it.
+//! Table 1 of InfiniFS, and the random choice of an operation by it.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A kind of operation, as the table has them.
+/// A kind of operation of the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MixOp {
-    /// Opens a file for reading, and closes it: one operation, as in the table. As everything that
-    /// needs a file: if the hand has none left, a create in its place.
+    /// Opens a file for reading and closes it, which is one operation in the table. If the hand has
+    /// no files, a create replaces this and all other file operations.
     OpenClose,
-    /// Attributes of a file.
+    /// Reads the attributes of a file.
     Stat,
-    /// A new file.
+    /// Makes a new file.
     Create,
     /// Removes a file.
     Delete,
-    /// A new name for a file: half in the same directory, half in another of the hand's.
+    /// Renames a file: half of them within its directory, half to another directory of the hand.
     Rename,
     /// Changes the mode of a file.
     SetPermission,
     /// Lists a directory.
     Readdir,
-    /// Attributes of a directory.
+    /// Reads the attributes of a directory.
     StatDir,
-    /// A new directory.
+    /// Makes a new directory.
     Mkdir,
-    /// Removes an empty directory; if there is none, a mkdir in its place.
+    /// Removes an empty directory. If there is none, a mkdir replaces it.
     Rmdir,
-    /// A new name for a directory with files, within the same parent.
+    /// Renames a directory with files, within its parent.
     RenameDir,
     /// Changes the mode of a directory with files.
     SetPermissionDir,
 }
 
 impl MixOp {
-    /// In the order of their numbers.
+    /// All kinds in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::OpenClose,
         Self::Stat,
@@ -52,7 +52,7 @@ impl MixOp {
         Self::SetPermissionDir,
     ];
 
-    /// Its name, as the table has it.
+    /// The name that the table uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl MixOp {
         }
     }
 
-    /// The one whose part of the table's whole has `draw` in it.
+    /// The kind of operation whose range in the table contains `draw`.
     pub(super) fn drawn(mut draw: u32) -> Self {
         for (op, parts) in TABLE_1 {
             match draw.checked_sub(parts) {
@@ -89,9 +89,9 @@ impl fmt::Display for MixOp {
     }
 }
 
-/// Table 1, in parts of [`TABLE_1_PARTS`]: file operations are 95.8 % and directory operations 4.2
-/// % of all, and the table has each kind's share of these. Renames and mode changes of directories,
-/// 0.0 % there, are "only ~0.0083 % of all" (§2.3): half each.
+/// Table 1, in parts of [`TABLE_1_PARTS`]. File operations are 95.8 % and directory operations 4.2
+/// % of all; the table gives each kind's share of these. Renames and mode changes of directories
+/// have 0.0 % there and are "only ~0.0083 % of all" (§2.3): half each.
 pub const TABLE_1: [(MixOp, u32); 12] = [
     (MixOp::OpenClose, of_files(549)),
     (MixOp::Stat, of_files(129)),
@@ -107,7 +107,7 @@ pub const TABLE_1: [(MixOp, u32); 12] = [
     (MixOp::SetPermissionDir, 415),
 ];
 
-/// All of them: ten million, and what the table's own rounding adds.
+/// The sum of all parts: ten million, and what the table's rounding adds.
 pub const TABLE_1_PARTS: u32 = {
     let (mut sum, mut at) = (0, 0);
     while at < TABLE_1.len() {
@@ -117,7 +117,7 @@ pub const TABLE_1_PARTS: u32 = {
     sum
 };
 
-/// A share in thousandths of the file operations.
+/// The parts of a kind whose share of the file operations is given in thousandths.
 const fn of_files(share: u32) -> u32 {
     9_580 * share
 }

@@ -1,4 +1,4 @@
-//! The directories above the hands' own: made, and in the end removed with all that is below.
+//! The directories above those of the hands: makes them, and removes everything at the end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use pando_types::{Credentials, Errno, FileKind};
 use super::Mix;
 use crate::{BenchError, names};
 
-/// Removals under way at once.
+/// Removals in flight, at most.
 const WIDTH: usize = 16;
 
 pub(super) struct Tree {
-    /// The run's own, then the steps below it.
+    /// The run's own directory, then the steps below it.
     steps: Vec<Vec<u8>>,
     hands: Vec<Vec<u8>>,
 }
@@ -43,17 +43,17 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Where everything of a hand is.
+    /// The directory of hand `number`.
     pub(super) fn hand(&self, number: u64) -> &[u8] {
         &self.hands[number as usize]
     }
 
-    /// The run's own directory.
+    /// Description of the run's own directory, for messages.
     pub(super) fn shown(&self) -> String {
         format!("{} in the volume", self.steps[0].escape_ascii())
     }
 
-    /// Removes everything, as far as it is there.
+    /// Removes everything that exists.
     pub(super) async fn clear(&self, client: &Client) -> Result<(), BenchError> {
         let paths = Paths::new(client, Credentials::ROOT);
         let mut waiting = self.hands.iter();
@@ -78,7 +78,7 @@ impl Tree {
 
 type Removing<'a> = Pin<Box<dyn Future<Output = Result<(), BenchError>> + 'a>>;
 
-/// Removes a directory with all that is in it.
+/// Removes a directory with everything in it.
 fn remove<'a>(paths: &'a Paths<'a>, path: Vec<u8>) -> Removing<'a> {
     Box::pin(async move {
         let entries = match paths.readdir(&path).await {
@@ -96,7 +96,7 @@ fn remove<'a>(paths: &'a Paths<'a>, path: Vec<u8>) -> Removing<'a> {
     })
 }
 
-/// What is not there need not be removed.
+/// Treats a missing object as removed.
 fn gone(result: Result<(), Errno>, what: &'static str, path: &[u8]) -> Result<(), BenchError> {
     match result {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),

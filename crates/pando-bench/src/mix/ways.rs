@@ -1,28 +1,28 @@
-//! What clients' memories of ways have done (InfiniFS §3.4), of all together.
+//! Statistics of the clients' remembered paths (InfiniFS §3.4), over all clients.
 
 use pando_client::{Client, WayStats};
 use serde::Serialize;
 
-/// Counts of one measurement; what is remembered, in its end.
+/// Counts of one measurement. `directories` and `bytes` hold at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct WaysReport {
-    /// Directories remembered.
+    /// Directories that are remembered.
     pub directories: u64,
-    /// What they take, bytes.
+    /// Memory that these take, in bytes.
     pub bytes: u64,
     /// Components of paths that were remembered.
     pub hits: u64,
-    /// Those that were not, or that the user might not search.
+    /// Components that were not remembered, or that the user was not allowed to search.
     pub misses: u64,
-    /// Directories forgotten because something had changed.
+    /// Directories that were forgotten because something had changed.
     pub drops: u64,
-    /// Directories forgotten to make room.
+    /// Directories that were forgotten to make room.
     pub evictions: u64,
-    /// Requests refused because their way had changed.
+    /// Requests that were refused because their path had changed.
     pub refusals: u64,
     /// Rounds in which many components were guessed at once.
     pub rounds: u64,
-    /// Of these, how often some were asked for once more, elsewhere.
+    /// Rounds in which some components had to be asked for again at another shard.
     pub repeats: u64,
 }
 
@@ -45,7 +45,7 @@ impl WaysReport {
         }
     }
 
-    /// What was counted after `earlier`.
+    /// The counts since `earlier`.
     pub(super) const fn since(self, earlier: Self) -> Self {
         Self {
             directories: self.directories,

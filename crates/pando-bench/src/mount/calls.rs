@@ -11,11 +11,11 @@ use super::worker::Task;
 use crate::names::FilePath;
 use crate::{BenchError, Latencies, Phase};
 
-/// How often progress is told.
+/// Interval of progress reports.
 const TELL: Duration = Duration::from_millis(100);
 
-/// Runs a phase; latencies and how many operations there were. `tell` is told now and then how far
-/// it is.
+/// Runs a phase. Returns the latencies and the number of operations. It calls `tell` at intervals
+/// with the number of operations so far.
 pub(super) fn run(
     task: &Task,
     phase: Phase,
@@ -86,7 +86,7 @@ fn stat(path: &[u8], ino: Option<u64>) -> Result<(), BenchError> {
     Err(BenchError::Wrong { phase: Phase::Stat, what })
 }
 
-/// Lists the directory once; how many entries it has besides `.` and `..`.
+/// Lists the directory once. Returns the number of entries besides `.` and `..`.
 fn list(task: &Task) -> Result<u64, BenchError> {
     let shown = task.directory.as_os_str().as_bytes();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! The directories of a run on a mounted file system: made, listed, removed.
+//! The directories of a run on a mounted file system: makes, lists and removes them.
 
 use std::fs;
 use std::io;
@@ -13,20 +13,20 @@ use crate::{BenchError, Layout, Phase, Workload};
 /// Paths of the directories.
 pub(super) struct Tree {
     run: PathBuf,
-    /// With files: by client if each has its own, else one for all.
+    /// Directories with files: one for each client, or one for all, as the layout says.
     with_files: Vec<PathBuf>,
     layout: Layout,
 }
 
 impl Tree {
-    /// Makes them, below a new directory in `target`.
+    /// Makes the directories, below a new directory in `target`.
     pub(super) fn make(target: &Path, workload: &Workload) -> Result<Self, BenchError> {
         let metadata = fs::metadata(target).map_err(BenchError::io("look at", target))?;
         if !metadata.is_dir() {
             let error = io::Error::from(io::ErrorKind::NotADirectory);
             return Err(BenchError::io("work in", target)(error));
         }
-        // Workers need not begin where we are.
+        // The path must be absolute: a worker may have another current directory.
         let target = std::path::absolute(target).map_err(BenchError::io("find", target))?;
         let run = target.join(names::run_name());
         fs::create_dir(&run).map_err(BenchError::io("make", &run))?;
@@ -54,7 +54,7 @@ impl Tree {
         &self.run
     }
 
-    /// Where the files of `client` are.
+    /// The directory that holds the files of `client`.
     pub(super) fn of(&self, client: u32) -> &Path {
         match self.layout {
             Layout::Shared => &self.with_files[0],
@@ -62,7 +62,7 @@ impl Tree {
         }
     }
 
-    /// Lists everything. Inode numbers of the files, by client.
+    /// Lists all directories. Returns the files' inode numbers, by client.
     pub(super) fn census(
         &self,
         workload: &Workload,
@@ -83,7 +83,7 @@ impl Tree {
         census.finish()
     }
 
-    /// Removes all of it.
+    /// Removes the run's directory with everything in it.
     pub(super) fn clear(&self) -> Result<(), BenchError> {
         fs::remove_dir_all(&self.run).map_err(BenchError::io("remove", &self.run))
     }

@@ -1,5 +1,5 @@
-//! Workers, and what is said between them and their master: JSON lines, and numbers as they are in
-//! memory.
+//! Workers, and the messages between a worker and its master. Messages are lines of JSON, except
+//! that inode numbers follow in their memory format.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Workers, calls};
 use crate::{Phase, Workload, names};
 
-/// What one worker works on.
+/// The task of one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) directory: PathBuf,
@@ -20,18 +20,19 @@ pub(super) struct Task {
     pub(super) workload: Workload,
 }
 
-/// To a worker. It answers each with `Ready`, and `Run` with `Done`.
+/// An order to a worker. The worker answers `Run` with `Done`, and any other order with `Ready`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
     Begin(Task),
-    /// As many inode numbers follow the line, 8 bytes each, by file.
+    /// The inode numbers of all files follow the line, 8 bytes each, in the order of the files. The
+    /// field is their count.
     Inos(usize),
     Prepare(Phase),
     Run(Phase),
 }
 
-/// From a worker.
+/// An answer from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
@@ -42,11 +43,11 @@ pub(super) enum Answer {
         buckets: Vec<(u64, u64)>,
     },
     Failed(String),
-    /// Not said by it, but known of it: there will be no further answer.
+    /// The worker has ended. Its reader reports this; the worker itself does not send it.
     Gone,
 }
 
-/// A worker as its master sees it. Dropping it ends it.
+/// A worker as its master sees it. Dropping it ends the worker.
 pub(super) struct Worker {
     words: Option<Words>,
     life: Life,
@@ -64,7 +65,7 @@ enum Life {
 }
 
 impl Worker {
-    /// Answers go to `answers`, with its number.
+    /// Starts a worker. Its answers go to `answers`, with its client number.
     pub(super) fn start(
         client: u32,
         kind: Workers<'_>,
@@ -86,7 +87,7 @@ impl Worker {
                 let (told, mut say) = io::pipe()?;
                 let name = format!("bench-{client}");
                 let thread = std::thread::Builder::new().name(name).spawn(move || {
-                    // Its master sees the end of the pipe.
+                    // The master notices the end by the closed pipe.
                     let _ = serve(orders, &mut say);
                 })?;
                 let (words, life) = (Some(Words::Thread(words)), Life::Thread(Some(thread)));
@@ -145,7 +146,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // A thread sees the end of its orders, and ends when it has finished what it is at.
+        // A thread notices the closed channel, and ends after its present order.
         self.words = None;
         match &mut self.life {
             Life::Process(child) => {
@@ -160,8 +161,9 @@ impl Drop for Worker {
     }
 }
 
-/// The work of a process that was started as a worker: orders from standard input, answers to
-/// standard output. Returns when its master closes the pipe; when its master dies, so does it.
+/// Does the work of a process that was started as a worker. It reads orders from standard input and
+/// writes answers to standard output. It returns when its master closes the pipe. The kernel kills
+/// it if its master dies.
 pub fn serve_process() -> io::Result<()> {
     let hang_up = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(hang_up)?;

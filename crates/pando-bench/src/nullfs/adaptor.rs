@@ -1,4 +1,4 @@
-//! The null file system as the device serves it.
+//! Answers the kernel's requests to the null file system.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,14 +12,14 @@ use pando_fuse::device::{
 use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
 use super::{Behaviour, Kernel};
 
-/// The type bits of a mode, and those of a directory.
+/// Bits of a mode that hold the type. [`DIRECTORY`] is the type of a directory.
 const TYPE_BITS: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
-/// What a mount of Pando that is alone lets its kernel remember: names, attributes of directories,
-/// and of anything else.
+/// Times for which a Pando mount that is alone lets its kernel remember: names, attributes of
+/// directories, and attributes of all else.
 const ALONE: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(1), Duration::from_secs(60)];
-/// What is rounded up to the kernel's unit of time.
+/// The shortest time that is not zero. The kernel rounds it up to its unit of time.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
 pub(super) struct NullFs {
@@ -88,7 +88,8 @@ impl NullFs {
         let mut listing = Listing::new(size);
         let tree = self.tree();
         for (position, name) in [(1, &b"."[..]), (2, b"..")] {
-            // ".." is not tracked; programs take it from the kernel.
+            // The tree does not know parents. The kernel resolves `..` itself, so the root's number
+            // will do.
             let number = if position == 1 { number } else { ROOT };
             let mode = attributes(number, tree.node(number)?).mode;
             let mut add = || match plus {
@@ -123,7 +124,7 @@ impl NullFs {
         }
     }
 
-    /// A kernel alone keeps listings.
+    /// A kernel that is alone may keep listings.
     fn directory_flags(&self) -> u32 {
         match self.kernel {
             Kernel::Alone => fopen::CACHE_DIR | fopen::KEEP_CACHE,
@@ -139,7 +140,8 @@ impl NullFs {
         }
     }
 
-    /// `is_named`: they come with a name.
+    /// How long the kernel may keep the attributes. `is_named`: they are part of the reply to a
+    /// lookup or a listing.
     fn attr_timeout(&self, attr: &abi::Attr, is_named: bool) -> Duration {
         let is_dir = attr.mode & TYPE_BITS == DIRECTORY;
         match self.kernel {
@@ -278,7 +280,7 @@ fn attributes(number: u64, node: &Node) -> abi::Attr {
 
 impl FileSystem for NullFs {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
-        // It keeps no count of lookups or opens, so there is nothing to undo.
+        // The tree counts no lookups and no opens, so an undelivered reply needs no cleanup.
         let (Ok(()) | Err(Undelivered)) = self.answer(request, reply);
     }
 

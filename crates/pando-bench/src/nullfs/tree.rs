@@ -1,20 +1,21 @@
-//! The names and nodes of the null file system.
+//! Names and inodes of the null file system.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 
-/// What a node is.
+/// The kind of a node, and its contents.
 pub(super) enum Content {
     /// A file, of which only the size is kept.
     File {
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
     },
     /// A directory.
     Dir(Dir),
 }
 
-/// A directory: by name, and by the order in which names came, which is the position of a listing.
+/// A directory's entries, by name and by position. Positions follow the order of creation, and a
+/// listing continues after one.
 #[derive(Default)]
 pub(super) struct Dir {
     by_name: HashMap<Vec<u8>, (u64, u64)>,
@@ -23,19 +24,19 @@ pub(super) struct Dir {
 
 /// A file or directory.
 pub(super) struct Node {
-    /// What it is.
+    /// Its kind and contents.
     pub content: Content,
     /// Permission bits.
     pub mode: u16,
-    /// Owner.
+    /// Owner's user id.
     pub uid: u32,
-    /// Group.
+    /// Owner's group id.
     pub gid: u32,
-    /// When it was made.
+    /// Time of creation.
     pub time: SystemTime,
 }
 
-/// Why not.
+/// Reasons to refuse an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     NoEntry,
@@ -45,7 +46,7 @@ pub(super) enum Refusal {
     NotEmpty,
 }
 
-/// All nodes.
+/// All nodes by number.
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
     last_number: u64,
@@ -53,7 +54,7 @@ pub(super) struct Tree {
 
 /// Node number of the root.
 pub(super) const ROOT: u64 = 1;
-/// Positions below this are "." and "..".
+/// Lower positions are those of `.` and `..`.
 const FIRST_POSITION: u64 = 3;
 
 impl Tree {
@@ -80,7 +81,7 @@ impl Tree {
         self.dir(parent)?.by_name.get(name).map(|&(_, node)| node).ok_or(Refusal::NoEntry)
     }
 
-    /// Adds a node. An existing name is refused.
+    /// Adds a node. Fails if the name exists.
     pub(super) fn add(&mut self, parent: u64, name: &[u8], node: Node) -> Result<u64, Refusal> {
         self.last_number += 1;
         let number = self.last_number;
@@ -94,7 +95,8 @@ impl Tree {
         Ok(number)
     }
 
-    /// Removes a name and its node; `directory` says which kind is meant.
+    /// Removes a name and its node. It must be a directory if `directory` is true, and a file if
+    /// not.
     pub(super) fn remove(
         &mut self,
         parent: u64,
@@ -116,7 +118,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Entries of a directory after `position`: position, name, node.
+    /// Entries of a directory after `position`: each entry's position, name and node.
     pub(super) fn list(
         &self,
         number: u64,

@@ -1,4 +1,4 @@
-//! The relay's thread: waits for whatever comes first, of sockets and of time.
+//! The relay's thread: waits for sockets and for due times, and passes bytes on.
 
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -12,11 +12,11 @@ use super::pump::{Delivered, Pump};
 use super::socket::{Listener, Stream};
 use super::{Place, Seen, Shared};
 
-/// Bytes read at once.
+/// The most bytes that one read takes.
 const BUFFER: usize = 256 << 10;
 
-/// A connection through a door. Side 0 is the client's, side 1 the server's; pump 0 goes in, pump 1
-/// out.
+/// A connection through a door. Side 0 is the client's, side 1 the server's. Pump 0 carries bytes
+/// to the server, pump 1 to the client.
 struct Connection {
     door: usize,
     number: u64,
@@ -24,7 +24,7 @@ struct Connection {
     pumps: [Pump; 2],
 }
 
-/// See the module.
+/// State of the relay's thread.
 pub(super) struct Engine {
     listeners: Vec<(Listener, Place)>,
     delay: Duration,
@@ -45,8 +45,8 @@ impl Engine {
     }
 
     pub(super) fn run(mut self) {
-        // By default the kernel lets a thread sleep 50 µs longer than it wants. Where it cannot be
-        // asked, so be it.
+        // By default the kernel may wake a sleeping thread up to 50 µs late. If this call fails,
+        // that slack remains.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut ready = Vec::new();
         while !self.shared.is_stopped() {
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Passes on what is due, and forgets connections that are over.
+    /// Passes on the bytes that are due, and removes connections that are over.
     fn pass_on(&mut self) {
         let (shared, now) = (&self.shared, Instant::now());
         self.connections.retain_mut(|connection| {
@@ -78,7 +78,8 @@ impl Engine {
         });
     }
 
-    /// Waits; what is ready, in the order: doors, then both sides of each connection.
+    /// Waits for sockets or the next due time. Sets in `ready` what each socket is ready for: first
+    /// the doors, then both sides of each connection.
     fn wait(&self, ready: &mut Vec<PollFlags>) {
         let due = self.connections.iter().flat_map(|it| &it.pumps).filter_map(Pump::due).min();
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
@@ -95,7 +96,8 @@ impl Engine {
         ready.clear();
         let (mut all, mut places) = (Vec::new(), Vec::new());
         for (fd, flags) in doors.chain(sides) {
-            // One of which nothing is wanted would tell over and over that it has hung up.
+            // A socket of which nothing is wanted is left out. If its peer hung up, it would wake
+            // the thread over and over.
             if !flags.is_empty() {
                 all.push(PollFd::from_borrowed_fd(fd, flags));
                 places.push(ready.len());
@@ -103,14 +105,14 @@ impl Engine {
             ready.push(PollFlags::empty());
         }
         all.push(PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN));
-        // Interrupted, or out of memory: what is due is looked at, and it is waited again.
+        // After an interruption or an error, the thread passes on what is due and waits again.
         let _ = poll(&mut all, timeout.as_ref());
         for (place, polled) in places.into_iter().zip(&all) {
             ready[place] = polled.revents();
         }
     }
 
-    /// Reads what has come, and notes who takes more.
+    /// Reads bytes that have arrived, and unblocks pumps whose receivers take bytes again.
     fn take(&mut self, ready: &[PollFlags]) {
         let Self { shared, buffer, delay, .. } = self;
         let mut flags = ready[self.listeners.len()..].chunks_exact(2);
@@ -138,7 +140,7 @@ impl Engine {
         });
     }
 
-    /// Lets clients in. One whose server is not there finds the door shut again.
+    /// Accepts clients. If a client's server is not reachable, its connection is closed.
     fn let_in(&mut self, ready: &[PollFlags]) {
         for (door, (listener, to)) in self.listeners.iter().enumerate() {
             if ready[door].is_empty() {
@@ -154,8 +156,8 @@ impl Engine {
     }
 }
 
-/// What is waited for at one side: its bytes, if there is room for them, and that it takes some, if
-/// some are due.
+/// What to wait for at one side: its bytes, if there is room for them, and room at it, if bytes for
+/// it are due.
 fn interest(from: &Pump, to: &Pump) -> PollFlags {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, from.wants_more());
@@ -175,7 +177,7 @@ fn count(shared: &Shared, (door, connection, way): (usize, u64, usize), parcel: 
     }
 }
 
-/// What a broken connection still had is nobody's.
+/// Subtracts the bytes that a broken connection still held. They are lost.
 fn lose(shared: &Shared, pumps: &[Pump; 2]) {
     let lost: usize = pumps.iter().map(Pump::queued).sum();
     shared.waiting.fetch_sub(lost as u64, Ordering::AcqRel);

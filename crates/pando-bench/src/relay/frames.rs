@@ -1,20 +1,20 @@
-//! Counting frames in a stream of bytes, however they are cut.
+//! Counts frames in a stream of bytes that may be cut anywhere.
 
-/// Bytes of a frame's length.
+/// Bytes of a frame's length field.
 const LENGTH: usize = 4;
 
-/// Where in its frames a stream is.
+/// Position of a stream within its present frame.
 #[derive(Default)]
 pub(super) struct Frames {
     length: [u8; LENGTH],
-    /// Bytes of the length that are known.
+    /// Bytes of the length field that have arrived.
     known: usize,
-    /// Bytes of the frame that are still to come.
+    /// Bytes of the frame that have not arrived yet.
     rest: usize,
 }
 
 impl Frames {
-    /// How many frames end within these bytes, which follow those before.
+    /// Takes the next bytes of the stream. Returns how many frames end in them.
     pub(super) fn ended(&mut self, mut bytes: &[u8]) -> u64 {
         let mut ended = 0;
         while let Some(&first) = bytes.first() {

@@ -1,4 +1,4 @@
-//! One direction of a connection: what was read, and when it is due.
+//! One direction of a connection: the bytes that were read, and the times at which they are due.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,52 +8,53 @@ use super::QUEUE_MAX;
 use super::frames::Frames;
 use super::socket::Stream;
 
-/// Bytes that were read at once.
+/// The bytes of one read.
 struct Parcel {
     came: Instant,
     due: Instant,
     bytes: Vec<u8>,
-    /// Of these, how many have been written.
+    /// Number of these bytes that have been written.
     sent: usize,
 }
 
-/// What has been passed on.
+/// A parcel that has been passed on.
 pub(super) struct Delivered {
     pub(super) came: Instant,
     pub(super) frames: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// See the module.
+/// A queue of parcels from one side to the other.
 #[derive(Default)]
 pub(super) struct Pump {
     queue: VecDeque<Parcel>,
     queued: usize,
     frames: Frames,
-    /// The sender has ended; to be passed on then.
+    /// Time at which to pass on the sender's end. Set when the sender has ended.
     end: Option<Instant>,
-    /// The receiver takes no more for now.
+    /// The receiver has no room for more bytes at present.
     is_blocked: bool,
     is_over: bool,
 }
 
 impl Pump {
-    /// Whether to read more.
+    /// Whether to read from the sender.
     pub(super) const fn wants_more(&self) -> bool {
         self.end.is_none() && !self.is_over && self.queued < QUEUE_MAX
     }
 
-    /// Whether something is due that the receiver has not taken.
+    /// Whether bytes are due that the receiver has no room for.
     pub(super) const fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
-    /// The end was passed on.
+    /// Whether the sender's end was passed on.
     pub(super) const fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// When there is something to do, if the receiver is willing.
+    /// Time of the next parcel or end to pass on. `None` if there is none, or if the receiver has
+    /// no room.
     pub(super) fn due(&self) -> Option<Instant> {
         if self.is_blocked || self.is_over {
             return None;
@@ -61,12 +62,12 @@ impl Pump {
         self.queue.front().map(|parcel| parcel.due).or(self.end)
     }
 
-    /// The receiver may be willing again.
+    /// Notes that the receiver may have room again.
     pub(super) const fn unblock(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Reads what is there, at most one buffer; what it was, in bytes.
+    /// Reads what has arrived, at most one buffer. Returns the number of bytes.
     pub(super) fn read(
         &mut self,
         from: &Stream,
@@ -90,7 +91,7 @@ impl Pump {
         }
     }
 
-    /// Passes on what is due, as far as it is taken.
+    /// Passes on what is due, as far as the receiver has room.
     pub(super) fn write(
         &mut self,
         to: &Stream,
@@ -125,7 +126,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Bytes that wait.
+    /// Number of bytes that wait.
     pub(super) const fn queued(&self) -> usize {
         self.queued
     }

@@ -1,4 +1,4 @@
-//! Sockets of either kind, none of which ever waits.
+//! Non-blocking sockets of either kind.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::Place;
 
-/// Where connections come in. A Unix socket's path goes away with it.
+/// A listening socket. Dropping it removes the path of a Unix socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
@@ -34,7 +34,7 @@ impl Listener {
         })
     }
 
-    /// `WouldBlock` if nobody waits.
+    /// Accepts a connection. `WouldBlock` if none waits.
     pub(super) fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => Stream::tcp(listener.accept()?.0),
@@ -67,8 +67,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects, which is between processes of this machine and takes no time worth waiting for
-    /// elsewhere.
+    /// Connects to a process of this machine. This blocks, but too shortly to matter.
     pub(super) fn connect(to: &Place) -> io::Result<Self> {
         match to {
             Place::Tcp(address) => Self::tcp(TcpStream::connect(address)?),
@@ -101,9 +100,9 @@ impl Stream {
         }
     }
 
-    /// Nothing more is sent.
+    /// Ends the sending direction.
     pub(super) fn end(&self) {
-        // One that is not connected any more needs no end.
+        // A socket that is not connected any more needs no end.
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),

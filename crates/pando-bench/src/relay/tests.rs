@@ -1,5 +1,5 @@
-//! What comes out is what went in, in order, and not before its time. How soon after is the
-//! machine's affair, and not asked.
+//! Bytes come out as they went in, in order, and not before their time. The tests do not check how
+//! late they are, since that depends on the machine.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ fn address(relay: &Relay, door: usize) -> SocketAddr {
     }
 }
 
-/// A relay over TCP, both ends of a connection through it.
+/// A TCP relay, with both ends of a connection through it.
 fn connected(round_trip: Duration) -> (Relay, TcpStream, TcpStream) {
     let listener = TcpListener::bind(ANY).unwrap();
     let relay = Relay::start(vec![tcp_door(&listener)], round_trip).unwrap();
@@ -66,7 +66,7 @@ fn order_is_kept_on_many_connections_of_either_kind_in_both_directions() {
     ];
     let relay = Relay::start(doors, Duration::from_millis(1)).unwrap();
     let all: Vec<u8> = (0..2_000).flat_map(frame).collect();
-    /// Sends everything, and hears everything come back.
+    /// Sends everything, and checks that everything comes back.
     fn to_and_fro(
         mut stream: impl Read + Write + Send,
         other: impl Read + Write + Send,
@@ -101,7 +101,7 @@ fn order_is_kept_on_many_connections_of_either_kind_in_both_directions() {
             scope.spawn(|| to_and_fro(stream, other, &all));
         }
     });
-    // What was passed on is counted a moment later.
+    // The relay counts bytes a moment after it has passed them on.
     let begun = Instant::now();
     while relay.waiting() > 0 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::yield_now();
@@ -116,11 +116,11 @@ fn order_is_kept_on_many_connections_of_either_kind_in_both_directions() {
     assert!(!relay_at.exists(), "its socket goes with it");
 }
 
-/// The second question is on its way before the first has arrived.
+/// The second request is on its way before the first has arrived.
 #[test]
 fn many_frames_are_under_way_at_once() {
     let (relay, mut client, mut server) = connected(Duration::from_millis(100));
-    // A machine that stops the relay for longer than the delay, each time, is not believed in.
+    // A machine may stop the relay for longer than the delay, but not 50 times in a row.
     let is_overlapping = (0..50).any(|_| {
         let seen = relay.watch();
         client.write_all(&frame(1)).unwrap();
@@ -153,8 +153,8 @@ fn who_sends_too_much_waits_and_loses_nothing() {
     let piece: Vec<u8> = (0..65_536_u32).map(|at| at as u8).collect();
     let (mut sent, mut idle) = (0, 0);
     let begun = Instant::now();
-    // Until nothing is taken for a second: what sockets hold, and no more than its share in the
-    // relay.
+    // Writes until no byte is taken for a second. Then the sockets are full, and the relay holds no
+    // more than its limit.
     while idle < 100 || (sent <= QUEUE_MAX && begun.elapsed() < Duration::from_secs(120)) {
         match (&client).write(&piece[sent % piece.len()..]) {
             Ok(count) => (sent, idle) = (sent + count, 0),

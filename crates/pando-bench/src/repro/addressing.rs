@@ -1,11 +1,13 @@
-//! Requests that go to a server which does not have the name, as clients with stale maps send them
-//! (GIGA+ §5.4, Figure 9).
+//! Counts requests that reach a server which does not have the name, because the client's map is
+//! stale (GIGA+ §5.4, Figure 9).
 //!
-//! (a) and (b) are the concurrent create workload: as many clients as servers, eight processes each
-//! that share the client's map, all taking turns; servers split in an instant. (c) is a client that
-//! begins when all that has ended. In (b) and (c) the client is `pando-client` itself; in (a),
-//! which makes over a hundred times as many files, the map it routes by, and a test says that both
-//! go astray the same number of times.
+//! Figures (a) and (b) use the concurrent create workload: as many clients as servers, with eight
+//! processes each. The processes of a client share its map, and all take turns. Servers split in no
+//! time. Figure (c) has a client that begins after all splits.
+//!
+//! In (b) and (c) the client is `pando-client` itself. Figure (a) makes over a hundred times as
+//! many files, so it uses only the client's map. A test shows that both reach wrong servers equally
+//! often.
 
 mod cluster;
 mod show;
@@ -27,33 +29,34 @@ const WORST: (u16, u16) = (30, 16);
 /// "a new client issuing 10,000 lookups".
 const LOOKUPS: u64 = 10_000;
 
-/// What clients came across.
+/// Requests that reached wrong servers.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Astray {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Partitions each.
+    /// Partitions on each server at which splitting stops.
     pub per_server: u16,
-    /// Creates of all clients.
+    /// Creates of all clients together.
     pub creates: u64,
-    /// Of those, how many went to a wrong server first.
+    /// Creates that reached a wrong server first.
     pub astray: u64,
-    /// Wrong servers asked, all together.
+    /// Wrong servers that were asked, over all creates.
     pub wrong_probes: u64,
-    /// Most for one create.
+    /// The most wrong servers that one create asked.
     pub worst: u64,
-    /// Share of the work done when the last partition split.
+    /// Part of the creates that were done when the last partition split.
     pub last_split: f64,
-    /// Share of the work done when the last create went astray.
+    /// Part of the creates that were done when the last create reached a wrong server.
     pub last_astray: f64,
 }
 
-/// Figure 9(a), one point: clients take turns until each has made `each` files.
+/// One point of Figure 9(a): clients take turns until each has made `each` files.
 #[must_use]
 pub fn creates(rules: Rules, each: u64, seed: u64) -> Astray {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut directory = Directory::new(rules);
-    // A client whose map has all partitions there will ever be goes astray no more.
+    // The flag says that the map has all partitions that will ever exist. Such a client always asks
+    // the right server.
     let mut clients = vec![(DirMap::new(), false); usize::from(rules.servers)];
     let total = each * u64::from(rules.servers);
     let mut all = Astray {
@@ -90,8 +93,8 @@ pub fn creates(rules: Rules, each: u64, seed: u64) -> Astray {
     all
 }
 
-/// Wrong servers that a client asks before the right one; its map learns from those, and of the
-/// right one how deep its partition is.
+/// Counts the wrong servers that a client asks before the right one. Its map learns from each. From
+/// the right one it learns the depth of the partition.
 fn probe(directory: &Directory, map: &mut DirMap, order: Order) -> u64 {
     let owner = directory.locate(order).1;
     for wrong in 0.. {
@@ -107,19 +110,20 @@ fn probe(directory: &Directory, map: &mut DirMap, order: Order) -> u64 {
     unreachable!("a client learns a partition each time, and there are so many only")
 }
 
-/// Figure 9(b): one process of a client.
+/// Figure 9(b): the creates of one process of a client.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OneProcess {
-    /// Files it made.
+    /// Number of files that it made.
     pub files: u64,
-    /// Which of its creates went astray, counted from 1, and how many wrong servers each asked.
+    /// Creates that reached a wrong server: the number of the create, from 1, and how many wrong
+    /// servers it asked.
     pub astray: Vec<(u64, u64)>,
-    /// What all processes of all clients came across.
+    /// Counts over all processes of all clients.
     pub all: Astray,
 }
 
-/// The concurrent create workload with real clients. What is told is the first process of the first
-/// client.
+/// Runs the concurrent create workload with real clients. The first process of the first client is
+/// reported.
 pub fn one_process(
     rules: Rules,
     files: u64,
@@ -180,23 +184,24 @@ pub fn one_process(
     Ok(OneProcess { files, astray: mine, all })
 }
 
-/// Figure 9(c): clients that come when the directory has grown, one after the other.
+/// Figure 9(c): new clients that use the grown directory one after another.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NewClients {
-    /// Clients, each with names of its own.
+    /// Number of clients. Each looks up names of its own.
     pub clients: u64,
-    /// Lookups of each.
+    /// Lookups of each client.
     pub lookups: u64,
-    /// Partitions of the directory.
+    /// Number of partitions of the directory.
     pub partitions: usize,
-    /// By client: most wrong servers for one lookup, all of them together, and the last lookup that
-    /// went astray, from 1.
+    /// For each client: the most wrong servers for one lookup, their sum over all lookups, and the
+    /// last lookup that reached one, from 1.
     pub runs: Vec<(u64, u64, u64)>,
-    /// The first client's lookups that went astray, from 1, and how many wrong servers each asked.
+    /// Lookups of the first client that reached a wrong server: the number of the lookup, from 1,
+    /// and how many it asked.
     pub first: Vec<(u64, u64)>,
 }
 
-/// See [`NewClients`].
+/// Measures `clients` new clients, one after another.
 pub fn new_clients(rules: Rules, clients: u64, seed: u64) -> Result<NewClients, BenchError> {
     let cluster = Cluster::new(rules, seed);
     cluster.grow_up();
@@ -239,8 +244,8 @@ pub fn new_clients(rules: Rules, clients: u64, seed: u64) -> Result<NewClients, 
 }
 
 impl NewClients {
-    /// Median over clients of the worst lookup, of all wrong servers, and of the last lookup that
-    /// went astray.
+    /// Medians over clients of the three figures in `runs`: worst lookup, all wrong servers, and
+    /// last wrong lookup.
     #[must_use]
     pub fn medians(&self) -> [f64; 3] {
         let of = |which: &dyn Fn(&(u64, u64, u64)) -> u64| {
@@ -250,10 +255,10 @@ impl NewClients {
     }
 }
 
-/// All of Figure 9.
+/// All parts of Figure 9.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Addressing {
-    /// Threshold and files are this part of the paper's.
+    /// Files and split threshold, as a part of the paper's.
     pub scale: f64,
     /// Figure 9(a).
     pub creates: Vec<Astray>,
@@ -263,7 +268,7 @@ pub struct Addressing {
     pub new_clients: NewClients,
 }
 
-/// Does all of it.
+/// Computes all parts of Figure 9.
 pub fn run(size: Size, seed: u64, watch: &dyn Watch) -> Result<Addressing, BenchError> {
     let (part, clusters, policies, clients): (u64, &[u16], &[u16], _) = match size {
         Size::Full => (1, &[1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 32], &[1, 4, 8, 16], 100),
@@ -307,8 +312,8 @@ mod tests {
     }
 
     /// §5.4: fewer than 0.05 % with the paper's numbers. Files and threshold are an eighth of those
-    /// here: as many creates go astray, of an eighth as many, so the same bound is 0.4 %. More
-    /// partitions, more errors; none for one server.
+    /// here. The number of wrong creates stays, so their share may be 0.4 %. It grows with the
+    /// number of partitions, and is zero for a single server.
     #[test]
     fn few_go_astray_and_only_while_the_directory_splits() {
         let point = |servers, per_server| creates(rules(servers, per_server, 1_000), 50_000, 1);
@@ -321,13 +326,13 @@ mod tests {
         }
     }
 
-    /// The map alone, as (a) has it, is what the client goes by.
+    /// The map alone, as in (a), reaches wrong servers as often as the real client.
     #[test]
     fn the_real_client_goes_astray_as_often_as_its_map() {
         for (servers, per_server) in [(3, 4), (8, 1), (6, 8)] {
             let rules = rules(servers, per_server, 60);
             let real = one_process(rules, 100, 7, &Silent).unwrap();
-            // The same names, in the same order.
+            // The run below uses these names in this order.
             let cluster = Cluster::new(rules, 7);
             let mut directory = cluster.directory();
             let mut rng = fastrand::Rng::with_seed(7);
@@ -350,7 +355,8 @@ mod tests {
         }
     }
 
-    /// §5.4, Figure 9(b): bursts, the second probe, and an end.
+    /// §5.4, Figure 9(b): errors come in bursts, some creates ask two wrong servers, and the errors
+    /// end.
     #[test]
     fn errors_of_one_process_end_once_splitting_stops() {
         let one = one_process(rules(6, 4, 100), 500, 2, &Silent).unwrap();

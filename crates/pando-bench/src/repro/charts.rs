@@ -1,4 +1,4 @@
-//! Figures as pictures: SVG, one style for all.
+//! Draws charts as SVG, all in one style.
 
 use std::fs;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(140, 140, 140),
 ];
 
-/// Draws charts into a folder, which is made if it is missing; the files.
+/// Draws charts into a folder, which is made if it is missing. Returns the files.
 pub fn draw(charts: &[Chart], folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
     fs::create_dir_all(folder).map_err(BenchError::io("make", folder))?;
     let mut files = Vec::new();
@@ -41,7 +41,7 @@ pub fn svg(chart: &Chart) -> String {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        // Drawing into a string fails only where there is nothing to draw on.
+        // Drawing into a string cannot fail.
         area.fill(&WHITE).expect("a string takes everything");
         let (x, y) = (span(chart, &chart.x, |p| p.0), span(chart, &chart.y, |p| p.1));
         match (chart.x.is_log, chart.y.is_log) {
@@ -55,7 +55,7 @@ pub fn svg(chart: &Chart) -> String {
     text
 }
 
-/// From where to where an axis goes.
+/// The range that an axis shows.
 fn span(chart: &Chart, axis: &Axis, of: impl Fn(&(f64, f64)) -> f64) -> Range<f64> {
     let all = chart.series.iter().flat_map(|series| series.points.iter()).map(of);
     let drawn: Vec<f64> = all.filter(|at| at.is_finite() && (!axis.is_log || *at > 0.0)).collect();
@@ -119,7 +119,7 @@ fn paint<X, Y>(
         .expect("a string takes everything");
 }
 
-/// What of a series the axes can show.
+/// The points of a series that the axes can show.
 fn drawn(chart: &Chart, series: &Series) -> Vec<(f64, f64)> {
     let fits = |axis: &Axis, at: f64| at.is_finite() && (!axis.is_log || at > 0.0);
     series.points.iter().copied().filter(|p| fits(&chart.x, p.0) && fits(&chart.y, p.1)).collect()

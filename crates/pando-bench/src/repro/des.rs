@@ -1,11 +1,11 @@
-//! A discrete-event model of one directory on many shards: more of them than one machine has CPUs
-//! for.
+//! A discrete-event model of one directory on many shards. There may be more shards than one
+//! machine has CPUs for.
 //!
-//! What is real in it: where names live, what splits when and where to, what a wrongly addressed
-//! server tells and what the client learns of it ([`pando_placement`], through
-//! [`super::directory`]); the steps of a live split (DESIGN §5: pages, rounds, closing, the
-//! exchange) and its limits. What each step costs is measured on real shards and handed in
-//! ([`Costs`]).
+//! Real code decides where names are, which partition splits, when, and where to. It also decides
+//! what a redirect contains and what the client learns from it ([`pando_placement`], through
+//! [`super::directory`]). The model follows the steps and limits of a live split: pages, rounds,
+//! closing and the exchange (`docs/design/split-merge.md`). The cost of each step is measured on
+//! real shards and passed in ([`Costs`]).
 //!
 //! ```text
 //!  process ── request ──hop──► server: one at a time, in order of arrival ──hop──► reply ── client ──► next request
@@ -14,14 +14,15 @@
 //! ```
 //!
 //! Assumptions:
-//! 1. A server is one CPU that does one thing at a time; a step always costs the same. Nothing else
-//!    runs on it.
-//! 2. The network takes the same time for every message and has no limit; a client's own CPU is
-//!    never short.
-//! 3. An fsync takes the same time always, and occupies nobody. No checkpoints, no log that fills.
-//! 4. A request is judged (right server? closed?) when it arrives, not when its turn comes: some
-//!    microseconds earlier.
-//! 5. Names are even over the hash space. Nothing fails.
+//! 1. A server is one CPU that does one thing at a time. A step always costs equally much. No other
+//!    work runs on it.
+//! 2. The network takes equally long for every message and has no limit of throughput. A client's
+//!    own CPU is never short.
+//! 3. An fsync always takes equally long, and takes no CPU. There are no checkpoints, and no log
+//!    fills.
+//! 4. A request is judged (right server? closed?) when it arrives. A real server judges it when its
+//!    turn comes, some microseconds later.
+//! 5. Names are spread evenly over the hash space. No part fails.
 
 mod costs;
 mod engine;
@@ -35,34 +36,35 @@ pub use report::{Report, Window};
 
 use super::directory::Rules;
 
-/// What a server does while a partition of it moves to another.
+/// What a server does while one of its partitions moves to another server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Splitting {
-    /// Goes on serving; the moving half waits for one exchange (DESIGN §5).
+    /// It goes on serving. Requests for the moving half wait only during the exchange
+    /// (`docs/design/split-merge.md`).
     Live,
-    /// Locks the whole partition until its half has been moved (GIGA+ §4.1).
+    /// It locks the whole partition until the half has moved (GIGA+ §4.1).
     Locked,
 }
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Setup {
-    /// How the directory splits.
+    /// When the directory splits, and where to.
     pub rules: Rules,
-    /// How a partition moves.
+    /// How a partition moves to another server.
     pub splitting: Splitting,
-    /// Clients: each has one map.
+    /// Number of clients. Each has one map.
     pub clients: u32,
-    /// Processes of each client: each has one request under way.
+    /// Processes of each client. Each has one request pending.
     pub processes: u32,
-    /// Files of all processes together; each makes as many.
+    /// Files of all processes together. Each process makes an equal number.
     pub files: u64,
-    /// What things cost.
+    /// Costs of the steps.
     pub costs: Costs,
-    /// Length of the windows in which finished creates are counted, nanoseconds.
+    /// Length in nanoseconds of the windows in which finished creates are counted.
     pub window: u64,
-    /// Of names, and of who begins when.
+    /// Seed of the names, and of the times at which processes begin.
     pub seed: u64,
 }
 

@@ -1,8 +1,9 @@
-//! A directory that grows over its servers, as the real placement code has it grow (GIGA+ §3.2):
-//! what is where, what each server knows, and when something splits. No time passes in it.
+//! A directory that grows over its servers as the real placement code decides (GIGA+ §3.2). It
+//! has the places of entries, the knowledge of each server, and the splits. It models no time.
 //!
-//! Names are even over the hash space and each is used once, so a partition is a number of entries:
-//! how many of them are in one half is as many coins. That is exact, and takes no memory.
+//! Names are spread evenly over the hash space, and each is used once. So a partition is only a
+//! number of entries, and each entry falls to either half by a fair coin. That is exact, and needs
+//! no memory for names.
 
 use pando_placement::{DirMap, child, may_split, shard_of};
 use pando_types::reply::{SplitHistory, Spread};
@@ -10,16 +11,16 @@ use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
 
 use super::stats::half_of;
 
-/// How a directory splits.
+/// When a directory splits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Partitions a server at which splitting stops; [`u16::MAX`]: never.
+    /// Partitions on each server at which splitting stops. [`u16::MAX`]: it never stops.
     pub per_server: u16,
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
-    /// Whether partitions split up to an eighth earlier, each by its number, as those of shards do.
+    /// Whether partitions split up to an eighth earlier, depending on their number, as on shards.
     pub is_jittered: bool,
 }
 
@@ -28,24 +29,24 @@ pub struct Rules {
 pub struct Due {
     /// The partition that splits.
     pub from: PartitionIndex,
-    /// The one that is to be.
+    /// The partition that the split makes.
     pub to: PartitionIndex,
-    /// The depth of both, then.
+    /// The depth of both after the split.
     pub radix: Radix,
-    /// Who has `from`.
+    /// The owner of `from`.
     pub source: ShardIndex,
-    /// Who is to have `to`.
+    /// The future owner of `to`.
     pub target: ShardIndex,
 }
 
-/// What splitting has moved.
+/// Counts of splits and of entries that they moved.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct Moved {
-    /// Splits within a server.
+    /// Number of splits within a server.
     pub splits_here: u64,
-    /// Splits to another.
+    /// Number of splits to another server.
     pub splits_away: u64,
-    /// Entries that changed their partition and not their server.
+    /// Entries that changed only their partition.
     pub entries_here: u64,
     /// Entries that changed their server.
     pub entries_away: u64,
@@ -57,30 +58,30 @@ pub struct Directory {
     rules: Rules,
     spread: Spread,
     map: DirMap,
-    /// By partition.
+    /// Number of entries of each partition.
     entries: Vec<u64>,
-    /// By server: what it tells of.
+    /// For each server, the partitions that it owns and reports to clients.
     owned: Vec<Vec<PartitionIndex>>,
-    /// What splits have done.
+    /// Counts of all splits so far.
     pub moved: Moved,
 }
 
 impl Directory {
-    /// An empty one, on server 0.
+    /// An empty directory on server 0.
     ///
     /// # Panics
     ///
-    /// If there are no servers, or none may have a partition.
+    /// If there are no servers, or `per_server` is 0.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self::based(rules, ShardIndex(0))
     }
 
-    /// An empty one, on server `base`.
+    /// An empty directory on server `base`.
     ///
     /// # Panics
     ///
-    /// If there are no servers, or none may have a partition, or no such base.
+    /// If there is no server `base`, or `per_server` is 0.
     #[must_use]
     pub fn based(rules: Rules, base: ShardIndex) -> Self {
         assert!(rules.servers > base.0 && rules.per_server > 0, "{rules:?}");
@@ -91,61 +92,61 @@ impl Directory {
         Self { rules, spread, map, entries: vec![0], owned, moved: Moved::default() }
     }
 
-    /// How it splits.
+    /// The rules by which it splits.
     #[must_use]
     pub const fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Where it begins, which every client knows.
+    /// The server of its first partition, which every client knows.
     #[must_use]
     pub const fn home(&self) -> ShardIndex {
         self.spread.base
     }
 
-    /// All there is to know of it.
+    /// The map of all partitions.
     #[must_use]
     pub const fn map(&self) -> &DirMap {
         &self.map
     }
 
-    /// Its partitions.
+    /// Number of partitions.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.map.len()
     }
 
-    /// The partition that holds `order`, and who has it.
+    /// The partition that holds `order`, and its owner.
     #[must_use]
     pub fn locate(&self, order: Order) -> (PartitionIndex, ShardIndex) {
         let (i, _) = self.map.locate(order);
         (i, shard_of(&self.spread, i))
     }
 
-    /// How deep the partition is that has a name.
+    /// The depth of the partition that holds `order`.
     #[must_use]
     pub fn radix(&self, order: Order) -> Radix {
         self.map.locate(order).1
     }
 
-    /// Entries of a partition.
+    /// Number of entries of a partition.
     #[must_use]
     pub fn entries(&self, i: PartitionIndex) -> u64 {
         self.entries.get(i.0 as usize).copied().unwrap_or(0)
     }
 
-    /// One entry more.
+    /// Adds one entry to a partition.
     pub fn add(&mut self, i: PartitionIndex) {
         self.entries[i.0 as usize] += 1;
     }
 
-    /// What a server tells a client that came to it for a name which is not its own (GIGA+ §3.3).
+    /// The split history that a server sends to a client whose name it does not have (GIGA+ §3.3).
     #[must_use]
     pub fn told_by(&self, server: ShardIndex) -> SplitHistory {
         self.map.history_of(self.owned[usize::from(server.0)].iter().copied())
     }
 
-    /// The split of partition `i`, if it has grown enough and splitting has not stopped.
+    /// The split of partition `i`, if it has more entries than its threshold and may split.
     #[must_use]
     pub fn due(&self, i: PartitionIndex) -> Option<Due> {
         if self.entries(i) <= self.threshold(i) {
@@ -154,7 +155,7 @@ impl Directory {
         self.may_become(i)
     }
 
-    /// The split of partition `i`, if there is room for it.
+    /// The split of partition `i`, if the rules allow it at any size.
     fn may_become(&self, i: PartitionIndex) -> Option<Due> {
         let radix = self.map.radix(i)?;
         if !may_split(&self.spread, i, radix, self.rules.servers) {
@@ -175,8 +176,8 @@ impl Directory {
         }
     }
 
-    /// The new partition is there, with so many of the old one's entries. Its server tells of it
-    /// from [`Directory::own`] on.
+    /// Does a split that moves `moving` entries. The new partition's server reports it only from
+    /// [`Directory::own`] on.
     pub fn split(&mut self, due: &Due, moving: u64) {
         let new = self.map.split(due.from);
         debug_assert_eq!(new, due.to);
@@ -191,12 +192,13 @@ impl Directory {
         (*splits, *entries) = (*splits + 1, *entries + moving);
     }
 
-    /// The new partition's server knows that it has it.
+    /// Notes that the new partition's server knows that it owns it.
     pub fn own(&mut self, due: &Due) {
         self.owned[usize::from(due.target.0)].push(due.to);
     }
 
-    /// Creates an entry and splits at once whatever that makes due; how many splits that were.
+    /// Creates an entry, and does every split that becomes due at once. Returns the number of
+    /// splits.
     pub fn create(&mut self, order: Order, rng: &mut fastrand::Rng) -> u64 {
         let (i, _) = self.locate(order);
         self.add(i);
@@ -213,7 +215,7 @@ impl Directory {
         splits
     }
 
-    /// Splits whatever may ever split, large or not.
+    /// Splits every partition that may ever split, whatever its size.
     pub fn grow_up(&mut self, rng: &mut fastrand::Rng) {
         let mut next: Vec<_> = self.map.leaves().into_iter().map(|(i, _)| i).collect();
         while let Some(i) = next.pop() {
@@ -225,7 +227,7 @@ impl Directory {
         }
     }
 
-    /// Whether no partition will ever split again.
+    /// Whether the directory has as many partitions as its rules allow.
     #[must_use]
     pub fn is_full_grown(&self) -> bool {
         let most = u32::from(self.rules.servers) * u32::from(self.rules.per_server);
@@ -233,7 +235,7 @@ impl Directory {
     }
 }
 
-/// Any name's order.
+/// The order of a random name.
 pub fn any_order(rng: &mut fastrand::Rng) -> Order {
     Order(rng.u64(..Order::END))
 }

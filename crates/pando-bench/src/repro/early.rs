@@ -1,8 +1,9 @@
-//! The first prototype's graphs (CMU-PDL-08-107 §5.1.3) in the model: a million files in buckets of
-//! 1,000, on 5, 7 and 9 servers; and buckets of 1,000 against 10,000 on three.
+//! The graphs of the first prototype (CMU-PDL-08-107 §5.1.3) in the model. Test A makes a million
+//! files in buckets of 1,000, on 5, 7 and 9 servers. Test B compares buckets of 1,000 with 10,000
+//! on three servers.
 //!
-//! The report does not say what a create took there, so the model's is that of §5.2 of the later
-//! paper: only ratios are compared.
+//! The report does not give the cost of a create. The model uses that of §5.2 of the later paper,
+//! so only ratios are compared.
 
 use serde::Serialize;
 use serde_json::json;
@@ -15,25 +16,25 @@ use crate::{BenchError, Watch};
 
 /// "All test create 1 million files".
 const FILES: u64 = 1_000_000;
-/// Test A: 40 clients, buckets of 1,000.
+/// Servers of test A, which has 40 clients and buckets of 1,000.
 const SERVERS: [u16; 3] = [5, 7, 9];
 
-/// One run.
+/// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Run {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Bucket size.
+    /// Bucket size in entries.
     pub threshold: u64,
-    /// With partitions that are locked, as theirs, or live splits, as ours.
+    /// Locked splits, as in the prototype, or live splits, as in Pando.
     pub splitting: Splitting,
-    /// Share of the time in windows with less than half of the rate that a tenth of them exceeds.
+    /// Part of the time in windows with less than half of the 90th percentile of the rates.
     pub dips: f64,
-    /// What came of it.
+    /// The result of the model.
     pub report: Report,
 }
 
-/// All graphs.
+/// All graphs of the report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Early {
     /// Graph 1.
@@ -104,7 +105,7 @@ fn one(setup: &Setup, part: u64, seed: u64) -> Run {
 }
 
 impl Early {
-    /// By how much 9 servers are faster than 5: the share of the time that is saved.
+    /// Time that 9 servers save against 5, as a part of the time with 5.
     #[must_use]
     pub fn saved(&self, splitting: Splitting) -> f64 {
         let seconds = |servers| {
@@ -114,7 +115,7 @@ impl Early {
         1.0 - seconds(9) / seconds(5)
     }
 
-    /// Ready to be shown.
+    /// The graphs as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let mut servers = Table::new(

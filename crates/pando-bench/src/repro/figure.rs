@@ -1,66 +1,66 @@
-//! One figure, ready to be shown: tables, what they mean, and what is drawn of them.
+//! A figure with its tables, their meaning, and its charts.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// How its values came about.
+/// The source of a figure's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Nature {
-    /// By the rule itself, with random numbers from the seed.
+    /// Computed by the placement rule, with random numbers from the seed.
     Computed,
-    /// By the discrete-event model.
+    /// Results of the discrete-event model.
     Modelled,
-    /// On this machine, by the clock.
+    /// Measured on this machine.
     Measured,
-    /// Some of it by the clock, some by the model.
+    /// Some values are measured, and some modelled.
     Both,
 }
 
-/// A figure of a paper, ours beside it.
+/// A figure of a paper, with our values beside it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// Short: `figure-7`.
+    /// A short name, such as `figure-7`.
     pub name: String,
-    /// What it shows, and where in the paper it is.
+    /// What it shows, and its place in the paper.
     pub title: String,
-    /// How our values came about.
+    /// The source of our values.
     pub nature: Nature,
-    /// Ours, with the paper's beside it where its text has them.
+    /// Our values, beside those that the paper's text gives.
     #[serde(skip)]
     pub tables: Vec<Table>,
-    /// One line.
+    /// One line that says where ours agrees with the paper.
     pub same: String,
-    /// One line.
+    /// One line that says where ours differs from the paper.
     pub different: String,
-    /// All values.
+    /// All values, for `--json`.
     pub data: Value,
-    /// Pictures of them.
+    /// Charts of the values.
     #[serde(skip)]
     pub charts: Vec<Chart>,
 }
 
-/// Rows of cells; the first row is the heading.
+/// A table of text. The first row is the heading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// A line above it.
+    /// A line above the table.
     pub caption: String,
-    /// Cells.
+    /// Rows of cells, with the heading first.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// An empty one.
+    /// A table with a heading and no other rows.
     #[must_use]
     pub fn new<const N: usize>(caption: impl Into<String>, heading: [&str; N]) -> Self {
         Self { caption: caption.into(), rows: vec![heading.map(str::to_owned).to_vec()] }
     }
 
-    /// One row more.
+    /// Adds a row.
     ///
     /// # Panics
     ///
-    /// If it is not as long as the heading.
+    /// If the row is not as long as the heading.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let row: Vec<_> = cells.into_iter().collect();
         assert_eq!(row.len(), self.rows[0].len(), "a row of {:?}", self.caption);
@@ -68,27 +68,27 @@ impl Table {
     }
 }
 
-/// Lines over one pair of axes.
+/// A chart with one pair of axes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// Name of its file, without the ending.
+    /// Name of its file, without the extension.
     pub file: String,
-    /// Above it.
+    /// Text above the chart.
     pub title: String,
-    /// Under it.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Beside it.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The lines and dots.
     pub series: Vec<Series>,
 }
 
 /// One axis of a [`Chart`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// What it counts.
+    /// The quantity and its unit.
     pub label: String,
-    /// Logarithmic: only what is above 0 is drawn.
+    /// Whether it is logarithmic. Only values above 0 are drawn then.
     pub is_log: bool,
 }
 
@@ -99,37 +99,37 @@ impl Axis {
         Self { label: label.to_owned(), is_log: false }
     }
 
-    /// A logarithmic one.
+    /// A logarithmic axis.
     #[must_use]
     pub fn log(label: &str) -> Self {
         Self { label: label.to_owned(), is_log: true }
     }
 }
 
-/// Points that belong together.
+/// A line, or a set of dots.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
-    /// As dots, rather than as a line.
+    /// Whether the points are drawn as dots and not as a line.
     pub is_dotted: bool,
-    /// Ascending by the first.
+    /// Pairs of x and y, ascending by x.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A line.
+    /// A series that is drawn as a line.
     pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), is_dotted: false, points: points.into_iter().collect() }
     }
 
-    /// Dots.
+    /// A series that is drawn as dots.
     pub fn dots(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), is_dotted: true, points: points.into_iter().collect() }
     }
 }
 
-/// 1234567 as `1,234,567`.
+/// Formats 1234567 as `1,234,567`.
 #[must_use]
 pub fn whole(figure: f64) -> String {
     let digits = format!("{:.0}", figure.abs());
@@ -143,7 +143,7 @@ pub fn whole(figure: f64) -> String {
     if figure <= -0.5 { format!("-{text}") } else { text }
 }
 
-/// A share as `12.3 %`.
+/// Formats a share as `12.3 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

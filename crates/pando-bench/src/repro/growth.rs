@@ -1,6 +1,6 @@
-//! Creates a second while a directory grows over its servers (GIGA+ §5.2, Figure 5), in the model:
-//! our live splits, and GIGA+'s prototype with partitions that are locked while they split; beside
-//! what is measured on real shards.
+//! Creates a second while a directory grows over its servers (GIGA+ §5.2, Figure 5). The model
+//! compares our live splits with the locked splits of GIGA+'s prototype. Measurements on real
+//! shards stand beside it.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,34 +11,34 @@ use super::figure::{Axis, Chart, Figure, Nature, Series, Table, percent, whole};
 use super::scaling::workload;
 use crate::{BenchError, Watch};
 
-/// Figure 5 is of 1, 2, 4, 8, 16 and, it may be, 32 servers; of the first 8 seconds.
+/// Servers of Figure 5. It plots 1, 2, 4, 8, 16 and perhaps 32, during the first 8 seconds.
 pub const SERVERS: [u16; 5] = [1, 2, 4, 8, 16];
 
-/// One directory that grows.
+/// The modelled growth of one directory.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Growth {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Splits to another server.
+    /// Number of splits to another server.
     pub splits: u64,
-    /// When the last ended, seconds.
+    /// End of the last split, in seconds.
     pub last_split: f64,
-    /// Lowest rate of a window until then, creates a second.
+    /// Lowest rate of a window until then, in creates a second.
     pub lowest: f64,
-    /// Rate once all had split.
+    /// Rate after all splits, in creates a second.
     pub grown: f64,
-    /// Seconds in windows with less than half of one server's rate.
+    /// Seconds in windows with less than half of a single server's rate.
     pub stalled: f64,
-    /// Longest that a half was closed, seconds.
+    /// The longest time for which a half was closed, in seconds.
     pub closed_longest: f64,
-    /// Length of a window, seconds.
+    /// Length of a window in seconds.
     pub window: f64,
-    /// The rate over time.
+    /// The rate in each window.
     pub windows: Vec<Window>,
 }
 
 impl Growth {
-    /// What a run of the model comes to, beside the rate of one server that stays alone.
+    /// The figures of a run of the model. `one` is the rate of a single server.
     #[must_use]
     pub fn of(setup: &Setup, report: &Report, one: f64) -> Self {
         Self {
@@ -55,35 +55,35 @@ impl Growth {
     }
 }
 
-/// Real shards of this process.
+/// The measured growth of a directory on real shards in this process.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MeasuredGrowth {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// Threads that called them.
+    /// Threads that called the shards.
     pub threads: u32,
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
-    /// Partitions moved to another shard.
+    /// Partitions that moved to another shard.
     pub splits: u64,
-    /// Median rate of windows until the last split, and its lowest.
+    /// Median and lowest rate of the windows until the last split.
     pub splitting: [f64; 2],
-    /// Median rate of windows after it, and its lowest.
+    /// Median and lowest rate of the windows after the last split.
     pub after: [f64; 2],
-    /// Longest a create took, microseconds: until the last split, and after it.
+    /// Longest create in microseconds: until the last split, and after it.
     pub longest_micros: [f64; 2],
-    /// Length of a window, seconds.
+    /// Length of a window in seconds.
     pub window: f64,
-    /// The rate over time.
+    /// The rate in each window.
     pub windows: Vec<Window>,
 }
 
-/// All of Figure 5.
+/// All runs of Figure 5.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure5 {
-    /// Our shards.
+    /// Results for Pando's live splits.
     pub live: Vec<Growth>,
-    /// GIGA+'s prototype on tmpfs.
+    /// Results for the locked splits of GIGA+'s prototype on tmpfs.
     pub locked: Vec<Growth>,
 }
 
@@ -147,7 +147,7 @@ fn modelled(caption: &str, runs: &[Growth], paper: &dyn Fn(u16) -> [&'static str
 }
 
 impl Figure5 {
-    /// Ready to be shown, with what was measured.
+    /// The runs as a figure, with what was measured.
     #[must_use]
     pub fn figure(&self, measured: &[MeasuredGrowth]) -> Figure {
         let of_locked = |servers| match servers {
@@ -234,7 +234,7 @@ impl Figure5 {
     }
 }
 
-/// Longest that anything was closed, milliseconds.
+/// The longest time for which a half was closed, in milliseconds.
 fn closed(runs: &[Growth]) -> f64 {
     runs.iter().map(|run| run.closed_longest * 1e3).fold(0.0, f64::max)
 }
@@ -279,8 +279,8 @@ mod tests {
     use super::*;
     use crate::Silent;
 
-    /// §5.2: near linear after the initial seconds; "as low as couple of hundred creates/second"
-    /// before, with 8 servers.
+    /// §5.2: near linear after the initial seconds. Before, "as low as couple of hundred
+    /// creates/second" with 8 servers.
     #[test]
     fn the_papers_dips_are_those_of_locked_partitions() {
         let all = run(Size::Tiny, 1, super::super::tests::COSTS, &Silent).unwrap();

@@ -1,4 +1,5 @@
-//! InfiniFS' figures again (Lv et al., FAST'22), by the real client over servers behind a relay.
+//! Repeats figures of InfiniFS (Lv et al., FAST'22), with the real client over servers behind a
+//! relay.
 //!
 //! ```text
 //!   depth           Figure 1b: a path's latency by its depth        ┐
@@ -6,12 +7,12 @@
 //!   leases          Figure 13: lazy invalidation against leases     │  a transport, and the relay behind it
 //!   renames         Figure 14: renames, phase by phase              │
 //!   mispredicted    Figure 15: paths with renamed directories       ┘
-//!   bars            what was to be reached
+//!   bars            goals, and whether they are met
 //! ```
 //!
-//! Where an idea is switched off it is so in the client library ([`How`]), or for what the library
-//! cannot do without, by requests that stand for what would be needed else ([`factors`],
-//! [`leases`]): each says how.
+//! Most ideas can be switched off in the client library ([`How`]). Where the library cannot do
+//! without one, additional requests stand for the work that its absence would cause. [`factors`]
+//! and [`leases`] explain theirs.
 
 pub mod bars;
 pub mod depth;
@@ -27,18 +28,18 @@ pub use stage::{How, Stage};
 
 use crate::BenchError;
 
-/// For `map_err`.
+/// Returns a closure for `map_err` that makes an error of the operation `what`.
 fn failed(what: &'static str, path: &[u8]) -> impl FnOnce(pando_types::Errno) -> BenchError {
     BenchError::operation(what, path)
 }
 
-/// Microseconds as milliseconds: `1.234`.
+/// Formats microseconds as milliseconds, such as `1.234`.
 #[must_use]
 pub fn millis(micros: f64) -> String {
     format!("{:.3}", micros / 1000.0)
 }
 
-/// A ratio: `1.23`.
+/// Formats a ratio, such as `1.23`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
     format!("{ratio:.2}")

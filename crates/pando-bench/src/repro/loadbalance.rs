@@ -1,11 +1,15 @@
-//! Load balance of GIGA+ against consistent hashing (GIGA+ §5.3, Figure 7): the paper's Monte
-//! Carlo, and our placement rule.
+//! Load balance of GIGA+ against consistent hashing (GIGA+ §5.3, Figure 7). It has the paper's
+//! Monte Carlo simulation, and our placement rule.
 //!
-//! A server's load is its share of the hash space. Figure 7(a): with P partitions in all, 2^r ≤ P <
-//! 2^(r+1), a random P − 2^r of those of depth r have split; five random selections. Figure 7(b):
-//! each of a server's V virtual servers has a random point and the range up to the next point,
-//! wrapping around; five random assignments. The measure is the mean over servers (and drawings) of
-//! |load − even| / even.
+//! A server's load is its share of the hash space.
+//!
+//! Figure 7(a): there are P partitions, with 2^r ≤ P < 2^(r+1). Of those of depth r, P − 2^r random
+//! ones have split. There are five random selections.
+//!
+//! Figure 7(b): each of a server's V virtual servers has a random point, and the range up to the
+//! next point, wrapping around. There are five random assignments.
+//!
+//! The measure is the mean of |load − even| / even over servers and drawings.
 
 use pando_placement::{birth_radix, may_split, shard_of};
 use pando_types::reply::Spread;
@@ -17,30 +21,30 @@ use super::Size;
 use super::figure::{Axis, Chart, Figure, Nature, Series, Table, percent};
 use super::stats::mean_ci95;
 
-/// Partitions a server of GIGA+ (§5.3: 1, 8, 16 and 32 are spoken of).
+/// Partitions on each server of GIGA+. §5.3 mentions 1, 8, 16 and 32.
 pub const PARTITIONS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// Virtual servers a server of consistent hashing.
+/// Virtual servers of each server with consistent hashing.
 pub const VIRTUAL: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// Clusters (Figure 7: "for all numbers of servers from 1 to 32").
+/// The largest cluster (Figure 7: "for all numbers of servers from 1 to 32").
 pub const SERVERS_MAX: u16 = 32;
 /// "five random selections", "five samples".
 const DRAWINGS: u32 = 5;
 
-/// How far from even.
+/// Deviation of the load from an even one.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Deviation {
-    /// Servers in the cluster.
+    /// Number of servers in the cluster.
     pub servers: u16,
-    /// Partitions, or virtual servers, of each.
+    /// Partitions, or virtual servers, of each server.
     pub each: u32,
     /// Mean of |load − even| / even.
     pub mean: f64,
-    /// Half the width of its 95 % confidence interval.
+    /// Half the width of the mean's 95 % confidence interval.
     pub ci95: f64,
 }
 
-/// Shares of the hash space, by server, as Figure 7(a) draws them. New partitions take the next
-/// numbers, and number i is on server i mod N, so that each has as many.
+/// Each server's share of the hash space, as Figure 7(a) draws it. New partitions take the next
+/// numbers, and partition i is on server i mod N. So all servers have equally many.
 #[must_use]
 pub fn gigaplus_shares(servers: u16, each: u32, rng: &mut fastrand::Rng) -> Vec<f64> {
     let partitions = u32::from(servers) * each;
@@ -56,7 +60,7 @@ pub fn gigaplus_shares(servers: u16, each: u32, rng: &mut fastrand::Rng) -> Vec<
     sums(servers, loads.into_iter().enumerate().map(|(i, load)| (i % usize::from(servers), load)))
 }
 
-/// Shares by server when each has `each` random points (Figure 7(b)).
+/// Each server's share if it has `each` random points (Figure 7(b)).
 #[must_use]
 pub fn consistent_shares(servers: u16, each: u32, rng: &mut fastrand::Rng) -> Vec<f64> {
     let count = u32::from(servers) * each;
@@ -72,7 +76,7 @@ pub fn consistent_shares(servers: u16, each: u32, rng: &mut fastrand::Rng) -> Ve
     sums(servers, ranges)
 }
 
-/// Shares by server once a directory has split wherever our placement lets it.
+/// Each server's share once a directory has split as far as our placement rule allows.
 #[must_use]
 pub fn placed_shares(servers: u16, each: u16) -> Vec<f64> {
     let spread = Spread { base: ShardIndex(0), servers, per_server: each };
@@ -103,19 +107,18 @@ fn deviation(servers: u16, each: u32, drawings: Vec<Vec<f64>>) -> Deviation {
     Deviation { servers, each, mean, ci95 }
 }
 
-/// All of Figure 7.
+/// All parts of Figure 7.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LoadBalance {
     /// Figure 7(a).
     pub gigaplus: Vec<Deviation>,
-    /// The same by our placement rule, in which only the splits that are due happen.
+    /// Figure 7(a) by our placement rule, in which only those splits happen that are due.
     pub placed: Vec<Deviation>,
     /// Figure 7(b).
     pub consistent: Vec<Deviation>,
 }
 
-/// Draws it. Takes a second or so at any size but the tiny one, which leaves most numbers of
-/// virtual servers out.
+/// Computes all parts in about a second. The tiny size leaves out most numbers of virtual servers.
 #[must_use]
 pub fn run(size: Size, seed: u64) -> LoadBalance {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -136,7 +139,7 @@ pub fn run(size: Size, seed: u64) -> LoadBalance {
     all
 }
 
-/// Mean over all numbers of servers but one, which is always even.
+/// Mean deviation over all clusters of more than one server. A single server is always even.
 #[must_use]
 pub fn mean_of(deviations: &[Deviation], each: u32) -> f64 {
     let of = deviations.iter().filter(|d| d.each == each && d.servers > 1);
@@ -145,8 +148,8 @@ pub fn mean_of(deviations: &[Deviation], each: u32) -> f64 {
 }
 
 impl LoadBalance {
-    /// Fewest virtual servers with which consistent hashing is as even as `of` with `each`
-    /// partitions; `None`: more than were tried.
+    /// The fewest virtual servers with which consistent hashing is as even as `of` with `each`
+    /// partitions. `None`: more than were tried.
     #[must_use]
     pub fn virtual_servers_to_match(&self, of: &[Deviation], each: u32) -> Option<u32> {
         let goal = mean_of(of, each);
@@ -154,7 +157,7 @@ impl LoadBalance {
         tried.into_iter().find(|v| mean_of(&self.consistent, *v) <= goal)
     }
 
-    /// Ready to be shown.
+    /// All parts as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         Figure {
@@ -299,8 +302,8 @@ mod tests {
         }
     }
 
-    /// §5.3: "perfectly load-balanced when the number of servers is a power-of-two", and not
-    /// between.
+    /// §5.3: "perfectly load-balanced when the number of servers is a power-of-two". Other numbers
+    /// are not even.
     #[test]
     fn powers_of_two_are_even_and_others_are_not() {
         let all = all();

@@ -1,9 +1,9 @@
-//! Partitions kept as directories of a local file system, as GIGA+'s prototype kept them (GIGA+
-//! §4.1, §5.5, Figure 10): measured.
+//! Measures partitions that are directories of a local file system, as in GIGA+'s prototype (GIGA+
+//! §4.1, §5.5, Figure 10).
 //!
-//! A file is made by `open(O_CREAT|O_EXCL)` and `close` in the directory of its partition. A
-//! partition that has grown is split as there: the names are read, and those of the upper half are
-//! moved to another directory, here by `rename` on the same file system. Nothing is fsynced.
+//! A file is made by `open(O_CREAT|O_EXCL)` and `close` in the directory of its partition. A full
+//! partition is split as in the prototype: its names are read, and those of the upper half move to
+//! another directory. Here they move by `rename` within the file system. Nothing is fsynced.
 
 use std::fs;
 use std::io;
@@ -21,29 +21,29 @@ use super::directory::{Directory, Due, Rules};
 use super::figure::{Axis, Chart, Figure, Nature, Series, Table, whole};
 use crate::{BenchError, Watch};
 
-/// Figure 10: one partition a server, and 16.
+/// Partitions on the server in Figure 10.
 pub const PARTITIONS: [u16; 2] = [1, 16];
 
-/// One directory that was filled, in whatever keeps it.
+/// The result of filling one directory, for one kind of storage.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Backend {
-    /// What keeps the partitions.
+    /// The storage of the partitions.
     pub keeps: String,
-    /// Partitions at which splitting stops.
+    /// Number of partitions at which splitting stops.
     pub partitions: u16,
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
-    /// All that took, splits included, seconds.
+    /// Seconds for all files, including splits.
     pub seconds: f64,
-    /// Splits.
+    /// Number of splits.
     pub splits: u64,
-    /// Of the time, how much went into splits, seconds.
+    /// Seconds of that time that went into splits.
     pub splitting: f64,
-    /// Creates a second while each tenth of the files was made.
+    /// Creates a second, for each tenth of the files.
     pub tenths: Vec<f64>,
 }
 
-/// Takes the time of each tenth.
+/// Measures the rate of each tenth of a run.
 #[derive(Debug)]
 pub struct Tenths {
     files: u64,
@@ -54,14 +54,14 @@ pub struct Tenths {
 }
 
 impl Tenths {
-    /// Begins now.
+    /// Starts the measurement.
     #[must_use]
     pub fn begin(files: u64) -> Self {
         let begun = Instant::now();
         Self { files, done: 0, begun, last: begun, rates: Vec::new() }
     }
 
-    /// One file more is made.
+    /// Counts one file.
     pub fn made(&mut self) {
         self.done += 1;
         let tenth = self.rates.len() as u64 + 1;
@@ -73,14 +73,14 @@ impl Tenths {
         }
     }
 
-    /// Seconds in all, and creates a second in each tenth.
+    /// Total seconds, and creates a second in each tenth.
     #[must_use]
     pub fn end(self) -> (f64, Vec<f64>) {
         (self.begun.elapsed().as_secs_f64(), self.rates)
     }
 }
 
-/// The directories of one directory's partitions.
+/// One directory whose partitions are directories of the file system.
 struct Local {
     folder: PathBuf,
     directory: Directory,
@@ -89,8 +89,8 @@ struct Local {
     splitting: f64,
 }
 
-/// Fills a directory in a new folder within `parent`, which is left there: a file system that has
-/// just removed so many files is slower for a while. `keeps` is what the file system is called.
+/// Fills a directory in a new folder within `parent`. It leaves the folder there, since a removal
+/// of so many files slows a file system down for a while. `keeps` is the file system's name.
 pub fn run(
     parent: &Path,
     keeps: &str,
@@ -195,18 +195,18 @@ impl Local {
     }
 }
 
-/// A create rate of something as a whole, for Table 1.
+/// A row of Table 1: the create rate of one system.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Baseline {
-    /// What creates.
+    /// The system.
     pub what: String,
-    /// Table 1's line that it stands beside, and its rate; `None`: it has none.
+    /// The paper's row to compare with, and its rate. `None`: Table 1 has no such row.
     pub paper: Option<(String, f64)>,
-    /// Creates a second; `None`: measured elsewhere.
+    /// Creates a second. `None`: measured elsewhere.
     pub rate: Option<f64>,
 }
 
-/// Figure 10, and Table 1, ready to be shown.
+/// Figure 10 and Table 1.
 #[must_use]
 pub fn figure(backends: &[Backend], baselines: &[Baseline]) -> Figure {
     let tenths = backends.iter().map(|run| {
@@ -267,7 +267,7 @@ fn seconds(backends: &[Backend]) -> Table {
     table
 }
 
-/// 16 partitions against one.
+/// Run times with 16 partitions, relative to one.
 fn ratios(backends: &[Backend]) -> Table {
     let mut paper = Table::new(
         "run time with 16 partitions, as a multiple of that with one",

@@ -1,5 +1,6 @@
-//! How far a directory splits (GIGA+ §5.2 and §5.3, Figures 6 and 8), in the model: one partition a
-//! server, several, or for ever; and what real shards have to do for each.
+//! How far a directory splits (GIGA+ §5.2 and §5.3, Figures 6 and 8). The model compares one
+//! partition on each server, several, and splitting without end. Measured work of real shards
+//! stands beside it.
 
 mod show;
 
@@ -13,72 +14,72 @@ use crate::{BenchError, Watch};
 
 /// Figure 6: "a large directory is created over 16 servers".
 pub const SERVERS: u16 = 16;
-/// Figure 8.
+/// Partitions on each server in Figure 8.
 pub const PARTITIONS: [u16; 5] = [1, 4, 8, 16, 32];
 
-/// One policy in the model.
+/// The modelled result of one policy.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Policy {
-    /// Partitions a server; 65,535: splitting goes on for ever.
+    /// Partitions on each server at which splitting stops; 65,535: it never stops.
     pub per_server: u16,
-    /// Median of the windows, creates a second.
+    /// Median rate of the windows, in creates a second.
     pub rate_usual: f64,
-    /// What came of it.
+    /// The result of the model.
     pub report: Report,
-    /// The rate over time.
+    /// The rate over time: pairs of seconds and creates a second.
     #[serde(skip)]
     pub windows: Vec<(f64, f64)>,
-    /// Share of the time in windows with less than half of the median rate of one partition a
-    /// server.
+    /// Part of the time in windows with less than half of the median rate of the policy with one
+    /// partition on each server.
     pub stalled: f64,
 }
 
-/// Figure 8, one point.
+/// One point of Figure 8.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RunTime {
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Partitions each.
+    /// Partitions on each server at which splitting stops.
     pub per_server: u16,
-    /// Of the concurrent create benchmark, seconds.
+    /// Run time of the concurrent create benchmark, in seconds.
     pub seconds: f64,
 }
 
-/// What shards really do for a policy, all in one thread.
+/// The measured work of real shards under one policy, all in one thread.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MeasuredPolicy {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// Partitions a shard.
+    /// Partitions on each shard at which splitting stops.
     pub per_server: u16,
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
-    /// Time of all shards together, seconds.
+    /// Seconds of all shards together.
     pub seconds: f64,
-    /// Splits to another shard, and within one.
+    /// Splits to another shard, and splits within one.
     pub splits: [u64; 2],
     /// Entries moved to another shard.
     pub entries_moved: u64,
     /// Bytes of messages between shards.
     pub bytes: u64,
-    /// Creates that went astray.
+    /// Creates that reached a wrong shard.
     pub astray: u64,
 }
 
-/// Both figures.
+/// The results for both figures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Policies {
-    /// Figure 6, ours.
+    /// Figure 6 with our live splits.
     pub live: Vec<Policy>,
-    /// Figure 6, GIGA+'s prototype.
+    /// Figure 6 with the locked splits of GIGA+'s prototype.
     pub locked: Vec<Policy>,
-    /// Figure 8, ours.
+    /// Figure 8 with our live splits.
     pub run_times: Vec<RunTime>,
-    /// Figure 8, GIGA+'s prototype.
+    /// Figure 8 with the locked splits of GIGA+'s prototype.
     pub run_times_locked: Vec<RunTime>,
-    /// Files and threshold of Figure 8 are this part of the paper's.
+    /// Files and threshold of Figure 8, as a part of the paper's.
     pub scale: f64,
 }
 
@@ -154,8 +155,9 @@ fn policy(setup: &Setup, of_one: Option<f64>) -> Policy {
     }
 }
 
-/// Mean over clusters of the run time with so many partitions, as a multiple of the mean of 4, 8
-/// and 16: over all clusters of more than one server, or over those which are no power of two.
+/// Mean run time over clusters with `per_server` partitions, relative to the mean with 4, 8 and 16.
+/// It covers all clusters of more than one server, or with `uneven_only` those that are no power of
+/// two.
 #[must_use]
 pub fn relative(run_times: &[RunTime], per_server: u16, uneven_only: bool) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
     use crate::Silent;
 
-    /// §5.2, lesson 1, and §5.3, lesson 2.
+    /// GIGA+, §5.2, lesson 1, and §5.3, lesson 2.
     #[test]
     fn splitting_for_ever_costs_and_a_few_partitions_balance() {
         let all = run(Size::Tiny, 1, super::super::tests::COSTS, &Silent).unwrap();

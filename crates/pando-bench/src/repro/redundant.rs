@@ -1,14 +1,14 @@
-//! What splitting does a second time: the table of GIGA+'s poster, "Cost of Splitting".
+//! The table "Cost of Splitting" of GIGA+'s poster: the work that splitting does a second time.
 //!
 //! The poster measures "the number of redundant creates as a fraction increase on the number of
-//! requested creates": entries that a split moves to another partition are created there anew. Its
-//! prototype stored partitions as directories, so that a split moved half of one whether it stayed
-//! on its server or not. Here a split within a shard moves nothing, so beside the poster's measure
-//! stands what crosses servers, in entries and in bytes.
+//! requested creates". A split creates an entry anew in the other partition. The prototype stored
+//! partitions as directories, so a split always moved half of one, even within its server. In
+//! Pando, a split within a shard moves nothing. So this table also has the entries and bytes that
+//! cross servers.
 //!
-//! The poster's heading says 10³ and 10⁴ files for each server; but eight servers with 10³ files
-//! each have as many as one partition of 8K, which never splits, and the poster has 75.2 % there.
-//! All its cells are those of 10⁴ and 10⁵, so these stand first.
+//! The poster's heading says 10³ and 10⁴ files for each server. But eight servers with 10³ files
+//! each have only as many as one partition of 8K, which never splits. The poster has 75.2 % there.
+//! All its cells match 10⁴ and 10⁵ files, so these come first.
 
 use serde::Serialize;
 use serde_json::json;
@@ -18,58 +18,58 @@ use super::figure::{Figure, Nature, Table, percent, whole};
 
 /// "Entries per partition": 1K, 8K, 24K.
 pub const THRESHOLDS: [u64; 3] = [1_000, 8_000, 24_000];
-/// Servers.
+/// Numbers of servers.
 pub const SERVERS: [u16; 3] = [8, 16, 32];
-/// Files of each server: as the poster's values have it; then as its heading has it.
+/// Files for each server: first those that match the poster's values, then its heading's first
+/// value.
 pub const FILES: [u64; 3] = [10_000, 100_000, 1_000];
-/// The poster's table, percent: by threshold, then by servers, then its two columns.
+/// The poster's table in percent: by threshold, then by servers, then by its two columns.
 const POSTER: [[[f64; 2]; 3]; 3] = [
     [[78.2, 64.4], [80.4, 64.8], [75.8, 64.2]],
     [[75.2, 61.8], [76.8, 63.8], [71.1, 62.9]],
     [[46.2, 91.1], [51.2, 93.4], [56.2, 92.1]],
 ];
 
-/// Bytes of messages, as they are encoded for the wire.
+/// Encoded sizes of messages in bytes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bytes {
-    /// Of a create: request and reply.
+    /// Request and reply of a create.
     pub create: f64,
-    /// Of one entry in a page of a split, its share of the page's frame and of the answer to it
-    /// included.
+    /// One entry in a page of a split, with its share of the frame and of the answer.
     pub moved_entry: f64,
 }
 
-/// One cell.
+/// One cell of the table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Cell {
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub threshold: u64,
-    /// Servers.
+    /// Number of servers.
     pub servers: u16,
-    /// Files that each server stands for.
+    /// Number of files for each server.
     pub files_each: u64,
-    /// Partitions in the end.
+    /// Number of partitions at the end.
     pub partitions: usize,
-    /// The poster's value, a share; `None`: not in it.
+    /// The poster's value as a share. `None`: the poster has no such cell.
     pub poster: Option<f64>,
-    /// Entries that changed their partition, as a share of the files: the poster's measure.
+    /// The poster's measure: entries that changed their partition, as a share of the files.
     pub rehashed: f64,
     /// Entries that changed their server, as a share of the files.
     pub moved: f64,
-    /// The same when splitting stops at one partition a server.
+    /// As `moved`, if splitting stops at one partition on each server.
     pub moved_by_default: f64,
-    /// Bytes of pages for each byte of creates, splitting continuously.
+    /// Bytes of split pages for each byte of creates, if splitting never stops.
     pub bytes: f64,
-    /// The same when splitting stops at one partition a server.
+    /// As `bytes`, if splitting stops at one partition on each server.
     pub bytes_by_default: f64,
 }
 
-/// All cells.
+/// All cells of the table.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Redundant {
-    /// What bytes are reckoned by.
+    /// The sizes of messages from which `bytes` follow.
     pub bytes_of: Bytes,
-    /// By files, threshold, servers.
+    /// Ordered by files, threshold and servers.
     pub cells: Vec<Cell>,
 }
 
@@ -107,8 +107,8 @@ pub fn run(bytes_of: Bytes, seed: u64) -> Redundant {
     Redundant { bytes_of, cells }
 }
 
-/// A directory with so many files, as far as splitting goes: once that has stopped, nothing is
-/// moved any more.
+/// A directory that grows to `files` files. It stops early once no partition can split, since no
+/// entry moves after that.
 fn grown(rules: Rules, files: u64, seed: u64) -> Directory {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut directory = Directory::new(rules);
@@ -123,7 +123,7 @@ fn grown(rules: Rules, files: u64, seed: u64) -> Directory {
 }
 
 impl Redundant {
-    /// Ready to be shown.
+    /// The cells as a figure with a table.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let heading = [
@@ -176,7 +176,7 @@ impl Redundant {
         }
     }
 
-    /// How far the poster's measure is from the poster's values at most; a share.
+    /// The largest difference between the poster's values and ours by its measure, as a share.
     #[must_use]
     pub fn worst_difference(&self) -> f64 {
         let off = |cell: &Cell| Some((cell.rehashed - cell.poster?).abs());
@@ -190,8 +190,8 @@ mod tests {
 
     const BYTES: Bytes = Bytes { create: 200.0, moved_entry: 100.0 };
 
-    /// The poster's cells, within what its 1K (1,000 or 1,024) and its one run leave open; and, for
-    /// a power of two of servers, "splitting network traffic becomes zero" once each has a
+    /// Our cells are close to the poster's. Its 1K may be 1,000 or 1,024, and it shows a single
+    /// run. For a power of two of servers, "splitting network traffic becomes zero" once each has a
     /// partition.
     #[test]
     fn the_posters_cells_are_those_of_ten_times_its_headings() {

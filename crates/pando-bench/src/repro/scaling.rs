@@ -1,6 +1,6 @@
-//! Creates a second by number of servers (GIGA+ §5.1, Figure 4): the concurrent create workload in
-//! the model, from one shard to 128, beside what is measured on real ones; and what the result
-//! depends on.
+//! Creates a second by number of servers (GIGA+ §5.1, Figure 4). The model runs the concurrent
+//! create workload on 1 to 128 shards, beside measurements on real ones. It also shows on which
+//! costs the result depends.
 
 use serde::Serialize;
 use serde_json::json;
@@ -16,66 +16,66 @@ use crate::{BenchError, Watch};
 pub const PAPER_32: f64 = 98_000.0;
 /// Table 1: GIGA+ through FUSE on one server, creates a second.
 pub const PAPER_1: f64 = 5_977.0;
-/// Of the sensitivity runs.
+/// Number of servers in the sensitivity runs.
 const SENSITIVITY_SERVERS: u16 = 32;
 
-/// One run of the model.
+/// The result of one run of the model.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// Servers, and clients.
+    /// Number of servers, and of clients.
     pub servers: u16,
-    /// Files that each server stands for.
+    /// Number of files for each server.
     pub files_each: u64,
     /// Creates a second, averaged over the whole run.
     pub rate: f64,
-    /// The same once all had split.
+    /// Creates a second after all splits.
     pub rate_grown: f64,
-    /// Share of requests that went astray.
+    /// Requests that reached a wrong server, as a share of all requests.
     pub astray: f64,
 }
 
-/// What happens if one assumption is wrong.
+/// The modelled rate if one assumption is changed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sensitivity {
-    /// Which.
+    /// The changed assumption.
     pub what: String,
-    /// Creates a second of [`Scaling::base`], changed so.
+    /// Creates a second with that change, to compare with [`Scaling::base`].
     pub rate: f64,
 }
 
-/// What was measured on real shards.
+/// The rate that was measured on real shards.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// Threads that called them.
+    /// Number of threads that called the shards.
     pub threads: u32,
-    /// How: in words.
+    /// How it was measured, in words.
     pub how: String,
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
     /// Creates a second over the whole run.
     pub rate: f64,
-    /// What the model says of the same set-up, as far as it has one.
+    /// The model's rate for this setup, if it has one.
     pub modelled: Option<f64>,
 }
 
-/// All of Figure 4.
+/// All parts of Figure 4.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Scaling {
-    /// What the model was fed.
+    /// The costs that the model used.
     pub costs: Costs,
-    /// Our shards.
+    /// Results for Pando's live splits.
     pub live: Vec<Point>,
-    /// GIGA+'s prototype, fed with Table 1's rate of one server.
+    /// GIGA+'s prototype, with the rate of one server from Table 1.
     pub prototype: Vec<Point>,
-    /// At [`SENSITIVITY_SERVERS`], with fewer files.
+    /// Rate at [`SENSITIVITY_SERVERS`] servers with unchanged costs and fewer files.
     pub base: f64,
-    /// See [`Sensitivity`].
+    /// Rates with one assumption changed each.
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// The concurrent create workload (§5): as many clients as servers, eight processes each.
+/// The concurrent create workload (§5): as many clients as servers, with eight processes each.
 #[must_use]
 pub fn workload(
     servers: u16,
@@ -120,7 +120,7 @@ pub fn run(size: Size, seed: u64, costs: Costs, watch: &dyn Watch) -> Result<Sca
         Scaling { costs, live: vec![], prototype: vec![], base: 0.0, sensitivity: vec![] };
     watch.begin("servers", u64::from(most));
     for servers in clusters {
-        // Beyond the paper's 32 fewer files say the same.
+        // Beyond the paper's 32 servers, fewer files give an equal rate.
         let each = if servers > 32 { each / 4 } else { each };
         all.live.push(point(&workload(servers, each, costs, Splitting::Live, seed)));
         if servers <= 32 {
@@ -161,7 +161,7 @@ fn sensitivity(all: &mut Scaling, servers: u16, each: u64, seed: u64) {
 }
 
 impl Scaling {
-    /// Ready to be shown, with what was measured.
+    /// All parts as a figure with tables, with what was measured.
     #[must_use]
     pub fn figure(&self, measured: &[Measured]) -> Figure {
         let mut tables = vec![self.modelled(), self.depends()];

@@ -1,4 +1,4 @@
-//! A little statistics.
+//! Simple statistics.
 
 /// Mean, and half the width of its 95 % confidence interval (normal approximation).
 pub fn mean_ci95(samples: &[f64]) -> (f64, f64) {
@@ -14,13 +14,13 @@ pub fn mean_ci95(samples: &[f64]) -> (f64, f64) {
     (mean, 1.96 * (variance / count).sqrt())
 }
 
-/// The middle one; of an even number, the upper of the two in the middle.
+/// The median. For an even number of samples, the upper of the middle two.
 pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     samples.get(samples.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// How many of `count` fall to one of two halves, each by a fair coin.
+/// How many of `count` items fall to one of two halves, each by a fair coin.
 pub fn half_of(count: u64, rng: &mut fastrand::Rng) -> u64 {
     let whole: u64 = (0..count / 64).map(|_| u64::from(rng.u64(..).count_ones())).sum();
     let rest = count % 64;

@@ -39,7 +39,8 @@ pub fn shown(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(Address::to_string).collect()
 }
 
-/// Where other machines reach the servers, as far as the folder knows: that of shard 0 first.
+/// Addresses by which other machines reach the servers, as far as the folder knows. Those of shard
+/// 0 come first.
 fn known(folder: &Folder) -> Vec<String> {
     let mut hosts = HostsFolder::new(&folder.run()).read();
     hosts.sort_by_key(|hosting| hosting.shard);

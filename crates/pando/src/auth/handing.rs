@@ -1,4 +1,4 @@
-//! A key on its way to standard output, for nobody but its reader.
+//! Writes a key to standard output so that no other user can read it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -12,18 +12,17 @@ use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
 
 use crate::failure::Failure;
 
-/// Where a key goes.
+/// Destination of a key.
 pub enum Handing {
-    /// To another program.
+    /// A pipe to another program.
     Pipe,
-    /// To a file that a shell has made (`> ada.pem`), by its umask as a rule for all to read.
-    /// Whoever opened it meanwhile reads the key: so another file of the same owner takes its
-    /// place.
+    /// A file that a shell has made (`> ada.pem`), usually readable by all because of its umask. A
+    /// process that opened it meanwhile would read the key. So the key goes to a new file of that
+    /// owner, which replaces this one.
     File(Place),
 }
 
-/// A file in a folder that is open: where it is does not depend on what happens to paths from then
-/// on.
+/// A name in an open folder. Later changes of the path to the folder do not affect it.
 pub struct Place {
     folder: File,
     name: OsString,
@@ -31,7 +30,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where an open file is.
+    /// The folder and name of an open file. Fails if the file is not there any more.
     fn of(file: &File, is: Metadata) -> io::Result<Self> {
         let number = std::os::fd::AsRawFd::as_raw_fd(file);
         let path = fs::read_link(Path::new("/proc/self/fd").join(number.to_string()))?;
@@ -43,7 +42,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Whether the file is there.
+    /// Fails unless the name still leads to the file.
     fn check(&self) -> io::Result<()> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if (found.st_dev, found.st_ino) == (self.is.dev(), self.is.ino()) => Ok(()),
@@ -62,7 +61,8 @@ fn gone<T>() -> io::Result<T> {
 }
 
 impl Handing {
-    /// Refuses what is no place for a key, before there is one.
+    /// Checks standard output before a key is issued. Fails if it is a terminal, or a file that is
+    /// not empty.
     pub fn prepare() -> Result<Self, Failure> {
         let stdout = io::stdout();
         if stdout.is_terminal() {
@@ -148,13 +148,13 @@ mod tests {
         let path = here.join("ada.pem");
         let prepared = || Handing::of(&File::create(&path).unwrap()).unwrap();
         let handing = prepared();
-        // Somebody puts another folder there before the key is written.
+        // Another process replaces the folder by a link before the key is written.
         fs::rename(&here, &moved).unwrap();
         std::os::unix::fs::symlink(&trap, &here).unwrap();
         handing.hand_over(&bundle()).unwrap();
         assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
         assert_eq!(Bundle::read(&moved.join("ada.pem")).unwrap().identity.name, "ada");
-        // Or another file, or a link.
+        // Another process replaces the file by a link.
         let handing = prepared();
         fs::remove_file(&path).unwrap();
         let precious = temp.path().join("precious");

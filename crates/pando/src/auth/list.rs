@@ -1,4 +1,4 @@
-//! `pando auth list`: what was issued.
+//! `pando auth list`: shows the certificates that were issued.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -19,12 +19,12 @@ struct Row {
     squash: Option<String>,
     serial: String,
     id: String,
-    /// RFC 3339.
+    /// End of its validity, as RFC 3339.
     not_after: String,
     addresses: Vec<String>,
-    /// `valid`, `revoked`, `expired`, `ended`: its authority counts no more.
+    /// `valid`, `revoked`, `expired`, or `ended` if its authority does not count any more.
     state: &'static str,
-    /// Another certificate was issued to the same holder later.
+    /// Whether the holder was issued a later certificate.
     renewed: bool,
     authority: String,
 }

@@ -1,4 +1,4 @@
-//! `pando auth`: who may come to a volume over TCP.
+//! `pando auth`: issues, lists, revokes and renews the keys that clients use over TCP.
 
 mod add;
 pub mod args;
@@ -29,7 +29,7 @@ pub fn run(command: &AuthCommand) -> Result<ExitCode, Failure> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// A volume's folder, and that of its keys.
+/// The volume's folder, and its folder of keys.
 fn open(volume: &VolumeArgs) -> Result<(Folder, KeysFolder), Failure> {
     let folder = Folder::new(&volume.folder)?;
     if volume.folder == Path::new(".") && !folder.is_formatted() {

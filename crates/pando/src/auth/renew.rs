@@ -1,4 +1,4 @@
-//! `pando auth renew`: another certificate for the same holder.
+//! `pando auth renew`: issues another certificate to the holder of a key.
 
 use super::add::shown;
 use super::args::RenewArgs;

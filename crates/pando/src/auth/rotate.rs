@@ -1,4 +1,4 @@
-//! `pando auth rotate`: another authority.
+//! `pando auth rotate`: replaces the authority of a volume.
 
 use super::args::RotateArgs;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! Arguments of `pando bench`.
+//! Arguments of `pando bench`, and their help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -460,7 +460,7 @@ pub struct NullArgs {
     pub kernel: NullKernel,
 }
 
-/// See [`NullArgs::kernel`].
+/// What the kernel of the null file system may remember.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NullKernel {
     Several,

@@ -1,4 +1,4 @@
-//! The volume that the library is measured on, and the way to it.
+//! The volume on which the client library is measured, and the connection to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::up::transport::call_here;
 
-/// A volume that can be called. Dropping it stops what was started for it.
+/// A connected volume. Dropping it stops what was started for it.
 pub struct Connected {
     pub transport: Arc<dyn Transport>,
     pub volume: Volume,
     pub shards: u16,
-    /// `None`: its servers know.
+    /// `None`: only its servers know.
     pub durability: Option<&'static str>,
-    /// What was connected to, in words.
+    /// Description of the volume, for output.
     pub shown: String,
-    /// Whether it goes away with this.
+    /// Whether the volume is deleted when this is dropped.
     pub is_temporary: bool,
     here: Option<Here>,
 }
 
-/// The volume in this process. Fields are dropped in this order.
+/// A volume whose shards run in this process. Fields are dropped in this order.
 struct Here {
     host: Arc<Host>,
     folder: Folder,
@@ -41,9 +41,9 @@ struct Here {
     _temporary: Option<TempDir>,
 }
 
-/// Connects, in the current runtime: to the servers of `target`; to a folder that nobody serves by
-/// opening it in this process; without a target to a new volume of `shards` that goes away in the
-/// end.
+/// Connects, in the current runtime. With a `target` that is served, to its servers. A folder that
+/// is not served is opened in this process. Without a target, a new volume of `shards` is made and
+/// deleted at the end.
 pub async fn connect(
     target: Option<&str>,
     shards: u16,
@@ -73,7 +73,7 @@ pub async fn connect(
     }
 }
 
-/// A new volume in this process that goes away in the end.
+/// Makes a new volume in this process that is deleted when it is dropped.
 pub fn temporary(shards: u16, options: &HostOptions) -> Result<Connected, Failure> {
     let temporary = TempDir::with_prefix("pando-bench-")
         .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
@@ -83,12 +83,12 @@ pub fn temporary(shards: u16, options: &HostOptions) -> Result<Connected, Failur
 }
 
 impl Connected {
-    /// Where the volume is, if it is in this process.
+    /// The volume's folder, if the volume runs in this process.
     pub fn folder(&self) -> Option<&Path> {
         self.here.as_ref().map(|here| here.folder.path())
     }
 
-    /// How the shards of this process are.
+    /// Status of the shards that run in this process.
     pub fn status(&self) -> Vec<ShardStatus> {
         self.here.as_ref().map(|here| here.host.status()).unwrap_or_default()
     }
@@ -137,8 +137,8 @@ impl Drop for Here {
     }
 }
 
-/// Calls the shards on the caller's thread. Sessions are not noted for a next start: a run opens no
-/// file, so one that is killed leaves nothing behind that only the end of its session would remove.
+/// Calls the shards on the caller's thread. It notes no sessions for the next start. A benchmark
+/// opens no file, so a killed run leaves nothing that only the end of its session would remove.
 pub struct Direct(pub Arc<Host>);
 
 impl Transport for Direct {

@@ -1,4 +1,4 @@
-//! `pando bench floor`.
+//! `pando bench floor`: measures the null file system and the sockets, without any shard.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use super::{context, failure, show, with, worker};
 use crate::failure::Failure;
 use crate::output;
 
-/// Numbers of processes on the null file system.
+/// Numbers of processes that work on the null file system.
 const PROCESSES: [u32; 2] = [1, 4];
 
 pub fn run(args: &FloorArgs) -> Result<ExitCode, Failure> {

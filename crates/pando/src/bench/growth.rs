@@ -1,4 +1,4 @@
-//! `pando bench growth`: does anybody notice that a directory splits?
+//! `pando bench growth`: measures how much splits of a directory slow down creates.
 
 mod mounted;
 
@@ -23,43 +23,43 @@ use crate::output;
 use crate::text::{count, table};
 use mounted::Mounted;
 
-/// One directory, grown once.
+/// The result of one run, in which one directory grows.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     #[serde(flatten)]
     growth: Growth,
     worst_window: u64,
     work: Work,
-    /// If it was asked for: how it is listed through a mount.
+    /// How the directory is listed through a mount, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<Mounted>,
 }
 
-/// What the shards did for it, all together.
+/// Work of all shards together in one run.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
 struct Work {
     splits: u64,
     /// Entries that splits sent to another shard.
     entries_moved: u64,
-    /// Client requests that came to the wrong shard.
+    /// Client requests that reached the wrong shard.
     redirected: u64,
     requests: u64,
     log_bytes: u64,
     index_bytes: u64,
-    /// Resident memory that the process has more than before the volume was opened.
+    /// Growth of the process's resident memory since before the volume was opened, in bytes.
     memory_bytes: u64,
-    /// Of the volume's folder.
+    /// Bytes that the volume's folder takes on disk.
     disk_bytes: u64,
 }
 
-/// Growth and control, and what is asked of the one by the other.
+/// A run in which the directory splits, its control without splits, and their comparison.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     growth: Run,
     control: Run,
-    /// Worst window of the one by that of the other.
+    /// Slowest window of the growth run divided by that of the control.
     worst_window_ratio: f64,
-    /// Slowest creation of the one less that of the other.
+    /// Slowest create of the growth run minus that of the control, in microseconds.
     slowest_more_micros: f64,
 }
 
@@ -86,8 +86,8 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     for pair in 0..=args.pairs {
         let name = if pair == 0 { "before".to_owned() } else { format!("pair {pair}") };
         progress.part(&format!("{name}, growth"));
-        // One shard with everything would make checkpoints that eight with an eighth each do not:
-        // neither makes any.
+        // Neither run makes a checkpoint. A single shard with all entries would make one, while
+        // eight shards with an eighth each would not.
         let grown = grow(args, (args.split_threshold, usize::MAX), &progress)?;
         progress.part(&format!("{name}, control"));
         let control = grow(args, (u64::MAX, usize::MAX), &progress)?;
@@ -132,7 +132,7 @@ fn grow(
     let mut work = Work::of(&volume.status());
     work.memory_bytes = resident(std::process::id()).saturating_sub(before);
     work.disk_bytes = disk_bytes(&volume);
-    // A process of its own serves it next.
+    // Another process serves the volume next, so this one lets it go.
     drop(volume);
     let mount = server.map(|server| mounted::list(server, args)).transpose()?;
     Ok(Run { worst_window: growth.worst_window(), growth, work, mount })
@@ -174,7 +174,7 @@ fn worst(pairs: &[Pair]) -> Spread {
     Spread::of(&pairs.iter().map(|pair| pair.worst_window_ratio).collect::<Vec<_>>())
 }
 
-/// Resident memory of a process, bytes; 0 if the system does not tell.
+/// Resident memory of a process in bytes. 0 if the system does not report it.
 fn resident(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -182,7 +182,7 @@ fn resident(pid: u32) -> u64 {
     kib.unwrap_or_default() * 1024
 }
 
-/// What the volume takes on disk, as the file system counts it.
+/// Bytes that the volume takes on disk, as the file system counts them.
 fn disk_bytes(volume: &Connected) -> u64 {
     fn of(path: &std::path::Path) -> u64 {
         use std::os::unix::fs::MetadataExt;

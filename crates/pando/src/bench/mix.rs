@@ -1,4 +1,4 @@
-//! `pando bench mix`.
+//! `pando bench mix`: measures a mix of operations on a tree.
 
 use std::process::ExitCode;
 
@@ -99,7 +99,7 @@ fn shown(facts: &Value, report: &MixReport) -> String {
     text
 }
 
-/// What clients remembered of directories.
+/// Describes in words how well the clients' remembered directories served them.
 fn remembered(ways: &WaysReport) -> String {
     let asked = (ways.hits + ways.misses).max(1);
     format!(

@@ -11,7 +11,7 @@ use super::args::{NullArgs, NullKernel};
 use crate::failure::Failure;
 use crate::output;
 
-/// How often a look is taken whether somebody has unmounted it.
+/// Interval of checks whether another process has unmounted the file system.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub fn serve(args: &NullArgs) -> Result<ExitCode, Failure> {

@@ -1,4 +1,4 @@
-//! `pando bench mount-pairs`.
+//! `pando bench mount-pairs`: measures two mounts in alternation.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ use super::{context, failure, show, with, worker};
 use crate::failure::Failure;
 use crate::output;
 
-/// Files of the run in which requests are counted: enough that what happens once is not seen, few
-/// enough for the buffer.
+/// Files of the run in which kernel requests are counted. Enough to make one-time requests
+/// negligible, and few enough for the trace buffer.
 const COUNTED_FILES: u64 = 1000;
 
 pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
@@ -89,7 +89,8 @@ fn workload(args: &PairsArgs, processes: u32) -> Workload {
     workload.workload()
 }
 
-/// `Err` within `Ok` says why they cannot be counted here.
+/// Counts the kernel requests of both mounts. An inner `Err` says why this machine cannot count
+/// them.
 fn count_requests(
     args: &PairsArgs,
     pando: &Path,

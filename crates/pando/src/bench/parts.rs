@@ -1,13 +1,13 @@
-//! `pando bench parts`: where the time of one operation on a mount goes, each part measured alone,
-//! beside what mounts take.
+//! `pando bench parts`: measures each part of an operation on a mount alone, and compares the sum
+//! with whole mounts.
 //!
 //! ```text
-//!  kernel   what the null file system takes for the same operation
+//!  kernel   the time of the same operation on the null file system
 //!  shard    the shard itself, called in this thread: core and store, without the log write
 //!  log      the log write
 //!  codec    every request and reply encoded and decoded
-//!  hops     to a server and back, over the connection of a mount, for each request that somebody waits for
-//!  rest     what a mount takes beyond that: client, node table, caches gone cold between wake-ups
+//!  hops     to a server and back, over the connection of a mount, for each request that an operation waits for
+//!  rest     a mount's remaining time: client, node table, caches gone cold between wake-ups
 //! ```
 
 mod hop;
@@ -30,14 +30,14 @@ use super::{context, failure, with, worker};
 use crate::failure::Failure;
 use crate::output;
 
-/// An operation of an application, and the requests to shards that it becomes while the kernel
-/// remembers directories, and nothing else (counted on a mount).
+/// Operations of an application, with the requests to shards that each causes on a mount. The
+/// kernel remembers directories and nothing else. The requests were counted on a mount.
 const OPERATIONS: [(Phase, &[Kind]); 3] = [
     (Phase::Create, &[Kind::LookupAbsent, Kind::Create, Kind::Release]),
     (Phase::Stat, &[Kind::Lookup, Kind::GetAttr]),
     (Phase::Unlink, &[Kind::Lookup, Kind::Unlink]),
 ];
-/// Closes go to a server so many at a time.
+/// Average number of `Release` requests that one message to a server carries.
 const CLOSES_AT_ONCE: f64 = 9.0;
 
 pub fn run(args: &PartsArgs) -> Result<ExitCode, Failure> {
@@ -92,13 +92,14 @@ pub fn run(args: &PartsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How often an operation waits for a request of this kind to go to a server and back.
+/// Round trips to a server that an operation waits for because of a request of this kind.
 fn hops(kind: Kind) -> f64 {
     if kind == Kind::Release { 1.0 / CLOSES_AT_ONCE } else { 1.0 }
 }
 
-/// What each operation takes on the null file system, on `pando up`, through a server on a Unix
-/// socket, and through one on TCP: microseconds, medians of rounds in which each has its turn.
+/// Microseconds of each operation on four mounts: the null file system, `pando up`, a server on a
+/// Unix socket, and one on TCP. Each figure is a median of rounds; a round measures each mount
+/// once.
 fn measured(args: &PartsArgs, progress: &Progress) -> Result<Vec<[f64; 4]>, Failure> {
     let pando = |serve| {
         Server::pando(&Volume { serve, shards: 4, durability: "os", threads: args.threads })
@@ -126,7 +127,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What each operation takes on a mount, microseconds.
+/// Microseconds that each operation takes on a mount.
 fn mount_micros(
     args: &PartsArgs,
     server: &Server,

@@ -1,5 +1,5 @@
-//! Mounts to be measured, each served by processes of its own in a temporary folder; whatever
-//! happens, nothing of it stays.
+//! Mounts to be measured. Each is served by processes of its own, in a temporary folder. All of it
+//! is removed at the end, also after a failure.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -18,22 +18,22 @@ use tempfile::TempDir;
 use super::args::Serve;
 use crate::failure::Failure;
 
-/// How long a process has to end in order.
+/// Time that a process has to end in order.
 const END_FOR: Duration = Duration::from_secs(15);
 
-/// A file system that is served and mounted. Dropping it unmounts, ends the processes, and removes
-/// its folder.
+/// A file system that is served and mounted. Dropping it unmounts it, ends its processes, and
+/// removes its folder.
 pub struct Server {
-    /// In the order they were started.
+    /// In the order of their start.
     processes: Vec<Process>,
     mountpoint: PathBuf,
     folder: Option<TempDir>,
 }
 
-/// A mount that is not alone by then will not be.
+/// A new mount that is not alone on its volume by then will never be.
 const ALONE_WITHIN: Duration = Duration::from_secs(20);
 
-/// How a volume is to be served.
+/// How a volume is served.
 pub struct Volume<'a> {
     pub serve: Serve,
     pub shards: u16,
@@ -49,7 +49,8 @@ impl Server {
         Ok(Self { processes: Vec::new(), mountpoint, folder: Some(folder) })
     }
 
-    /// The null file system, whose kernel remembers what that of a mount does that is served so.
+    /// Mounts the null file system. Its kernel may remember what the kernel of a Pando mount may
+    /// remember, if that is served as `serve` says.
     pub fn null(serve: Serve, threads: Option<u16>) -> Result<Self, Failure> {
         let mut server = Self::new()?;
         let mountpoint = &server.mountpoint;
@@ -63,14 +64,14 @@ impl Server {
         Ok(server)
     }
 
-    /// A new volume that nobody serves yet.
+    /// A new volume that no process serves yet.
     pub fn idle(shards: u16) -> Result<Self, Failure> {
         let server = Self::new()?;
         crate::format::format(&Folder::new(&server.volume())?, shards)?;
         Ok(server)
     }
 
-    /// A new volume that a process serves over sockets, and what it is called there.
+    /// A new volume that a process serves over sockets, and the name by which others connect to it.
     pub fn served(volume: &Volume<'_>) -> Result<(Self, String), Failure> {
         let mut server = Self::idle(volume.shards)?;
         let folder = server.volume();
@@ -107,14 +108,14 @@ impl Server {
         self.volume().join("keys/admin.pem")
     }
 
-    /// Has one process serve the volume and mount it.
+    /// Starts one process that serves the volume and mounts it.
     pub fn up(&mut self, more: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
         let (volume, mount) = (self.volume().into(), self.mountpoint.clone().into());
         let words = ["up".into(), volume, "--mount".into(), mount, "--json".into()];
         self.start(words, more).map(drop)
     }
 
-    /// Returns once the mount is alone on its volume, as it will be for the rest of its time.
+    /// Waits until the mount is alone on its volume. It then stays alone for the rest of its time.
     fn await_alone(&self) -> Result<(), Failure> {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::plain(format!("cannot ask the mount that was started: {why}"))
@@ -149,7 +150,7 @@ impl Server {
         self.processes.last().map(|process| process.0.id())
     }
 
-    /// Starts this program with these words; what it says when it is up.
+    /// Starts this program with these arguments. Returns what it reports when it is up.
     fn start(
         &mut self,
         words: impl IntoIterator<Item = OsString>,
@@ -174,7 +175,8 @@ impl Drop for Server {
         if is_mounted(&self.mountpoint) {
             let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
         }
-        // What is still mounted must not be walked into, to be removed.
+        // If the tree is still mounted, the folder must not be removed: that would delete files in
+        // the mount.
         if is_mounted(&self.mountpoint)
             && let Some(folder) = self.folder.take()
         {
@@ -184,18 +186,19 @@ impl Drop for Server {
     }
 }
 
-/// A process that ends with us. Dropping it ends it.
+/// A process that ends with this one. Dropping it ends the process.
 pub struct Process(Child);
 
 impl Process {
-    /// Starts this program with `words`; it is up when it says its first line.
+    /// Starts this program with `words`. It is up when it prints its first line.
     pub fn start(words: &[OsString]) -> Result<(Self, Value), Failure> {
         let failed =
             |error: std::io::Error| Failure::plain(format!("cannot start a server: {error}"));
         let child = Command::new(std::env::current_exe().map_err(failed)?)
             .args(["bench", "leashed", "--"])
             .args(words)
-            // Ctrl-C is for us, who will end it when nobody works on its mount any more.
+            // Ctrl-C reaches only this process, which ends the server once no worker uses its mount
+            // any more.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -205,7 +208,8 @@ impl Process {
         let mut process = Self(child);
         let stdout = process.0.stdout.take().expect("was asked for");
         let stderr = process.0.stderr.take().expect("was asked for");
-        // Read to its end, so that the process never waits for room to complain.
+        // A thread reads standard error to its end, so that the process never blocks on a full
+        // pipe.
         let complaints = std::thread::Builder::new()
             .name("bench-complaints".to_owned())
             .spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).collect::<Vec<_>>())
@@ -238,7 +242,7 @@ impl Drop for Process {
     }
 }
 
-/// Where a server that was just started listens for other machines.
+/// The address at which a new server listens for other machines.
 fn tcp_address(said: &Value) -> Result<String, Failure> {
     let addresses = said["addresses"].as_array().into_iter().flatten();
     let mut addresses = addresses.filter_map(Value::as_str);
@@ -248,7 +252,7 @@ fn tcp_address(said: &Value) -> Result<String, Failure> {
     }
 }
 
-/// An option and its value, if it has one, as words.
+/// An option with its value as arguments, or nothing if there is no value.
 pub fn option<T: ToString>(
     name: &'static str,
     value: Option<T>,

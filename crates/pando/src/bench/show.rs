@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Formats figures for people.
 
 use pando_bench::echo::{EchoReport, Socket};
 use pando_bench::pairs::{PairsReport, Spread};

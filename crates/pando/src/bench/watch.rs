@@ -1,4 +1,4 @@
-//! Progress on standard error, and Ctrl-C.
+//! Shows progress on standard error, and watches for Ctrl-C.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use signal_hook::flag;
 use crate::failure::Failure;
 use crate::text::count;
 
-/// How often a line is written where no bar can be.
+/// Interval of progress lines where no bar can be drawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const STYLE: &str = "{prefix}{msg:8} {wide_bar} {human_pos}/{human_len}  {per_sec}";
 
-/// Shows how far a run is. The first signal ends the run in order, the second at once.
+/// Shows the progress of a run. The first signal ends the run in order, the second ends it at once.
 pub struct Progress {
     interrupted: Arc<AtomicBool>,
     display: Display,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Progress {
-    /// On a terminal a bar; else lines, unless a script reads the result.
+    /// Draws a bar on a terminal, else prints lines. With `as_json` it prints no lines.
     pub fn new(as_json: bool) -> Result<Self, Failure> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -58,7 +58,7 @@ impl Progress {
         Ok(Self { interrupted, display, state: Mutex::default() })
     }
 
-    /// Which part of the whole comes now.
+    /// Names the part of the work that begins now.
     pub fn part(&self, name: &str) {
         self.state().prefix = format!("{name}: ");
     }

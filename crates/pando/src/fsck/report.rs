@@ -1,4 +1,4 @@
-//! What a check found, for people and for scripts.
+//! Formats the result of a check, for people and for scripts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::text::{count, several};
 
-/// Findings of one kind that are shown to people; a script gets all.
+/// Findings of one kind that the text shows. `--json` shows all.
 const SHOWN_MAX: usize = 20;
 
-/// What to do where records cannot be read.
+/// Advice to the user when records cannot be read.
 const ADVICE: &str = "nothing is mended as long as records cannot be read, for what is missing might be among them: stop the volume, \
 copy it to a disk that works or restore the shards concerned from a backup, and check again";
 
-/// One JSON object.
+/// The result as one JSON object.
 pub fn json(shown: &str, repaired: &Repaired, running: bool) -> Value {
     let Repaired { mended, left } = repaired;
     let Report { rows, directories, files, objects, not_kept, unjudged, .. } = left;
@@ -58,7 +58,7 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
-/// Some lines of text.
+/// The result as lines of text.
 pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
     let Repaired { mended, left } = repaired;
     let mut text = String::new();

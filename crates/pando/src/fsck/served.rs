@@ -1,4 +1,4 @@
-//! Rows of a volume that runs, page by page from its servers.
+//! Reads rows of a running volume page by page from its servers.
 
 use pando_client::net::NetError;
 use pando_fsck::{Gap, Page, Rows};
@@ -7,10 +7,10 @@ use pando_wire::{Ask, SCAN_MAX, Told};
 
 use crate::connect::Questioner;
 
-/// While a page is read its shard does nothing else.
+/// Largest page, in bytes. While a shard reads a page it does nothing else.
 const PAGE_MAX: u32 = 256 << 10;
 
-/// See the module.
+/// Rows of a running volume, read over the network.
 pub struct Served(Questioner);
 
 impl Served {
@@ -20,7 +20,7 @@ impl Served {
 }
 
 impl Served {
-    /// Asks whoever serves a shard.
+    /// Asks the process that serves a shard.
     pub fn ask(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
         self.0.ask_shard(shard, ask)
     }

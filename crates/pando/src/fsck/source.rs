@@ -1,9 +1,9 @@
-//! Where `pando fsck` reads from: the servers of a volume that runs, or the stores of a stopped
+//! The source of rows for `pando fsck`: the servers of a running volume, or the stores of a stopped
 //! one, under its lock.
 //!
-//! Opening a store replays its log, as a start of the volume does, and begins a new epoch; what a
-//! crash left unfinished at the log's end is cut. No record is changed: what transactions have left
-//! under way stays so until the volume is started.
+//! To open a store replays its log and begins a new epoch, as a start of the volume does. It also
+//! cuts off what a crash left incomplete at the end of the log. It changes no record. Unfinished
+//! transactions stay as they are until the volume starts.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,16 +22,16 @@ use super::served::Served;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::settle::settled;
 
-/// Every shard is read once, in order: a cache of its index is of little use.
+/// Size of the index cache. Every shard is read once, in order, so a larger cache gains little.
 const CACHE_BYTES: usize = 4 << 20;
-/// Log space of a change beyond its keys and values, at most.
+/// The most bytes of log that a change takes beyond its keys and values.
 const CHANGE_BYTES: usize = 64;
 
 /// The rows to check.
 pub enum Source {
-    /// Of a stopped volume.
+    /// The stores of a stopped volume.
     Stopped(Stopped),
-    /// Of one that runs.
+    /// The servers of a running volume.
     Served(Served),
 }
 
@@ -44,8 +44,8 @@ impl Source {
         }
     }
 
-    /// Shards that can be read here; one that was added to a stopped volume is in no superblock. 0:
-    /// whoever serves them knows.
+    /// Number of shards that can be read here. A shard that was added to a stopped volume is in no
+    /// superblock. 0: the servers know the number.
     pub fn shards(&self) -> u16 {
         match self {
             Self::Stopped(stopped) => stopped.stores.len() as u16,
@@ -53,7 +53,7 @@ impl Source {
         }
     }
 
-    /// The rows.
+    /// The rows, for reading.
     pub fn rows(&mut self) -> &mut dyn Rows {
         match self {
             Self::Stopped(stopped) => stopped,
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// The same, to repair, where that can be.
+    /// The rows, for repair. `None` if the volume runs.
     pub fn repairs(&mut self) -> Option<&mut dyn Repairs> {
         match self {
             Self::Stopped(stopped) => Some(stopped),
@@ -70,7 +70,7 @@ impl Source {
     }
 }
 
-/// What is to be done first, if a volume runs and is to be repaired.
+/// The failure for a repair of a running volume.
 pub fn running(shown: &str) -> Failure {
     let what = "it is running, and only a stopped volume can be repaired";
     Failure::new(IN_USE, format!("{shown}: {what}: stop it with `pando down FOLDER` first"))
@@ -83,7 +83,7 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Opens them.
+    /// Locks the folder and opens the stores of all shards.
     pub fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
         let lock = folder.lock()?;
         let stores = settled(folder, || Self::open_stores(folder, superblock))?;
@@ -151,15 +151,15 @@ impl Repairs for Stopped {
     }
 }
 
-/// Objects in the volume's folder.
+/// The objects in the volume's folder.
 pub struct StoredObjects {
     store: LocalStore,
-    /// Goes on behind this object.
+    /// The listing, and the object after which it continues.
     listing: Option<(Option<ObjectId>, Listing)>,
 }
 
 impl StoredObjects {
-    /// Opens the folder.
+    /// Opens the folder of objects.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let store = LocalStore::open(path).map_err(|error| {
             let shown = path.display();

@@ -1,4 +1,4 @@
-//! Progress, on a terminal only.
+//! Shows the progress of a check, on a terminal only.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use pando_fsck::{Progress, Watch};
 
 use crate::text::count;
 
-/// Operations of a running volume that are under way come to their end within this time.
+/// Requests that are under way on a running volume end within this time.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// A line on standard error; nothing if that is no terminal.
+/// A progress line on standard error. It shows nothing if that is no terminal.
 pub struct Terminal {
     bar: ProgressBar,
     shards: u16,
@@ -18,7 +18,7 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn new(shards: u16) -> Self {
-        // The target hides itself where there is no terminal.
+        // The target draws nothing where there is no terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
             bar.set_style(style);
@@ -26,7 +26,7 @@ impl Terminal {
         Self { bar, shards }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,5 @@
-//! A process that serves shard 0 collects, from time to time, objects that no file names.
+//! The thread that regularly collects objects that no file names. It works only while its process
+//! serves shard 0.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,10 @@ use super::collect_in;
 use crate::connect::Named;
 use crate::text::{bytes, several};
 
-/// The first time is sooner: after so much of the time between two.
+/// The first collection begins after the interval divided by this. So does one after a failure.
 const FIRST: u32 = 24;
 
-/// The thread that does it. Dropping this ends it.
+/// Handle of the thread. Dropping it ends the thread.
 pub struct Collector {
     is_stopping: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -34,7 +35,7 @@ impl Drop for Collector {
     }
 }
 
-/// Begins. `None`: the process could not start a thread, which is told, or it never is to be done.
+/// Starts the thread. `None`: `every` is zero, or the thread could not start, which is printed.
 pub fn begin(
     host: &Arc<Host>,
     folder: Folder,

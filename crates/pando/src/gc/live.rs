@@ -1,4 +1,4 @@
-//! A volume that runs, as a collection asks for it.
+//! A running volume as the source of a collection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,23 +17,23 @@ use crate::failure::Failure;
 use crate::fsck::Served;
 use crate::shard::whole_map;
 
-/// How often a shard is asked whether its transactions have ended.
+/// Interval at which a shard is asked whether its transactions have ended.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long that may take on a shard.
+/// Time limit for the transactions of one shard to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Live {
     rows: Served,
     connected: Connected,
     shards: u16,
-    /// Since when a shard has been waited for.
+    /// When the wait for a shard began.
     waits: Option<Instant>,
-    /// Somebody wants it to end.
+    /// Set by another thread to end the collection.
     stop: Arc<AtomicBool>,
 }
 
 impl Live {
-    /// Ends soon after `stop` is true.
+    /// Connects to the volume. The collection ends soon after `stop` is true.
     pub fn new(named: &Named, keys: Option<Keys>, stop: Arc<AtomicBool>) -> Result<Self, Failure> {
         let mut questioner = Questioner::new(named, keys.clone())?;
         let shards = whole_map(&mut questioner).shards;

@@ -1,4 +1,4 @@
-//! `pando gc`: objects that no file names are deleted while the volume runs. Servers do the same by
+//! `pando gc`: deletes objects that no file names while the volume runs. Servers also do this by
 //! themselves ([`by_itself`]).
 
 pub mod by_itself;
@@ -39,8 +39,8 @@ pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `folder`: of the objects, if not where the servers have it; `is_trial`: only counts; `stop`:
-/// ends soon after it is true.
+/// Collects once. `folder` is the folder of objects, if it is not where the servers have it.
+/// `is_trial` only counts. The collection ends soon after `stop` is true.
 fn collect_in(
     named: &Named,
     keys: Option<Keys>,

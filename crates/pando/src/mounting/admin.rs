@@ -1,4 +1,5 @@
-//! What every process with a mount answers, and where the socket of a `pando mount` is.
+//! Answers that every process with a mount gives on its admin socket, and the path of a `pando
+//! mount`'s socket.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -16,7 +17,7 @@ use super::losses;
 use crate::failure::Failure;
 use crate::protocol::{MountStatus, Told};
 
-/// Names as they come in a question: hexadecimal.
+/// Parses names of a query, which are hexadecimal.
 pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
     let parse = |digits: &String| {
         let bytes = unhex(digits).ok_or_else(|| format!("`{digits}` is not hexadecimal"))?;
@@ -26,7 +27,7 @@ pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
 }
 
 impl MountStatus {
-    /// What there is to say of a mount.
+    /// The status of a mount at this path.
     pub fn of(path: &str, client: &Client, data: &DataFs, mounted: &Mounted) -> Self {
         let named = |counts: Vec<(&'static str, u64)>| {
             counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
@@ -45,12 +46,12 @@ impl MountStatus {
     }
 }
 
-/// That this process is awake.
+/// The answer to a ping.
 pub fn pong(data: &DataFs) -> Told {
     Told::Pong { pid: std::process::id(), unstored: data.dirty_bytes() + data.lost_bytes() }
 }
 
-/// Makes durable what was written through a mount, and what was done in its volume.
+/// Makes durable what programs wrote through the mount, and all changes of the volume.
 pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
     let stored = data.store_all();
     stored.map_err(|errno| {
@@ -66,7 +67,8 @@ pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
     Ok(Told::Synced)
 }
 
-/// Unmounts; with `force` it is detached if programs use it. `again`: the command that forces it.
+/// Unmounts. If programs use the mount, `force` detaches it. Else the error names `again`, the
+/// command that forces it.
 pub fn unmount(mounted: &Mounted, force: bool, again: &str) -> Result<(), String> {
     let Err(error) = mounted.request_unmount() else { return Ok(()) };
     let shown = mounted.mountpoint().display();
@@ -78,8 +80,8 @@ pub fn unmount(mounted: &Mounted, force: bool, again: &str) -> Result<(), String
     mounted.detach().map_err(|error| format!("cannot detach the mount at {shown}: {error}"))
 }
 
-/// Where this user's mounts keep their sockets and logs.
-/// `PANDO_RUN`, if that is set: then for `pando umount` and `pando info`, too.
+/// The folder of this user's sockets and logs of mounts. The variable `PANDO_RUN` overrides it;
+/// `pando umount` and `pando info` must then have it, too.
 fn runtime_folder() -> Result<PathBuf, Failure> {
     let folder = if let Some(folder) = std::env::var_os("PANDO_RUN") {
         PathBuf::from(folder)
@@ -101,7 +103,7 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Where others may write, they could take the place of a socket or a log.
+/// Fails if other users may write to the folder. They could replace a socket or a log.
 fn check_private(folder: &Path) -> Result<(), Failure> {
     let shown = folder.display();
     let metadata = fs::symlink_metadata(folder)
@@ -121,18 +123,18 @@ fn check_private(folder: &Path) -> Result<(), Failure> {
     Err(Failure::plain(format!("sockets and logs of mounts need a folder of their own; {wrong}")))
 }
 
-/// The file of a mount, named after where it is.
+/// The path of a mount's file. The name holds a hash of the mountpoint.
 fn file_of(mountpoint: &Path, ending: &str) -> Result<PathBuf, Failure> {
     let hash = blake3::hash(mountpoint.as_os_str().as_bytes()).to_hex();
     Ok(runtime_folder()?.join(format!("mount-{}.{ending}", &hash[..16])))
 }
 
-/// Where the mount at this path, absolute and free of links, answers.
+/// The admin socket of the mount at this path, which must be absolute and free of links.
 pub fn socket(mountpoint: &Path) -> Result<PathBuf, Failure> {
     file_of(mountpoint, "sock")
 }
 
-/// Where its messages go, in the background.
+/// The log of the mount at this path, when it runs in the background.
 pub fn log(mountpoint: &Path) -> Result<PathBuf, Failure> {
     file_of(mountpoint, "log")
 }

@@ -1,4 +1,4 @@
-//! Bytes that programs wrote and that could not be stored, as people are told of them.
+//! Describes files that lost bytes, since those could not be stored.
 
 use std::time::UNIX_EPOCH;
 
@@ -7,7 +7,7 @@ use pando_data::{DataFs, Loss};
 use crate::protocol::LostFile;
 use crate::text::{bytes, date};
 
-/// The files of a mount at this path.
+/// The files with lost bytes of a mount at this path.
 pub fn of(mountpoint: &str, data: &DataFs) -> Vec<LostFile> {
     data.losses().into_iter().map(|loss| lost_file(mountpoint, &loss)).collect()
 }
@@ -29,7 +29,8 @@ fn lost_file(mountpoint: &str, loss: &Loss) -> LostFile {
     }
 }
 
-/// A line for each, at most `most`, and one for the others. Of all files `all` bytes were lost.
+/// One line for each of the first `most` files, and a line for the rest. `all` is the number of
+/// bytes that all files lost.
 pub fn lines(files: &[LostFile], all: u64, most: usize) -> String {
     let shown = &files[..files.len().min(most)];
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! A mounted tree, over whatever transport: client, contents, kernel; how it begins and ends.
+//! A mounted tree over any transport: its client, file contents and kernel session, and their start
+//! and end.
 
 pub mod admin;
 pub mod losses;
@@ -22,33 +23,33 @@ use crate::failure::{FAILED, Failure, IN_USE};
 use crate::signals::Stop;
 use stop::await_unless_stopped;
 
-/// How often objects that nobody needs are deleted.
+/// Interval at which objects that no file needs are deleted.
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
-/// Files that are named when the mount ends and bytes of them are lost.
+/// Number of files with lost bytes that a mount names when it ends.
 const LOSSES_MAX: usize = 10;
 
-/// Whether this user can mount here at all. Asked before anything is made or any server is looked
-/// for.
+/// Fails if this user cannot mount. Called before anything is made and before any server is
+/// contacted.
 pub fn can_mount() -> Result<(), Failure> {
     pando_fuse::can_mount().map_err(Failure::plain)
 }
 
-/// What a mount is made of.
+/// What a mount starts from.
 pub struct Plan<'a> {
     pub transport: Arc<dyn Transport>,
     pub volume: Volume,
     pub objects: Arc<dyn ObjectStore>,
     pub sync_objects: SyncObjects,
     pub mountpoint: &'a Path,
-    /// Shown in `/proc/mounts`.
+    /// The source that `/proc/mounts` shows.
     pub source: String,
     pub threads: Option<u16>,
-    /// Give up what no shard answers for this long.
+    /// Requests fail once no shard has answered them for this long. `None`: they wait for ever.
     pub patience: Option<Duration>,
-    /// Whether what is open is asked for on behalf of who opened it: root of this machine may not
-    /// have it.
+    /// Whether requests on open files use the opener's credentials. Needed if the servers squash
+    /// this machine's root.
     pub as_openers: bool,
-    /// What the kernel may do by itself.
+    /// What the kernel may remember and do by itself.
     pub kernel: KernelArgs,
 }
 
@@ -65,7 +66,7 @@ impl Mounting {
     /// Opens a session and mounts.
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
         let patience = plan.patience.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        // The kernel walks paths itself.
+        // The kernel resolves paths, so the client remembers none.
         let options = pando_client::Options {
             patience,
             ways_bytes: 0,
@@ -88,7 +89,7 @@ impl Mounting {
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         let mounted =
             mount(&client, &data, plan.mountpoint, plan.source, plan.threads, plan.kernel)?;
-        // Begun last: it holds the client until that is closed.
+        // Started last, since the thread holds the client until the client is closed.
         let keeping = keep(&client)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         Ok(Self { mounted: Arc::new(mounted), maintenance, keeping, data, client })
@@ -98,15 +99,16 @@ impl Mounting {
         self.mounted.mountpoint()
     }
 
-    /// Ends all in order, after the mount is gone. Servers that do not answer are waited for until
-    /// a signal comes.
+    /// Ends the parts in order, after the mount is gone. It waits for servers that do not answer
+    /// until a signal arrives.
     pub fn finish(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         let path = self.mountpoint().display().to_string();
         let Self { mounted, maintenance, keeping, data, client } = self;
         if mounted.is_over() {
             drop(mounted);
         } else {
-            // Its end would be waited for; with this process the kernel ends it.
+            // To drop it would wait for the end of the session. The kernel ends the session with
+            // this process.
             std::mem::forget(mounted);
         }
         let unstored = {
@@ -121,7 +123,7 @@ impl Mounting {
                 let _ = tell.send(rest.store());
             }
         };
-        // If it cannot begin, nobody takes what is sent below.
+        // If the thread cannot start, the channel is closed and this thread stores the data itself.
         let _ = std::thread::Builder::new().name("pando-ending".to_owned()).spawn(storing);
         if let Err(unsent) = give.send(rest) {
             return unsent.0.store();
@@ -141,7 +143,7 @@ impl Mounting {
     }
 }
 
-/// What goes on after the mount is gone.
+/// The parts that are still needed after the mount is gone.
 struct Rest {
     path: String,
     maintenance: Maintenance,
@@ -151,7 +153,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Stores what was written, and ends the session.
+    /// Stores what programs wrote, and ends the session.
     fn store(self) -> Result<(), Failure> {
         drop(self.maintenance);
         self.data.flush_old(Duration::ZERO);
@@ -169,14 +171,14 @@ impl Rest {
             )));
         }
         if let Err(errno) = closed {
-            // Nothing that was to be stored depends on it.
+            // All data is stored by then, so this is no failure.
             eprintln!("pando: the session could not be ended ({errno}): it ends with its lease");
         }
         Ok(())
     }
 }
 
-/// `pando drop-pages`: a mount runs it, see [`pando_fuse::drop_pages`].
+/// `pando drop-pages`: a mount runs this process to drop pages, as [`pando_fuse::drop_pages`] says.
 pub fn drop_pages() -> Result<ExitCode, Failure> {
     let taken = |own: std::io::Result<OwnedFd>| own.map_err(Failure::plain);
     let device = taken(std::io::stdin().as_fd().try_clone_to_owned())?;
@@ -185,7 +187,8 @@ pub fn drop_pages() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the session alive until the client is closed or the transport stopped.
+/// Starts the thread that keeps the session alive until the client is closed or the transport
+/// stops.
 fn keep(client: &Arc<Client>) -> std::io::Result<JoinHandle<()>> {
     let client = client.clone();
     let keeping = move || pando_client::block_on(client.maintain());
@@ -214,10 +217,10 @@ fn mount(
         suid: kernel.suid,
         dev: kernel.dev,
         threads: threads.map_or(defaults.threads, usize::from),
-        // Others may only be let in by root, or where /etc/fuse.conf says so.
+        // Only root may let other users in, or `/etc/fuse.conf` allows it.
         allow_other: is_root,
         source,
-        // This program, even if another has taken its place since.
+        // The running program, even if its file was replaced meanwhile.
         dropper: vec!["/proc/self/exe".into(), "drop-pages".into()],
         ..defaults
     };

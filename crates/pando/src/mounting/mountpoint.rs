@@ -1,5 +1,5 @@
-//! Where a volume is to be mounted: made if it is missing, cleared if a dead process left a mount
-//! there.
+//! Prepares a mountpoint: makes the folder if it is missing, and removes a mount that a dead
+//! process left there.
 
 use std::fs;
 use std::io;
@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Failure, IN_USE};
 use crate::mounts;
 
-/// Dead mounts on top of each other, at most.
+/// The most dead mounts that may lie on top of each other.
 const DEAD_MAX: usize = 64;
 
-/// An empty directory, absolute and free of links, on which nothing is mounted.
-/// `folder`: the volume's own, if it is on this machine.
+/// Returns the mountpoint: an empty directory without a mount, absolute and free of links.
+///
+/// `folder` is the volume's folder, if it is on this machine.
 pub fn prepare(path: &Path, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let shown = path.display();
     let absolute = std::path::absolute(path)
@@ -81,10 +82,10 @@ fn check_free(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Detaches mounts whose process is gone, as the kernel tells by ENOTCONN.
+/// Detaches mounts whose process is gone. The kernel reports ENOTCONN for them.
 fn clear_dead(path: &Path) -> Result<(), Failure> {
     for _ in 0..DEAD_MAX {
-        // Unlike attributes, which the kernel may still remember, this is always asked for.
+        // The kernel asks the process for `statfs` each time, but may answer `stat` from its cache.
         match rustix::fs::statfs(path).map_err(io::Error::from) {
             Err(error) if is_dead(&error) => {}
             _ => return Ok(()),

@@ -1,4 +1,4 @@
-//! Waiting for the end of a mount, and coming to it.
+//! Waits for the end of a mount, and unmounts it when a signal or a request arrives.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -8,24 +8,24 @@ use signal_hook::consts::SIGTERM;
 
 use crate::signals::Stop;
 
-/// How often a look is taken whether somebody else has unmounted.
+/// Interval of checks whether another process has unmounted the tree.
 const LOOK: Duration = Duration::from_millis(200);
 /// A busy mount is tried again for this long before the user is told.
 const BUSY_FOR: Duration = Duration::from_secs(5);
-/// After a detach, programs may go on for this long.
+/// After a detach, programs may use the mount for this long.
 const LINGER: Duration = Duration::from_secs(3);
-/// After a detach that somebody waits for.
+/// As `LINGER`, for a detach by a command that waits.
 const LINGER_FORCED: Duration = Duration::from_secs(1);
-/// What ends within this time ends without a word about it.
+/// An end within this time needs no notice to the user.
 const QUIET_FOR: Duration = Duration::from_secs(2);
 
-/// Returns when the mount is gone, for whatever reason, or left behind.
+/// Serves until the mount is gone, for any reason, or programs that still use it are left behind.
 pub fn serve_until_unmounted(mounted: &Mounted, stops: &Receiver<Stop>) {
     let linger = wait(mounted, stops);
     await_end(mounted, linger);
 }
 
-/// Returns once the mount is gone, or is to be left behind: after which time.
+/// Waits until the mount is to end. Returns how long programs may still use it.
 fn wait(mounted: &Mounted, stops: &Receiver<Stop>) -> Duration {
     loop {
         match stops.recv_timeout(LOOK) {
@@ -46,7 +46,8 @@ fn wait(mounted: &Mounted, stops: &Receiver<Stop>) -> Duration {
     }
 }
 
-/// Tries for a while; a second signal, or SIGTERM, does not wait for programs that use the mount.
+/// Tries to unmount for up to `BUSY_FOR`. A second signal, or `SIGTERM` after that time, detaches
+/// the mount though programs use it. Returns whether the tree is unmounted.
 fn unmount(mounted: &Mounted, stops: &Receiver<Stop>, signal: i32) -> bool {
     let begun = Instant::now();
     let shown = mounted.mountpoint().display();
@@ -68,7 +69,8 @@ fn unmount(mounted: &Mounted, stops: &Receiver<Stop>, signal: i32) -> bool {
     }
 }
 
-/// The kernel ends the session when the last program lets go.
+/// Waits until the session is over or `linger` has passed. The kernel ends the session when the
+/// last program closes its files.
 fn await_end(mounted: &Mounted, linger: Duration) {
     let begun = Instant::now();
     while !mounted.is_over() && begun.elapsed() < linger {
@@ -76,8 +78,9 @@ fn await_end(mounted: &Mounted, linger: Duration) {
     }
 }
 
-/// Waits for what `ended` brings. `None`: a signal came, or the other end is gone. Only a signal
-/// after the notice counts: those before were meant for the mount.
+/// Waits for a value from `ended`. `None`: a signal came, or the sender is gone.
+///
+/// Only a signal after the notice counts. Earlier signals were meant for the mount.
 pub fn await_unless_stopped<T>(
     ended: &Receiver<T>,
     stops: &Receiver<Stop>,

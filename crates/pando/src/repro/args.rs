@@ -1,4 +1,4 @@
-//! Arguments of `pando repro`.
+//! Arguments of `pando repro`, and their help.
 
 use std::path::PathBuf;
 

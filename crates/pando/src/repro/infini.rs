@@ -1,5 +1,6 @@
-//! `pando repro infini`: the figures of InfiniFS. What is measured is `pando_bench::repro::infini`;
-//! here are the processes, and the model of more shards than this machine has room for.
+//! `pando repro infini`: the figures of InfiniFS (FAST'22). The measurements are
+//! `pando_bench::repro::infini`. This module holds the processes, and the model of more shards than
+//! this machine has CPUs for.
 //!
 //! ```text
 //!   cluster        a server process for each shard, behind a relay   ──►  Figures 1b, 11, 13, 14, 15
@@ -32,7 +33,7 @@ use crate::failure::Failure;
 use crate::output;
 use cluster::Cluster;
 
-/// Callers of Figure 14's rates.
+/// Number of callers for the rates of Figure 14.
 const RENAMERS: u32 = 16;
 
 pub fn run(args: &InfiniArgs) -> Result<ExitCode, Failure> {
@@ -76,7 +77,7 @@ struct Work<'a> {
     args: &'a InfiniArgs,
     size: Size,
     progress: Progress,
-    /// A frame to and fro through the relay: the median, microseconds.
+    /// Round trip of a frame through the relay: the median, in microseconds.
     echo: f64,
     figures: Vec<Figure>,
     bars: Option<(Vec<Bar>, Creates)>,
@@ -128,7 +129,8 @@ impl Work<'_> {
         Duration::from_secs_f64(self.args.round_trip / 1e3)
     }
 
-    /// Frames to and fro, with the relay in between and without: the median with it, microseconds.
+    /// Measures round trips of frames with and without the relay. Returns the median with it, in
+    /// microseconds.
     fn relay(&mut self) -> Result<f64, Failure> {
         let time = Duration::from_secs_f64(match self.size {
             Size::Full => 2.0,
@@ -177,7 +179,7 @@ impl Work<'_> {
         Ok(alone)
     }
 
-    /// All that is measured over one set of servers.
+    /// Measures everything that one set of servers allows.
     fn paths(&mut self) -> Result<(), Failure> {
         let shards = self.shards().last().copied().unwrap_or(1);
         self.progress.part("starting servers");
@@ -229,8 +231,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Numbers of shards, a process each: those of Figure 14; the last is that of the other
-    /// figures.
+    /// Numbers of shards for Figure 14, with one process for each shard. The other figures use the
+    /// last.
     fn shards(&self) -> Vec<u16> {
         match self.size {
             Size::Full => vec![1, 2, 4, 8],
@@ -274,7 +276,7 @@ fn bars_figure(bars: &[Bar], creates: &Creates) -> Figure {
     figure
 }
 
-/// Encoding or decoding one of the small messages between shards, nanoseconds: half of both.
+/// Nanoseconds to encode or decode one small message between shards: half of the time of both.
 fn codec_nanos() -> Result<f64, Failure> {
     const TIMES: u32 = 2_000;
     let peer = Peer {

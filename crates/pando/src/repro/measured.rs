@@ -1,4 +1,4 @@
-//! Figures for which something is measured on this machine: 4, 5, 10 and Table 1.
+//! The GIGA+ figures for which this machine is measured: 4, 5, 10 and Table 1.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ impl Work<'_> {
         for (shards, threads) in [(1, 1), (1, cpus), (2, cpus), (4, cpus), (8, cpus)] {
             let load = threads::Load { shards, threads, files, threshold: THRESHOLD };
             let run = threads::run(load, &self.progress)?;
-            // Each thread is a client with one process, which runs the shard itself.
+            // Each thread is a client with one process, and runs the shard itself.
             let setup = des::Setup {
                 clients: threads,
                 processes: 1,
@@ -68,7 +68,7 @@ impl Work<'_> {
     pub(super) fn backend(&self) -> Result<Figure, Failure> {
         self.begin("figure 10");
         let files = self.files([400_000, 40_000, 2_000]);
-        // As many splits as the paper's 400,000 files made.
+        // As many splits as the 400,000 files of the paper made.
         let threshold = THRESHOLD * files / 400_000;
         let mut backends: Vec<Backend> = Vec::new();
         for partitions in local::PARTITIONS {
@@ -90,7 +90,7 @@ impl Work<'_> {
         Ok(local::figure(&backends, &baselines(&backends, library, kinds)))
     }
 
-    /// Folders on local file systems, and what these are called: the temporary folder's, and tmpfs.
+    /// Folders on local file systems with the file systems' names: the temporary folder, and tmpfs.
     fn places(&self) -> Result<Vec<(String, TempDir)>, Failure> {
         let folder = TempDir::with_prefix("pando-repro-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
@@ -104,7 +104,7 @@ impl Work<'_> {
     }
 }
 
-/// Table 1.
+/// The rows of Table 1.
 fn baselines<'a>(
     backends: &[Backend],
     library: f64,
@@ -135,7 +135,7 @@ fn baselines<'a>(
     lines
 }
 
-/// What kind of file system a folder is on.
+/// The kind of file system that holds a folder.
 fn kind(path: &Path) -> String {
     let mount = path.canonicalize().and_then(|path| mounts::of(&path)).ok().flatten();
     mount.map_or_else(|| "a file system".to_owned(), |mount| mount.kind)

@@ -1,10 +1,11 @@
-//! Real shards with real stores, driven one step at a time in this thread: for what each step
-//! costs, and what they have to do all together. The shell around them (sockets, threads, timers)
-//! is left out; `pando bench` measures that.
+//! Real shards with real stores, driven step by step in this thread. It shows the cost of each
+//! step, and the total work. The shell around the shards (sockets, threads, timers) is left out;
+//! `pando bench` measures that.
 //!
-//! Messages are delivered in the order in which they were sent, one at a time, when the driver says
-//! so. What must be fsynced before it leaves is, here and now. A create goes where the client's map
-//! says, and follows redirects as a client does.
+//! Invariants:
+//! 1. Messages are delivered one at a time, in the order of sending, when the driver says so.
+//! 2. A message that requests a sync is sent after a sync in this thread.
+//! 3. A create goes where the client's map says, and follows redirects as a client does.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -23,56 +24,57 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 
-/// Memory of a store's tree at which it makes a checkpoint, as `pando up` has it.
+/// Size of a store's tree at which it makes a checkpoint, as in `pando up`.
 const CHECKPOINT_BYTES: usize = 64 << 20;
-/// Nanoseconds in which a half that splits within its shard is counted further.
+/// A shard that wants to be woken within this many nanoseconds is woken at once. A split within a
+/// shard counts its entries in such steps.
 const SOON: u64 = 100_000;
-/// No request waits for longer than so many messages and ticks: something is wrong then.
+/// Messages and ticks after which a request without an answer is an error.
 const TURNS_MAX: u32 = 1_000_000;
 
-/// What an input made a shard do.
+/// The kind of work that an input made a shard do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A create that succeeded.
     Create,
-    /// A create of a name that is elsewhere.
+    /// A create that is redirected to another shard.
     Redirect,
-    /// A page of a split, read.
+    /// The source reads a page of a split.
     PageRead,
-    /// A page of a split, taken.
+    /// The target takes a page of a split.
     PageTake,
-    /// The half is closed, the exchange sent.
+    /// The source closes the half and sends the exchange.
     Close,
-    /// The exchange is voted on.
+    /// The target votes on the exchange.
     Arrive,
-    /// The split is decided.
+    /// The source decides the split.
     Decide,
-    /// The partition is owned.
+    /// The target owns the partition.
     Own,
-    /// A split within the shard.
+    /// A split within one shard.
     SplitHere,
-    /// An fsync.
+    /// An fsync of the log.
     Sync,
-    /// Anything else.
+    /// Any other work.
     Other,
 }
 
-/// One step, and how long it took: in the shard, its store and its log.
+/// The time of one step, in the shard, its store and its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
     pub step: Step,
     pub nanos: u64,
-    /// Rows of a page.
+    /// Number of rows, if the step is a page.
     pub rows: u64,
 }
 
-/// Bytes of messages between shards, as they are encoded.
+/// Encoded bytes of messages between shards.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sent {
     pub bytes: u64,
-    /// Of those, pages of splits and the answers to them.
+    /// Bytes of split pages and of the answers to them. They are part of `bytes`.
     pub page_bytes: u64,
-    /// Rows in those pages.
+    /// Rows in split pages.
     pub page_rows: u64,
 }
 
@@ -94,7 +96,7 @@ pub struct Shards {
     session: SessionId,
     sequence: u64,
     now: u64,
-    /// Steps, while they are kept.
+    /// The steps so far. `None`: steps are not recorded.
     pub samples: Option<Vec<Sample>>,
     /// The last page of a split that was sent.
     pub last_page: Option<Peer>,
@@ -103,16 +105,17 @@ pub struct Shards {
     _folder: TempDir,
 }
 
-/// A directory as its client knows it.
+/// A directory and the map of its partitions, as one client knows them.
 pub struct Known {
     pub dir: DirRef,
     map: DirMap,
-    /// Requests that went astray.
+    /// Requests that reached the wrong shard.
     pub astray: u64,
 }
 
 impl Shards {
-    /// New ones.
+    /// Makes `count` new shards. A partition splits beyond `threshold` entries. A directory has at
+    /// most `per_server` partitions on a shard.
     pub fn new(count: u16, per_server: u16, threshold: u64) -> Result<Self, Failure> {
         let folder = TempDir::with_prefix("pando-repro-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
@@ -162,7 +165,7 @@ impl Shards {
         Ok(shards)
     }
 
-    /// A new directory in the root.
+    /// Makes a new directory in the root.
     pub fn mkdir(&mut self, name: &str) -> Result<Known, Failure> {
         let home = self.map.home(DirRef::ROOT.id);
         let name = Name::new(name.as_bytes()).map_err(|errno| unexpected(&errno))?;
@@ -174,7 +177,8 @@ impl Shards {
         }
     }
 
-    /// A new file; messages between shards are delivered only while its answer waits for them.
+    /// Makes a new file. Messages between shards are delivered only while its answer waits for
+    /// them.
     pub fn create(&mut self, known: &mut Known, name: &str) -> Result<(), Failure> {
         let name = Name::new(name.as_bytes()).map_err(|errno| unexpected(&errno))?;
         let order = self.secrets.order(name.as_bytes());
@@ -188,7 +192,7 @@ impl Shards {
                 Err(Refusal::Redirect(history)) => {
                     known.astray += 1;
                     if !known.map.merge(&history) {
-                        // Whoever is told of is not ready yet.
+                        // The redirect brings no news: the shard that it names is not ready yet.
                         self.turn()?;
                     }
                 }
@@ -197,7 +201,7 @@ impl Shards {
         }
     }
 
-    /// A client that knows nothing of the directory.
+    /// Another client that does not know the directory's partitions.
     pub fn stranger(known: &Known) -> Known {
         Known { dir: known.dir, map: DirMap::new(), astray: 0 }
     }
@@ -207,7 +211,7 @@ impl Shards {
         Op::Create { dir, name, node, exclusive: true, open: false }
     }
 
-    /// A create's request and the answer to it, as they travel.
+    /// A create's request and its reply, as they travel.
     pub fn example(&mut self, known: &mut Known, name: &str) -> Result<(Request, Reply), Failure> {
         self.create(known, name)?;
         let id = RequestId { session: self.session, slot: 0, sequence: self.sequence };
@@ -218,7 +222,7 @@ impl Shards {
             op: Self::create_op(known.dir, name),
             trail: None,
         };
-        // Repeated, it is answered from the slot's outcome.
+        // The request is repeated, so the shard answers it from the session slot's outcome.
         let answer = self.answer(known, &request)?;
         Ok((request, *answer))
     }
@@ -232,10 +236,10 @@ impl Shards {
         self.reply.take().ok_or_else(|| Failure::plain("a repeated create is not answered"))
     }
 
-    /// Delivers one message; false: there is none.
+    /// Delivers one message. Returns false if there is none.
     pub fn deliver(&mut self) -> Result<bool, Failure> {
         if self.mail.is_empty() {
-            // What waits for any sync at all gets one when there is nothing else to do.
+            // If no other message is left, a sync lets the held messages go.
             for index in 0..self.nodes.len() {
                 if !self.nodes[index].held.is_empty() {
                     self.sync(index)?;
@@ -247,7 +251,7 @@ impl Shards {
         Ok(true)
     }
 
-    /// Delivers all messages, and lets some time pass, until nothing is left.
+    /// Delivers all messages and lets time pass, until none is left.
     pub fn settle(&mut self) -> Result<(), Failure> {
         for _ in 0..4 {
             while self.deliver()? {}
@@ -259,18 +263,18 @@ impl Shards {
         Ok(())
     }
 
-    /// Whether a partition is on its way from one shard to another.
+    /// Whether a partition is moving from one shard to another.
     #[cfg(test)]
     pub fn is_moving(&self) -> bool {
         self.nodes.iter().any(|node| node.shard.copies_alive() != [0; 4])
     }
 
-    /// Sum over all shards.
+    /// The sum of a counter over all shards.
     pub fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
         self.nodes.iter().map(|node| of(node.shard.counters())).sum()
     }
 
-    /// Something happens: a message, or time passes.
+    /// Delivers one message. If there is none, time passes.
     fn turn(&mut self) -> Result<(), Failure> {
         if !self.deliver()? {
             self.now += 50_000_000;
@@ -313,7 +317,7 @@ impl Shards {
             let wake_at = self.handle(shard, input)?;
             let is_ready = self.nodes[usize::from(shard.0)].shard.has_ready();
             next = is_ready.then_some(Input::Ready);
-            // The next page of a count is not waited for.
+            // A shard that counts a half wants its next step soon. It gets that at once.
             if next.is_none() && wake_at.is_some_and(|at| at <= self.now + SOON) {
                 self.now += SOON;
                 next = Some(Input::Tick);
@@ -322,7 +326,8 @@ impl Shards {
         Ok(())
     }
 
-    /// One input: what `State::run` of a host does with it. When the shard wants to be woken.
+    /// Handles one input, as `State::run` of a host does. Returns the time at which the shard wants
+    /// to be woken.
     fn handle(&mut self, index: ShardIndex, input: Input) -> Result<Option<u64>, Failure> {
         self.now += 1_000;
         let node = &mut self.nodes[usize::from(index.0)];
@@ -356,7 +361,7 @@ impl Shards {
         Ok(wake_at)
     }
 
-    /// What comes out of a shard.
+    /// Takes a shard's output: keeps the reply, queues messages, and syncs if one requests it.
     fn take(&mut self, from: ShardIndex, out: Vec<(Need, Out)>) -> Result<(), Failure> {
         let index = usize::from(from.0);
         let mut must_sync = false;
@@ -378,7 +383,7 @@ impl Shards {
 
     fn count(&mut self, peer: &Peer) {
         self.frame.clear();
-        // One that is too long for a frame is not encoded; pages are far from that.
+        // A message that is too long for a frame is not counted. Pages are far shorter than that.
         if !pando_wire::encode_peer(&mut self.frame, peer) {
             return;
         }
@@ -410,7 +415,7 @@ impl Shards {
     }
 }
 
-/// What an input is, before it is handled.
+/// The kind of an input, as far as it is known before the shard handles it.
 enum Kind {
     Create,
     Page(u64),
@@ -437,7 +442,8 @@ impl Kind {
         }
     }
 
-    /// What was done, from what came of it; and rows of the page that was sent or taken.
+    /// The step that was done, judged by its output and counters. For a page also its number of
+    /// rows.
     fn step(&self, out: &[(Need, Out)], before: &Counters, after: &Counters) -> (Step, u64) {
         for (_, out) in out {
             match (out, self) {
@@ -514,7 +520,7 @@ mod tests {
         assert_eq!(shards.sum(|n| n.splits_local), 2);
         let samples = shards.samples.take().unwrap();
         let count = |step| samples.iter().filter(|sample| sample.step == step).count();
-        // One that waited for the exchange is answered when something else is handled.
+        // A create that waits for the exchange is answered while another input is handled.
         assert!((990..=1_000).contains(&count(Step::Create)));
         assert!((1..10).contains(&known.astray) && count(Step::Redirect) as u64 <= known.astray);
         assert_eq!(count(Step::PageRead), count(Step::PageTake));

@@ -1,8 +1,8 @@
-//! What each step costs on this machine: what the model is fed with.
+//! Measures the cost of each step on this machine. The costs are the input of the model.
 //!
-//! Shard steps are those of [`super::shards`], medians; codec and sockets are added per frame, as
-//! `pando bench parts` measures them (there one at a time, here as batched as eight processes of a
-//! client make them).
+//! Costs of shard steps are medians from [`super::shards`]. The costs of codec and sockets are
+//! added for each frame. `pando bench parts` measures those for one frame at a time. Here they are
+//! measured in batches, as eight processes of a client make them.
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +24,12 @@ use crate::failure::Failure;
 
 /// Rows of a full page (`Config::new`).
 const PAGE_ROWS: u64 = 128;
-/// Clients that come to each directory when it has split.
+/// Clients that use each directory for the first time after its split.
 const STRANGERS: u32 = 200;
-/// Times that a frame is encoded and decoded.
+/// Repetitions for the time of the codec.
 const CODEC_TIMES: u32 = 2_000;
 
-/// Nanoseconds of one step: half of the samples took no longer, and 99 of 100.
+/// Nanoseconds of one step: the median, and the 99th percentile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     pub step: &'static str,
@@ -38,31 +38,31 @@ pub struct Cost {
     pub p99: u64,
 }
 
-/// All that was measured.
+/// All measured costs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steps {
-    /// Of shards, without codec and sockets.
+    /// Steps of shards, without codec and sockets.
     pub shard: Vec<Cost>,
-    /// Encoding and decoding of a create's request and reply together, and of a full page:
-    /// encoding, decoding.
+    /// Nanoseconds to encode and decode a create's request and its reply.
     pub codec_create: u64,
     pub codec_page: [u64; 2],
-    /// A frame in and a frame out, for one side of a socket, many at hand at once.
+    /// Nanoseconds of a frame in and a frame out, for one side of a socket with many frames in
+    /// flight.
     pub frame: u64,
-    /// Half of a round trip of one frame over TCP on this machine.
+    /// Nanoseconds: half of the round trip of one frame over TCP on this machine.
     pub hop: u64,
-    /// The client library's part of a create, measured on one shard in this process.
+    /// Nanoseconds of the client library for a create, measured with one shard in this process.
     pub client: u64,
-    /// Bytes of frames.
+    /// Encoded sizes of frames, in bytes.
     pub bytes: Bytes,
-    /// What the model is fed with: shards that are reached over TCP.
+    /// The model's input for shards that are reached over TCP.
     pub costs: Costs,
-    /// The same for shards in the caller's own process and thread.
+    /// The model's input for shards in the caller's process and thread.
     pub in_process: Costs,
 }
 
-/// Measures everything. `create_in_process` is what a create takes a client in this process on its
-/// own, nanoseconds.
+/// Measures all costs. `create_in_process` is the time of a create for a single client in this
+/// process, in nanoseconds.
 pub fn measure(
     directories: u32,
     echo_time: Duration,
@@ -76,8 +76,8 @@ pub fn measure(
     for directory in 0..directories {
         let mut dir = shards.mkdir(&format!("dir{directory}"))?;
         shards.samples = Some(Vec::new());
-        // Until its split is over, and some more. A message between shards goes with every fourth
-        // create.
+        // Fills the directory until its split is over, and further. One message between shards is
+        // delivered for every fourth create.
         for _ in 0..THRESHOLD * 3 / 2 {
             shards.create(&mut dir, &format!("file.{name:08}"))?;
             name += 1;
@@ -87,7 +87,7 @@ pub fn measure(
         }
         let mut kept = shards.samples.take().unwrap_or_default();
         shards.settle()?;
-        // Half of those who come new go to the wrong one first.
+        // A client without a map asks the wrong shard in half of the cases.
         shards.samples = Some(Vec::new());
         for number in 0..STRANGERS {
             let name = format!("stranger.{number}");
@@ -123,7 +123,7 @@ pub fn measure(
     Ok(assemble(&samples, &frames, bytes, [round_trip, frame], create_in_process))
 }
 
-/// Splits within a shard, of the same size.
+/// Measures splits within one shard, of partitions of equal size.
 fn split_here(samples: &mut Vec<Sample>) -> Result<(), Failure> {
     let mut shards = Shards::new(1, 4, THRESHOLD)?;
     let mut dir = shards.mkdir("dir")?;
@@ -136,7 +136,7 @@ fn split_here(samples: &mut Vec<Sample>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What encoding and decoding takes.
+/// Times and sizes of encoded frames.
 struct Frames {
     create: u64,
     page: [u64; 2],
@@ -165,7 +165,7 @@ impl Frames {
     }
 }
 
-/// Nanoseconds, the mean of many.
+/// Mean nanoseconds of many runs.
 fn each(mut run: impl FnMut() -> Result<(), Failure>) -> Result<u64, Failure> {
     let begun = Instant::now();
     for _ in 0..CODEC_TIMES {
@@ -186,7 +186,7 @@ fn decode(bytes: &[u8], messages: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Steps in the order they are shown in.
+/// Steps in the order of the table.
 const STEPS: [(Step, &str); 10] = [
     (Step::Create, "create"),
     (Step::Redirect, "create, misrouted"),
@@ -240,7 +240,7 @@ fn assemble(
         split_here_entry: median(Step::SplitHere) / (THRESHOLD / 2),
         sync: median(Step::Sync),
     };
-    // A server decodes requests and encodes replies: half of the work on both.
+    // A server decodes requests and encodes replies, which is half of the work on both.
     let codec = frames.create / 2;
     let costs = Costs {
         create: in_process.create + codec + frame,
@@ -269,7 +269,7 @@ fn assemble(
 }
 
 impl Steps {
-    /// Ready to be shown.
+    /// The costs as a figure with a table.
     pub fn figure(&self) -> Figure {
         let mut table = Table::new(
             "MEASURED, microseconds: core, store and log of a shard, without codec and sockets",

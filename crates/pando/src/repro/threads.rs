@@ -1,6 +1,6 @@
-//! Real shards in this process as `pando up` runs them, called by threads that each have a client
-//! of their own: creates in one directory, and when each was finished (Figures 4 and 5). Beyond the
-//! CPUs there are, shards and threads only take turns.
+//! Real shards in this process, as `pando up` runs them. Threads with a client each create files in
+//! one directory, and note when each create finished (Figures 4 and 5). If there are more of them
+//! than CPUs, shards and threads only take turns.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,21 +22,21 @@ use crate::failure::Failure;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(10);
-/// How often it is looked whether all splits are over.
+/// Interval of checks whether all splits are over.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub shards: u16,
     pub threads: u32,
-    /// Of all threads together.
+    /// Files of all threads together.
     pub files: u64,
     /// Entries beyond which a partition splits.
     pub threshold: u64,
 }
 
-/// What came of it.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub seconds: f64,
@@ -45,13 +45,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// Creates a second over the whole run.
+    /// Creates a second, over the whole run.
     pub fn rate(&self) -> f64 {
         self.files as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// Shards of a temporary volume. Fields are dropped in this order.
+/// The shards of a temporary volume. Fields are dropped in this order.
 struct Running {
     host: Arc<Host>,
     volume: Volume,
@@ -77,7 +77,7 @@ impl Running {
             .map_err(|errno| Failure::plain(format!("opening a session: {}", errno.symbol())))
     }
 
-    /// Partitions of a directory that are somebody's.
+    /// Number of partitions of a directory that a shard owns.
     fn partitions(&self, dir: DirId) -> usize {
         let owned = |shard| {
             let request = Request {
@@ -103,11 +103,11 @@ impl Drop for Running {
     }
 }
 
-/// When one thread's creates were finished, nanoseconds since the beginning, and how long each
-/// took.
+/// For each create of one thread: its end in nanoseconds since the start, and its duration in
+/// nanoseconds.
 type Times = Vec<(u64, u32)>;
 
-/// Fills a directory.
+/// Fills a directory from all threads.
 pub fn run(load: Load, watch: &dyn Watch) -> Result<Run, Failure> {
     let running = Running::start(&load)?;
     let clients: Vec<Client> =
@@ -145,7 +145,7 @@ fn join(
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// One thread's files, in the root.
+/// Creates the files of one thread, in the root.
 fn work(client: &Client, thread: usize, files: u64, begun: Instant) -> Result<Times, Failure> {
     let failed = |what: &str, errno: pando_types::Errno| {
         Failure::plain(format!("{what}: {}", errno.symbol()))
@@ -172,7 +172,7 @@ fn summary(load: Load, times: &[Times], last_split: Option<Duration>, partitions
     let width = WINDOW.as_nanos() as u64;
     let mut counts = vec![0_u64; (end / width) as usize + 1];
     all().for_each(|(at, _)| counts[(at / width) as usize] += 1);
-    // The last is not full.
+    // The last window is incomplete.
     counts.pop();
     let window = WINDOW.as_secs_f64();
     let windows: Vec<Window> = counts
@@ -213,7 +213,7 @@ fn summary(load: Load, times: &[Times], last_split: Option<Duration>, partitions
     Run { seconds: end as f64 / 1e9, files, growth }
 }
 
-/// What a create takes one client alone with one shard, nanoseconds: the median.
+/// Median nanoseconds of a create by a single client with one shard.
 pub fn create_alone(files: u64) -> Result<f64, Failure> {
     let load = Load { shards: 1, threads: 1, files, threshold: u64::MAX / 2 };
     let running = Running::start(&load)?;

@@ -1,5 +1,5 @@
-//! What real shards have to do for a directory: by policy (Figure 6), and one of them alone (Figure
-//! 10).
+//! Measures the work of real shards for a directory: under each split policy (Figure 6), and for a
+//! single shard (Figure 10).
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use pando_bench::repro::policies::MeasuredPolicy;
 use super::shards::{Shards, Step};
 use crate::failure::Failure;
 
-/// Policies of Figure 6, and those between.
+/// The partitions per server that Figure 6 compares, and values between them.
 const POLICIES: [u16; 5] = [1, 4, 16, 32, u16::MAX];
 
 /// Fills a directory of 16 shards under each policy, all in this thread.
@@ -42,7 +42,8 @@ fn policy(
     let begun = Instant::now();
     for number in 0..files {
         shards.create(&mut known, &format!("file.{number:08}"))?;
-        // So many messages between shards go with a create as eight processes leave time for.
+        // One message between shards for every fourth create, as much as eight processes leave time
+        // for.
         if number % 4 == 0 {
             shards.deliver()?;
         }
@@ -69,7 +70,7 @@ fn policy(
     })
 }
 
-/// One shard alone keeps a directory, in so many partitions.
+/// Measures a single shard that keeps a directory in `partitions` partitions.
 pub fn backend(
     partitions: u16,
     files: u64,
@@ -78,8 +79,8 @@ pub fn backend(
 ) -> Result<Backend, Failure> {
     let mut shards = Shards::new(1, partitions, threshold)?;
     let mut known = shards.mkdir("big")?;
-    // Only for splits: there are few, so what keeping samples costs is small, and on the wrong
-    // side.
+    // Samples are kept for splits only. Splits are few, so the cost of keeping samples is small. It
+    // makes the result slower, never faster.
     shards.samples = Some(Vec::new());
     let mut splitting = 0;
     watch.begin("create", files);
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use pando_bench::Silent;
 
-    /// §5.2, lesson 1, in entries: only what goes to another shard is moved, and splitting for ever
-    /// moves no more of them.
+    /// GIGA+, §5.2, lesson 1, in entries: only entries that go to another shard are moved. So
+    /// splitting without end moves hardly more of them.
     #[test]
     fn splitting_further_moves_hardly_more() {
         let all = policies(Size::Tiny, &Silent).unwrap();

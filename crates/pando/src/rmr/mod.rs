@@ -1,7 +1,7 @@
 //! `pando rmr`: removes a tree through the client library, past the kernel.
 //!
-//! The kernel removes one name of a directory after the other, two requests each, and a process
-//! does one thing at a time. Here as many are under way as a session has slots for.
+//! The kernel removes one name of a directory after another, with two requests each, and a process
+//! makes one call at a time. This command has as many requests under way as its session has slots.
 
 mod tree;
 
@@ -38,13 +38,13 @@ pub fn run(args: &RmrArgs) -> Result<ExitCode, Failure> {
             .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
         let client = Arc::new(client);
         let result = remove(&client, &located).await;
-        // Should that fail, it ends with its lease; it has nothing open.
+        // If this fails, the session ends with its lease. It has no files open.
         let _ = client.close().await;
         result
     })
 }
 
-/// What `rm -rf` would refuse as well, if only when it comes to it.
+/// Refuses at the start what `rm -rf` would refuse only when it reaches it.
 fn check(located: &Located) -> Result<(), Failure> {
     let shown = located.path.display();
     if located.names.is_empty() {
@@ -91,7 +91,7 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
     }
 }
 
-/// Waits, and says from time to time how far it is.
+/// Waits for the work, and prints the progress at intervals.
 async fn told(work: impl Future<Output = ()>, progress: &Progress) {
     let mut work = std::pin::pin!(work);
     loop {
@@ -108,7 +108,8 @@ fn removed(files: u64, directories: u64) -> String {
     format!("{files} and {} removed", several(directories, "directory", "directories"))
 }
 
-/// The directory that the object is in, and its name there. Asks for search permission all the way.
+/// The directory that holds the object, and the object's name in it. It checks search permission on
+/// every directory of the path.
 async fn walk(client: &Client, by: &Credentials, located: &Located) -> Result<(Ino, Name), Errno> {
     let names: Result<Vec<Name>, Errno> =
         located.names.iter().map(|name| Name::new(name.as_bytes())).collect();
@@ -121,7 +122,7 @@ async fn walk(client: &Client, by: &Credentials, located: &Located) -> Result<(I
     Ok((at, last))
 }
 
-/// Whoever runs this.
+/// Credentials of this process.
 fn caller() -> Result<Credentials, Failure> {
     let groups = rustix::process::getgroups().map_err(Failure::plain)?;
     Ok(Credentials::new(

@@ -1,4 +1,4 @@
-//! Removing a tree, many names at once.
+//! Removes a tree, with many names at the same time.
 //!
 //! ```text
 //!   work   a stack of directories that are being read ── take one ── read a page ── unlink its files, all at once
@@ -6,13 +6,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A directory is removed when nothing is `left` of it: neither a page to read nor a
-//!    subdirectory. Whoever takes the last away goes on with its parent.
-//! 2. Where something could not be removed, neither are the directories it is in: that is told
-//!    once, where it began.
-//! 3. A directory goes on the stack below its subdirectories, so what is kept grows with the depth
-//!    of the tree, by a page and what a listing keeps for each level, and not with the size of a
-//!    directory.
+//! 1. A directory is removed when its `left` is 0: no page is unread, and no subdirectory remains.
+//!    The task that removes its last subdirectory continues with the parent.
+//! 2. If an object could not be removed, the directories that contain it stay. The failure is
+//!    reported once, for that object.
+//! 3. A directory lies on the stack below its subdirectories. So memory grows with the depth of the
+//!    tree, by a page and a listing for each level. It does not grow with the size of a directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,14 +21,14 @@ use pando_client::{Client, Listing};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 use tokio::task::JoinSet;
 
-/// Directories that are read at the same time.
+/// Directories that are read at the same time, at most.
 const DIRECTORIES_MAX: usize = 8;
-/// Names of one directory that are removed at the same time.
+/// Names of one directory that are removed at the same time, at most.
 const NAMES_MAX: usize = 256;
-/// Failures told; more are counted.
+/// Failures that are printed. Further ones are only counted.
 const TOLD_MAX: u64 = 20;
 
-/// How far it is.
+/// Progress of the removal.
 #[derive(Default)]
 pub struct Progress {
     files: AtomicU64,
@@ -38,7 +37,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Files and directories removed, and what could not be.
+    /// The numbers of files removed, directories removed, and failures.
     pub fn counts(&self) -> (u64, u64, u64) {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (get(&self.files), get(&self.directories), get(&self.failures))
@@ -59,7 +58,7 @@ impl Progress {
     }
 }
 
-/// Whose work it is.
+/// One removal: the client, the credentials and the progress.
 pub struct Job {
     pub client: Arc<Client>,
     pub by: Credentials,
@@ -68,15 +67,15 @@ pub struct Job {
 
 /// A directory to be removed.
 struct Dir {
-    /// If that is to be removed, too.
+    /// The parent, if it is to be removed, too.
     parent: Option<Arc<Self>>,
     parent_ino: Ino,
     name: Name,
     path: PathBuf,
     ino: Ino,
-    /// Subdirectories, and one for itself as long as it is not read to its end.
+    /// Number of subdirectories, plus 1 until the directory is read to its end.
     left: AtomicUsize,
-    /// Something in it stays.
+    /// Whether an object in it could not be removed, so that the directory stays.
     stays: AtomicBool,
 }
 
@@ -107,7 +106,7 @@ pub async fn remove(job: &Arc<Job>, parent: Ino, name: Name, ino: Ino, path: Pat
         }
         match steps.join_next().await {
             Some(Ok(more)) => stack.extend(more),
-            // With `panic = abort` there is none to come here; in tests it goes on.
+            // With `panic = abort` no panic arrives here. In tests it continues.
             Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
             None => return,
         }
@@ -119,7 +118,7 @@ impl Job {
         Self { client, by, progress }
     }
 
-    /// Removes a page of files. What is to be done then: the rest of the directory, and its
+    /// Removes a page of files. Returns the remaining work: the rest of the directory, and its
     /// subdirectories on top.
     async fn step(self: &Arc<Self>, mut reading: Reading) -> Vec<Reading> {
         let page = match self.page(&mut reading).await {
@@ -185,7 +184,7 @@ impl Job {
     async fn unlink(&self, dir: &Dir, name: &Name) {
         match self.client.unlink(&self.by, dir.ino, name).await {
             Ok(()) => self.progress.removed_file(),
-            // Somebody else was faster.
+            // Another process removed it first.
             Err(Errno::ENOENT) => {}
             Err(errno) => self.stays(dir, &dir.path.join(text(name)), errno),
         }
@@ -196,8 +195,8 @@ impl Job {
         self.progress.failed(path, errno);
     }
 
-    /// One thing less is left of `dir`; with the last one it is removed, and is one less of its
-    /// parent's.
+    /// Decrements `left` of `dir`. At 0 the directory is removed, and the parent's `left` is
+    /// decremented in turn.
     async fn one_less(&self, mut dir: Arc<Dir>) {
         while dir.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut stays = dir.stays.load(Ordering::Relaxed);

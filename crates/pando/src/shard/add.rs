@@ -1,6 +1,10 @@
-//! `pando shard add`: one shard more. The process that is to serve it makes it; shard 0 takes it
-//! in; then slot after slot is handed over by the shards that own them. All that is done is kept by
-//! them: this only asks for it, and may be begun again.
+//! `pando shard add`: adds one shard to a volume. The command only asks; all progress is kept by
+//! the shards. After an interruption, the command continues when it is run again.
+//!
+//! The steps:
+//! 1. The process that is to serve the shard makes it.
+//! 2. Shard 0 takes it into the volume.
+//! 3. The shards that own its share of hash slots hand them over, slot by slot.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -26,18 +30,18 @@ use crate::output;
 use crate::shard::args::ShardAddArgs;
 use crate::text::count;
 
-/// Slots on their way from one shard at one time, as far as it lets them: fewer, if there is
-/// anything in them.
+/// Hash slots that one shard may be handing over at one time. A shard allows fewer if they hold
+/// rows.
 const AT_ONCE: usize = 32;
-/// After so many slots that are still under way no further one is asked about. More than those with
-/// rows that a shard hands over at one time.
+/// After this many slots that are still under way, no further one is polled in a round. It is more
+/// than the number of slots with rows that a shard hands over at one time.
 const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// After a shard did not answer.
+/// Pause after a shard did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What is to be told is told so late at most; so much later is it noticed that all is done.
+/// Interval of checks whether a progress line is due, and whether all slots have moved.
 const TELL_WITHIN: Duration = Duration::from_millis(20);
-/// A new shard is known to all servers within this time.
+/// Every server knows a new shard within this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
 pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
@@ -72,13 +76,14 @@ pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The slots that a new shard takes: those for which it bids most.
+/// The hash slots that a new shard takes: those for which it has the highest rendezvous weight. The
+/// root's slot never moves.
 pub fn share(shard: ShardIndex) -> impl Iterator<Item = SlotIndex> {
     let slots = (0..=u16::MAX).map(SlotIndex);
     slots.filter(move |&slot| slot != DirId::ROOT.slot() && rendezvous(slot, shard.0 + 1) == shard)
 }
 
-/// The newest shard, if it was added and has not got all that it is to have.
+/// The newest shard, if it was added later and does not own its whole share yet.
 pub fn unfinished(map: &ClusterMap, made_with: u16) -> Option<ShardIndex> {
     let last = ShardIndex(map.shards - 1);
     let is_behind = share(last).any(|slot| map.slot_owner(slot) != last);
@@ -93,7 +98,7 @@ pub fn superblock(questioner: &mut Questioner) -> Result<Superblock, Failure> {
     }
 }
 
-/// Sees to it that somebody serves the shard.
+/// Makes the shard in a server process, unless one already serves it.
 fn found(
     questioner: &mut Questioner,
     args: &ShardAddArgs,
@@ -116,7 +121,7 @@ fn found(
     }
 }
 
-/// What a shard answers; `None`: nothing.
+/// Sends a request to a shard. `None`: it did not answer.
 fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Result<(), Refusal>> {
     let request =
         Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
@@ -124,7 +129,7 @@ fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Result<()
     Some(reply.result.map(drop))
 }
 
-/// Shard 0 takes it in.
+/// Makes shard 0 take the new shard into the volume.
 fn take_in(transport: &dyn Transport, shard: ShardIndex) -> Result<(), Failure> {
     let begun = Instant::now();
     loop {
@@ -144,7 +149,8 @@ fn take_in(transport: &dyn Transport, shard: ShardIndex) -> Result<(), Failure> 
     }
 }
 
-/// Slots that are still elsewhere, by who is thought to own them, and how far all is.
+/// Slots that have not moved yet, by the shard that is thought to own them, and the progress so
+/// far.
 struct Work {
     queues: Vec<Mutex<VecDeque<SlotIndex>>>,
     left: AtomicU64,
@@ -155,7 +161,7 @@ struct Work {
 }
 
 impl Work {
-    /// One more may begin, by the rate.
+    /// The next slot to ask this owner for, if the rate allows another one.
     fn next(&self, owner: ShardIndex) -> Option<SlotIndex> {
         let may = self.began.elapsed().as_millis() as u64 * self.rate / 1_000;
         if self.moved.load(Ordering::Relaxed) > may {
@@ -164,7 +170,7 @@ impl Work {
         self.queue(owner).lock().pop_front()
     }
 
-    /// This shard has the slot, and is asked for others first.
+    /// Puts a slot back at the end of its owner's queue.
     fn put_back(&self, owner: ShardIndex, slot: SlotIndex) {
         self.queue(owner).lock().push_back(slot);
     }
@@ -200,7 +206,7 @@ fn take_over(
         began: Instant::now(),
         rate: args.rate,
     };
-    // Drawn on a terminal only.
+    // The bar is drawn on a terminal only.
     let bar = ProgressBar::new(total);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} slots, {eta} left") {
         bar.set_style(style);
@@ -229,36 +235,38 @@ fn take_over(
     Ok(moved)
 }
 
-/// What has become of a slot that a shard was asked to hand over.
+/// The state of a slot that a shard was asked to hand over.
 enum Answer {
     Begun,
-    /// It is under way already, or cannot be begun now.
+    /// Its handover has begun already, or cannot begin now.
     Busy,
-    /// There is nothing more to ask of this shard.
+    /// The shard need not be asked for this slot any more: the slot has moved, has another owner,
+    /// or has failed.
     Over,
     Silent,
 }
 
-/// One shard that hands over.
+/// A shard that hands its slots over, as one thread sees it.
 struct Owner<'a> {
     transport: &'a dyn Transport,
     work: &'a Work,
     bar: &'a ProgressBar,
     owner: ShardIndex,
-    /// The new one.
+    /// The new shard.
     to: ShardIndex,
 }
 
 impl Owner<'_> {
-    /// Lets it hand over what it owns, as long as any is left anywhere: it may get more from
-    /// others.
+    /// Asks the shard to hand over its slots, until no slot is left at any shard. Other shards may
+    /// still hand slots to this one.
     fn drain(&self) {
         let mut under_way: Vec<SlotIndex> = Vec::new();
         while !self.work.is_over() {
             let (mut is_silent, mut busy) = (false, 0);
             let before = under_way.len();
             under_way.retain(|&slot| {
-                // What was begun together ends together: the rest is under way as well.
+                // Slots that began together end together. If these are busy, the rest is busy as
+                // well.
                 if is_silent || busy == BUSY_MAX {
                     return true;
                 }

@@ -1,4 +1,4 @@
-//! `pando shard list`.
+//! `pando shard list`: shows each shard, where it runs, and what is moving.
 
 use std::process::ExitCode;
 
@@ -16,12 +16,12 @@ use crate::protocol::ServerStatus;
 use crate::shard::args::ShardListArgs;
 use crate::text::{bytes, count, table};
 
-/// A volume's shards.
+/// All shards of a volume, with additions and moves that are under way.
 #[derive(Serialize)]
 struct List {
     volume: String,
     uuid: String,
-    /// Of the table of slots.
+    /// Epoch of the map of slots to shards.
     map_epoch: u64,
     shards: Vec<Row>,
     adds: Vec<Addition>,
@@ -32,21 +32,21 @@ struct List {
 #[derive(Serialize)]
 struct Row {
     shard: u16,
-    /// Where its host listens; none: nobody knows.
+    /// Addresses of its host. Empty if they are unknown.
     addresses: Vec<String>,
     epoch: Option<u64>,
-    /// Slots whose home it is, of 65,536.
+    /// Hash slots that it owns, of 65,536.
     slots: u32,
-    /// What could not be found out since it does not answer is `None`.
+    /// `None` here and below: the shard does not answer.
     partitions: Option<u64>,
     entries: Option<u64>,
-    /// Of its store, in index files and memory.
+    /// Bytes of its store, in index files and memory.
     bytes: Option<u64>,
     error: Option<String>,
 }
 
-/// One that has joined, and has not got all its slots: `pando shard add` is at it, or was when it
-/// ended.
+/// A shard that was added and does not own its whole share of slots yet. `pando shard add` is
+/// running, or was interrupted.
 #[derive(Serialize)]
 struct Addition {
     shard: u16,
@@ -54,7 +54,7 @@ struct Addition {
     of_slots: u64,
 }
 
-/// One on its way to another process.
+/// A shard that is moving to another process.
 #[derive(Serialize)]
 struct Move {
     shard: u16,
@@ -62,7 +62,7 @@ struct Move {
     to: Vec<String>,
     stage: &'static str,
     copied_bytes: u64,
-    /// Roughly.
+    /// An estimate.
     total_bytes: u64,
     error: Option<String>,
 }
@@ -134,8 +134,8 @@ fn additions(questioner: &mut Questioner, map: &ClusterMap) -> Vec<Addition> {
     unfinished.map(addition).collect()
 }
 
-/// Moves that both sides tell of are told once, by who knows more: the target. The flag: the source
-/// has told it.
+/// Removes duplicates of moves that both source and target report, and keeps the target's, which
+/// knows more. The flag says that the source reported it.
 fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
     told.sort_by_key(|(from_afar, moving)| (moving.shard, *from_afar));
     told.dedup_by(|(_, later), (_, earlier)| {
@@ -158,7 +158,7 @@ fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
     under_way.map(shown).collect()
 }
 
-/// What all servers that answer know of who owns which slot, together.
+/// The owners of all slots, merged from every server that answers.
 pub fn whole_map(questioner: &mut Questioner) -> ClusterMap {
     let mut map = questioner.facts().map.clone();
     for (addresses, _) in questioner.processes() {
@@ -204,7 +204,7 @@ fn fill(row: &mut Row, status: &ServerStatus, questioner: &mut Questioner, at: &
     }
 }
 
-/// Partitions and names: many answers add up, since each may keep the shard only for a moment.
+/// Counts partitions and names. A shard is busy while it counts, so each query covers only a part.
 fn census(
     questioner: &mut Questioner,
     addresses: &[Address],

@@ -1,4 +1,4 @@
-//! `pando shard`: which shards there are, and where they run.
+//! `pando shard`: lists, adds and moves shards.
 
 mod add;
 pub mod args;

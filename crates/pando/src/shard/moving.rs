@@ -1,4 +1,4 @@
-//! `pando shard move`: asks the server that is to serve a shard to take it over, and watches.
+//! `pando shard move`: asks the target server to take a shard over, and shows the progress.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
     }
     let every = Duration::from_millis(args.tell_every);
     let mut meter = Meter::new(&format!("shard {shard}"), Unit::Bytes, every);
-    // Drawn on a terminal only.
+    // The bar is drawn on a terminal only.
     let bar = ProgressBar::new_spinner();
     loop {
         let Told::Moves(moves) = ask(Ask::Moves).map_err(explain)? else {

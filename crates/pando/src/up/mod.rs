@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock the folder ─ format if empty ─ recover shards, listen ─ end old sessions ─ connect ─ mount ─ admin socket
-//!       … until a signal, `pando down`, or somebody else's umount …
+//!       … until a signal, `pando down`, or an `umount` from outside …
 //! unmount ─ flush data ─ end the session ─ sync logs ─ release the lock
 //! ```
 
@@ -24,26 +24,25 @@ use crate::signals::{self, Stop};
 use running::Running;
 
 pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
-    // Before a volume is made that could not be mounted then.
+    // Checked before a volume is made that could not be mounted.
     can_mount()?;
     let folder = Folder::new(&args.folder)?;
     let log = folder.log();
     if args.detach {
-        // Here, not there: it makes the folder of the log, and what it says is for the user's eyes.
+        // Done in the parent: it makes the folder of the log, and its messages are for the user.
         open_or_format(&folder, args.shards)?;
     }
     let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
     background::run(way, || bring_up(args, folder))
 }
 
-/// Everything up to a usable mount and an admin socket that answers.
+/// Starts everything up to a usable mount and an admin socket that answers.
 fn bring_up(args: &UpArgs, folder: Folder) -> Result<(Running, Receiver<Stop>), Failure> {
     let mountpoint = mountpoint::prepare(&args.mount, Some(folder.path()))?;
     let superblock = open_or_format(&folder, args.shards)?;
     let lock = folder.lock()?;
     let options = host_options(args.durability, &args.sizes);
-    // In the way of nothing: neither the mountpoint's parent nor anything else stays busy for our
-    // sake.
+    // Leaves the current directory, so that this process keeps no file system busy.
     let _ = std::env::set_current_dir("/");
     let (stop, stops) = signals::listen()?;
     let running = Running::start(folder, superblock, lock, &mountpoint, args, &options)?;
@@ -55,7 +54,7 @@ fn open_or_format(folder: &Folder, shards: Option<u16>) -> Result<Superblock, Fa
     let superblock = match folder.read() {
         Ok(superblock) => superblock,
         Err(FolderError::NoVolume(_)) => return make(folder, shards.unwrap_or(SHARDS)),
-        // One is to be made here.
+        // A new volume is made here.
         Err(FolderError::NotAVolume { path, found }) => {
             return Err(FolderError::Occupied { path, found }.into());
         }

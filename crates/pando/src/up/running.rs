@@ -1,4 +1,4 @@
-//! A volume that is up: its parts, and the order in which they begin and end.
+//! A running volume of `pando up`: its parts, and the order in which they begin and end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::mounts;
 use crate::settle;
 use crate::signals::Stop;
 
-/// A volume that is up. Fields are dropped in this order.
+/// A running volume. Fields are dropped in this order.
 pub struct Running {
     pub mounting: Mounting,
     pub hosting: Hosting,
@@ -57,7 +57,8 @@ impl Running {
             join: Vec::new(),
         };
         let shards: Vec<_> = folder.kept()?.into_iter().map(ShardIndex).collect();
-        // Its mount must be gone first, which `pando down` sees to over the admin socket.
+        // A stop request over the network does nothing. The mount must go first, and `pando down`
+        // asks for that over the admin socket.
         let on_stop = Box::new(|| {});
         let hosting = Hosting::start(hosting::Plan {
             may_move: hosting::MayMove::No,
@@ -100,11 +101,12 @@ impl Service for Running {
         serve_until_unmounted(&self.mounting.mounted, stops);
         let Self { mounting, hosting, .. } = self;
         let shown = mounting.mountpoint().display().to_string();
-        // With the lock, a successor may have one there.
+        // After the lock is released, a successor may have its own socket there. So the identity is
+        // noted now.
         let socket = SocketFile::at(&hosting.folder.socket());
         let store = mounting.data.store().clone();
         let unmounted = mounting.finish(stops);
-        // While the folder is still this process' own.
+        // Done while this process still holds the folder's lock.
         if unmounted.is_ok() && store.sync().is_ok() {
             settle::all_synced(&hosting.folder);
         }
@@ -140,8 +142,8 @@ fn mount(
     end_old_sessions(host, &sessions);
     let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
     let objects = folder.objects();
-    // Where an acknowledgement means that the log is durable, the objects that it names must be so
-    // before.
+    // With `Durability::Disk`, an acknowledgement means that the log is durable. The objects that
+    // it names must be durable before.
     let sync_objects = match options.durability {
         Durability::Os => SyncObjects::ByServer,
         Durability::Disk => SyncObjects::BeforeCommit,
@@ -176,7 +178,7 @@ fn load_sessions(folder: &Folder) -> Result<Arc<Sessions>, Failure> {
     })
 }
 
-/// What a killed mount held open is let go.
+/// Ends sessions of a killed mount, so that files it held open are released.
 fn end_old_sessions(host: &Host, sessions: &Sessions) {
     for session in sessions.open() {
         let request = Request {
@@ -185,7 +187,7 @@ fn end_old_sessions(host: &Host, sessions: &Sessions) {
             op: Op::EndSession(session),
             trail: None,
         };
-        // One that nobody knows any more has ended, too.
+        // A session that shard 0 does not know any more counts as ended, too.
         if block_on(host.call(ShardIndex(0), request)).is_some() {
             let _ = sessions.ended(session);
         }

@@ -1,4 +1,4 @@
-//! Answers on the admin socket.
+//! Answers queries on the admin socket of a `pando up`.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::mounting::admin::{parse_names, pong, sync, unmount};
 use crate::protocol::{MountStatus, Query, Told, VolumeStatus};
 use crate::signals::Stop;
 
-/// What is needed to answer. Weak, so that a late question does not keep a stopped volume alive.
+/// What the answers need. Weak, so that a late query does not keep a stopped volume alive.
 struct Parts {
     host: Weak<Host>,
     client: Weak<Client>,
@@ -33,7 +33,7 @@ struct Parts {
     stop: Sender<Stop>,
 }
 
-/// Begins to answer.
+/// Starts to answer queries on the folder's socket.
 pub fn serve(running: &Running, stop: Sender<Stop>) -> Result<(), Failure> {
     let parts = Parts {
         host: Arc::downgrade(&running.hosting.host),

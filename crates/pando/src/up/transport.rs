@@ -1,4 +1,5 @@
-//! The client's way to shards in this very process: a call runs the shard on the caller's thread.
+//! The client's transport to shards of its own process: a call runs the shard on the caller's
+//! thread.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 
-/// Calls go straight to the host; beginning and end of sessions are noted for the next start.
+/// Calls the host directly. It notes the start and end of each session in a file, for the next
+/// start.
 pub struct InProcess {
     host: Arc<Host>,
     sessions: Arc<Sessions>,
@@ -36,7 +38,7 @@ impl InProcess {
     }
 }
 
-/// Calls a shard of this process, on the caller's thread if it is idle.
+/// Calls a shard of this process. If the shard is idle, the call runs on the caller's thread.
 pub fn call_here(host: &Host, shard: ShardIndex, request: Box<Request>) -> Calling<'static> {
     match host.call_at_once(shard, request) {
         AtOnce::Answered(reply) => Calling::answered(reply.ok_or(TransportError::Stopped)),

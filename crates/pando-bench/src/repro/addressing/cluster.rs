@@ -1,6 +1,6 @@
-//! Servers that know of one directory only what they own, for the real client: they take creates
-//! and lookups of names in the root, answer others' names with their split history, and split in an
-//! instant.
+//! Servers of one directory, for the real client. Each server knows only its own partitions. They
+//! accept creates and lookups of names in the root. A request for a foreign name gets the server's
+//! split history. Splits take no time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use pando_types::{
 use crate::BenchError;
 use crate::repro::directory::{Directory, Rules};
 
-/// All servers.
+/// All servers, as the client's transport.
 pub struct Cluster {
     state: Mutex<State>,
     secrets: Secrets,
     map: ClusterMap,
     sessions: AtomicU64,
-    /// Requests for names, those that went astray included.
+    /// Requests for names, including those that reached a wrong server.
     requests: AtomicU64,
 }
 
@@ -33,14 +33,14 @@ struct State {
 }
 
 impl Cluster {
-    /// Servers with an empty directory.
+    /// Makes servers with an empty directory.
     pub fn new(rules: Rules, seed: u64) -> Arc<Self> {
         let map = ClusterMap::new(rules.servers);
         let directory = Directory::based(rules, map.home(DirId::ROOT));
         let rng = fastrand::Rng::with_seed(seed);
         Arc::new(Self {
             state: Mutex::new(State { directory, rng, splits: 0 }),
-            // What a name's order is follows from these.
+            // The orders of names follow from these secrets.
             secrets: Secrets { dir: [1; 32], name: (u128::from(seed) + 1).to_le_bytes() },
             map,
             sessions: AtomicU64::new(0),
@@ -48,7 +48,7 @@ impl Cluster {
         })
     }
 
-    /// A new client, which knows nothing of the directory.
+    /// A new client that knows nothing of the directory.
     pub fn client(self: &Arc<Self>) -> Result<Client, BenchError> {
         let volume = Volume { id: [1; 16], secrets: self.secrets.clone(), map: self.map.clone() };
         let transport = Arc::clone(self) as Arc<dyn Transport>;
@@ -56,7 +56,7 @@ impl Cluster {
             .map_err(BenchError::operation("opening a session", b""))
     }
 
-    /// Orders of names.
+    /// The secrets from which orders of names follow.
     #[cfg(test)]
     pub const fn secrets(&self) -> &Secrets {
         &self.secrets
@@ -72,12 +72,12 @@ impl Cluster {
         std::mem::take(&mut self.state().splits)
     }
 
-    /// The directory as it is.
+    /// A copy of the present directory.
     pub fn directory(&self) -> Directory {
         self.state().directory.clone()
     }
 
-    /// Splits all that may ever split.
+    /// Splits every partition that may ever split.
     pub fn grow_up(&self) {
         let state = &mut *self.state();
         state.directory.grow_up(&mut state.rng);
@@ -100,7 +100,7 @@ impl Cluster {
                 state.splits += state.directory.create(order, &mut state.rng);
                 Ok(Body::Created(file(), true, radix))
             }
-            // Nothing is remembered but how many there are.
+            // Only the number of entries is kept, so every lookup fails.
             Op::Lookup(_, name) => {
                 drop(self.owned(shard, self.secrets.order(name.as_bytes()))?);
                 Err(Refusal::Errno(Errno::ENOENT))
@@ -109,7 +109,8 @@ impl Cluster {
         }
     }
 
-    /// The state, if the name of this order is that server's.
+    /// Locks the state, if the name with this order belongs to the server. Else it returns the
+    /// redirect.
     fn owned(&self, shard: ShardIndex, order: Order) -> Result<MutexGuard<'_, State>, Refusal> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let state = self.state();
@@ -120,7 +121,7 @@ impl Cluster {
     }
 }
 
-/// What every file here looks like.
+/// The attributes of every file.
 fn file() -> Attr {
     let time = Timestamp::default();
     Attr {

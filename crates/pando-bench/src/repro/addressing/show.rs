@@ -1,4 +1,4 @@
-//! Figure 9, ready to be shown.
+//! Formats Figure 9.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Addressing, Astray};
 use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table, percent, whole};
 
 impl Addressing {
-    /// Ready to be shown.
+    /// All parts as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let share = |point: &Astray| point.astray as f64 / point.creates as f64;

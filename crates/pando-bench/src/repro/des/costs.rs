@@ -1,23 +1,24 @@
-//! What each step takes.
+//! Costs of the steps in the model.
 
 use serde::Serialize;
 
-/// Nanoseconds, unless said otherwise.
+/// Costs in nanoseconds, except `page_rows`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Costs {
-    /// A create at the server that has the name, from its socket to its socket.
+    /// A create at the server that has the name, including its socket calls.
     pub create: u64,
     /// A request at a server that does not have the name.
     pub redirect: u64,
-    /// Between an answer and the next request of the same process: client library and application.
+    /// Time between a reply and the next request of that process, in client library and
+    /// application.
     pub client: u64,
-    /// A message on its way, from one program to the other.
+    /// One way of a message between two programs.
     pub hop: u64,
-    /// Rows of a full page of a split.
+    /// Number of rows of a full page of a split.
     pub page_rows: u64,
-    /// A full page at the source.
+    /// A full page at the source, which reads and sends it.
     pub page_read: u64,
-    /// A full page at the target.
+    /// A full page at the target, which stores it.
     pub page_take: u64,
     /// The source closes the half and sends the exchange.
     pub close: u64,
@@ -25,21 +26,22 @@ pub struct Costs {
     pub arrive: u64,
     /// The source decides and drops what moved, without its fsync.
     pub decide: u64,
-    /// The target hears that it owns the partition.
+    /// The target learns that it owns the partition.
     pub own: u64,
     /// A split within a server, for each entry that changes its partition.
     pub split_here_entry: u64,
-    /// One fsync.
+    /// An fsync.
     pub sync: u64,
 }
 
 impl Costs {
-    /// GIGA+'s prototype on tmpfs, from the text of §5.2: one server makes 7,500 files a second,
-    /// and a moved entry is created anew (the poster counts it so). Everything else it says nothing
-    /// of is nothing: closing, deciding, fsyncs; the network of 10 GigE is put at 50 µs.
+    /// Costs of GIGA+'s prototype on tmpfs, from §5.2: one server makes 7,500 files a second. A
+    /// moved entry costs a create, as the poster counts it. Steps that the text does not mention
+    /// cost nothing: closing, deciding, fsyncs. A hop over 10 GigE counts 50 µs.
     pub const GIGAPLUS_TMPFS: Self = Self::gigaplus(1_000_000_000 / 7_500);
 
-    /// The same with another cost of a create, as in the user-level report or on a disk.
+    /// Costs of the prototype with another cost of a create, as in the user-level report or on a
+    /// disk.
     #[must_use]
     pub const fn gigaplus(create: u64) -> Self {
         Self {
@@ -59,7 +61,7 @@ impl Costs {
         }
     }
 
-    /// One of them changed by a factor; for [`Costs::NAMES`].
+    /// Returns the costs with one of [`Costs::NAMES`] multiplied by `factor`.
     ///
     /// # Panics
     ///
@@ -82,7 +84,7 @@ impl Costs {
         self
     }
 
-    /// What can be varied, in words.
+    /// The costs that [`Costs::with`] can vary: name and description.
     pub const NAMES: [(&'static str, &'static str); 7] = [
         ("create", "a create at the server"),
         ("hop", "a message on its way"),
@@ -93,7 +95,7 @@ impl Costs {
         ("sync", "an fsync"),
     ];
 
-    /// A page with so many rows, of one that takes `full` when it is full.
+    /// Cost of a page with `rows` rows, if a full page costs `full`.
     pub(super) const fn page(&self, full: u64, rows: u64) -> u64 {
         let of = if self.page_rows == 0 { 1 } else { self.page_rows };
         full * rows / of

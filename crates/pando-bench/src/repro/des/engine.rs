@@ -1,4 +1,4 @@
-//! The events: requests and messages that arrive, in order of time.
+//! The event loop of the model: requests and messages arrive in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,20 +11,20 @@ use super::splits::Move;
 use super::{Setup, Splitting};
 use crate::repro::directory::{Directory, any_order};
 
-/// What arrives.
+/// An arrival. The field is the number of a process or of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// A process's request, at the server it chose.
+    /// At the server that the process chose: its request.
     Request(u32),
-    /// Source: the next page is to be sent.
+    /// At the source: the next page is to be sent.
     Step(u32),
-    /// Target: a page.
+    /// At the target: a page.
     Page(u32),
-    /// Target: the exchange.
+    /// At the target: the exchange.
     Arrive(u32),
-    /// Source: the vote.
+    /// At the source: the vote.
     Voted(u32),
-    /// Target: it is the owner.
+    /// At the target: the news that it owns the partition.
     Own(u32),
 }
 
@@ -63,24 +63,24 @@ struct Process {
     server: ShardIndex,
 }
 
-/// See the module.
+/// The state of the model.
 pub(super) struct Model<'a> {
     pub(super) setup: &'a Setup,
     pub(super) rng: fastrand::Rng,
     pub(super) directory: Directory,
-    /// By time, then in the order they were made: what happens at one time has one order.
+    /// Ordered by time, then by the order of creation. So events of equal time have a fixed order.
     events: BinaryHeap<Reverse<(u64, u64)>>,
     made: u64,
-    /// By server: when it has done all that has arrived.
+    /// For each server, the time at which it has done all work that has arrived.
     free: Vec<u64>,
     processes: Vec<Process>,
     maps: Vec<DirMap>,
     pub(super) moves: Vec<Move>,
-    /// By the partition that splits.
+    /// Number of the move, by the partition that splits.
     pub(super) leaving: HashMap<u32, u32>,
-    /// By the partition that is to be, while its owner does not know that it owns it.
+    /// Number of the move, by the new partition, until its owner knows that it owns it.
     pub(super) arriving: HashMap<u32, u32>,
-    /// Moves under way, by source.
+    /// Number of moves in progress, by source.
     pub(super) copies: Vec<u32>,
     windows: Vec<u64>,
     last_finish: u64,
@@ -128,7 +128,7 @@ impl<'a> Model<'a> {
 
     pub(super) fn run(mut self) -> Report {
         for number in 0..self.processes.len() as u32 {
-            // Nobody begins at the very same moment.
+            // Processes begin at different times.
             let begin = self.rng.u64(..=self.setup.costs.hop + self.setup.costs.create);
             self.next_request(number, begin);
         }
@@ -146,19 +146,19 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn at(&mut self, time: u64, event: Event) {
-        // The low half names the event, the high half the order in which they were made.
+        // The low half of the word encodes the event, the high half the order of creation.
         self.events.push(Reverse((time, self.made << 32 | u64::from(event.pack()))));
         self.made = (self.made + 1) & u64::from(u32::MAX);
     }
 
-    /// When `server` has done this, if it came now.
+    /// Adds work that arrives now to a server. Returns the time at which it is done.
     pub(super) fn occupy(&mut self, server: ShardIndex, now: u64, nanos: u64) -> u64 {
         let free = &mut self.free[usize::from(server.0)];
         *free = now.max(*free) + nanos;
         *free
     }
 
-    /// A process sends its next create, if it has any left.
+    /// Sends a process's next create, if any is left.
     fn next_request(&mut self, number: u32, now: u64) {
         let process = &mut self.processes[number as usize];
         if process.left == 0 {
@@ -169,7 +169,7 @@ impl<'a> Model<'a> {
         self.send(number, now);
     }
 
-    /// A process sends its create to where its client takes it to be.
+    /// Sends a process's create to the server that its client's map names.
     fn send(&mut self, number: u32, now: u64) {
         let process = &mut self.processes[number as usize];
         let map = &self.maps[process.client as usize];
@@ -199,7 +199,7 @@ impl<'a> Model<'a> {
         self.next_request(number, finish + costs.hop + costs.client);
     }
 
-    /// Whether the request waits for a split; then it is noted there.
+    /// Whether the request must wait for a split. If so, the move notes the process.
     fn is_closed(&mut self, partition: PartitionIndex, order: Order, process: u32) -> bool {
         let closed = |of: &Move| match self.setup.splitting {
             Splitting::Locked => true,

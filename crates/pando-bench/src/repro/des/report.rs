@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run of the model.
 
 use serde::Serialize;
 
@@ -7,32 +7,32 @@ use crate::repro::directory::Moved;
 /// Creates finished in one window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Window {
-    /// Its middle, seconds since the beginning.
+    /// The middle of the window, in seconds since the start.
     pub at: f64,
-    /// Creates a second in it.
+    /// Creates a second in the window.
     pub rate: f64,
 }
 
-/// See the module.
+/// The figures of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// Files made.
+    /// Number of files made.
     pub files: u64,
-    /// When the last create was finished, seconds.
+    /// Time of the last create, in seconds.
     pub seconds: f64,
-    /// When the last split ended, seconds; 0: there was none.
+    /// End of the last split, in seconds; 0 if there was none.
     pub last_split: f64,
-    /// Requests that went to a wrong server.
+    /// Requests that reached a wrong server.
     pub astray: u64,
-    /// Requests that waited for a closed half.
+    /// Requests that waited because their half was closed.
     pub waited: u64,
-    /// What splits moved.
+    /// Entries that splits moved.
     pub moved: Moved,
-    /// Partitions in the end.
+    /// Number of partitions at the end.
     pub partitions: usize,
-    /// Longest that one half was closed, seconds.
+    /// The longest time for which a half was closed, in seconds.
     pub closed_longest: f64,
-    /// All windows but the last, which is not full.
+    /// All windows but the last, which is incomplete.
     #[serde(skip)]
     pub windows: Vec<Window>,
 }
@@ -44,7 +44,7 @@ impl Report {
         self.files as f64 / self.seconds.max(1e-9)
     }
 
-    /// Median rate of the windows after the last split; of all, if there are none.
+    /// Median rate of the windows after the last split. If there are none, of all windows.
     #[must_use]
     pub fn rate_grown(&self) -> f64 {
         let after = |window: &&Window| window.at > self.last_split;
@@ -55,17 +55,17 @@ impl Report {
         }
     }
 
-    /// The lowest rate of a window while partitions split; of all, if none did.
+    /// The lowest rate of a window until the last split ended. If nothing split, of all windows.
     #[must_use]
     pub fn rate_lowest(&self) -> f64 {
         let while_splitting = |w: &&Window| self.last_split == 0.0 || w.at <= self.last_split;
         let rates = self.windows.iter().filter(while_splitting).map(|w| w.rate);
         let lowest = rates.fold(f64::MAX, f64::min);
-        // So short that no window was full.
+        // The run was too short for a whole window.
         if lowest == f64::MAX { self.rate() } else { lowest }
     }
 
-    /// Seconds in windows with a rate below this.
+    /// Seconds in windows whose rate is lower than `rate`.
     #[must_use]
     pub fn seconds_below(&self, rate: f64) -> f64 {
         let width = self.windows.first().map_or(0.0, |w| w.at * 2.0);

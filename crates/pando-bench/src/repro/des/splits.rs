@@ -1,4 +1,4 @@
-//! Splits in the model: the steps of `pando-core/src/split`, with its limits.
+//! Splits in the model: the steps and limits of `pando-core/src/split`.
 
 use std::ops::Range;
 
@@ -10,30 +10,31 @@ use super::engine::{Event, Model};
 use crate::repro::directory::Due;
 use crate::repro::stats::half_of;
 
-/// Moves of a server at one time.
+/// Moves from one server at the same time, at most.
 const COPIES_MAX: u32 = 4;
-/// Rounds in which changes are sent while the half is open.
+/// Rounds of changes that are sent while the half is open, at most.
 const ROUNDS_MAX: u32 = 8;
-/// Changes behind the copy beyond which the half is closed.
+/// Unsent changes at which the half is closed.
 const DIRTY_MAX: u64 = 4_096;
 
-/// A split to another server, on its way.
+/// A split to another server that is in progress.
 pub(super) struct Move {
     due: Due,
-    /// What moves.
+    /// The range of orders that moves.
     pub(super) orders: Range<u64>,
-    /// Rows that were read, and that were not.
+    /// Rows that were read, and rows that were not.
     read: u64,
     rest: u64,
-    /// Changes behind the copy that no round has taken up, and those of the round under way.
+    /// Changed rows that no round has taken up yet. `todo` are those that the present round has
+    /// still to send.
     dirty: u64,
     todo: u64,
     rounds: u32,
-    /// Rows that the last round, or the copy itself, had to send.
+    /// Rows that the last round had to send, or else the copy.
     round_size: u64,
-    /// Rows of the page under way.
+    /// Rows of the page in transit.
     sent: u64,
-    /// When the half was closed.
+    /// Time at which the half was closed.
     closed_at: Option<u64>,
     /// Processes whose requests wait.
     pub(super) waiting: Vec<u32>,
@@ -44,12 +45,12 @@ impl Move {
         self.closed_at.is_some()
     }
 
-    /// Entries that move.
+    /// Number of entries that move.
     const fn entries(&self) -> u64 {
         self.read + self.rest
     }
 
-    /// Where the copy is, as an order.
+    /// The order that the copy has reached.
     fn cursor(&self) -> u64 {
         let width = self.orders.end - self.orders.start;
         let share = self.read as f64 / self.entries().max(1) as f64;
@@ -58,7 +59,7 @@ impl Move {
 }
 
 impl Model<'_> {
-    /// A create has made a partition larger; `now` it is finished.
+    /// Handles the growth of a partition by a create that is finished at `now`.
     pub(super) fn grown(&mut self, partition: PartitionIndex, order: Order, now: u64) {
         if let Some(number) = self.leaving.get(&partition.0).copied() {
             let live = self.setup.splitting == Splitting::Live;
@@ -88,7 +89,7 @@ impl Model<'_> {
         }
         let copies = &mut self.copies[usize::from(due.source.0)];
         if *copies >= COPIES_MAX {
-            // The next create looks again.
+            // The next create checks again.
             return;
         }
         *copies += 1;
@@ -111,7 +112,7 @@ impl Model<'_> {
         self.at(now, Event::Step(number));
     }
 
-    /// The source sends what is next.
+    /// The source sends the next page or the exchange.
     pub(super) fn step(&mut self, number: u32, now: u64) {
         let costs = &self.setup.costs;
         let of = &mut self.moves[number as usize];
@@ -144,7 +145,7 @@ impl Model<'_> {
         self.at(finish + costs.hop, Event::Page(number));
     }
 
-    /// The target takes a page, and says so.
+    /// The target stores a page and acknowledges it.
     pub(super) fn page(&mut self, number: u32, now: u64) {
         let costs = &self.setup.costs;
         let of = &self.moves[number as usize];
@@ -153,7 +154,7 @@ impl Model<'_> {
         self.at(finish + costs.hop, Event::Step(number));
     }
 
-    /// The target takes the exchange, syncs, votes.
+    /// The target takes the exchange, syncs and votes.
     pub(super) fn arrive(&mut self, number: u32, now: u64) {
         let costs = &self.setup.costs;
         let of = &self.moves[number as usize];
@@ -162,8 +163,8 @@ impl Model<'_> {
         self.at(finish + costs.sync + costs.hop, Event::Voted(number));
     }
 
-    /// The source decides: whoever waited is looked at again, and sent on. The target hears of it
-    /// when that is synced.
+    /// The source decides. Waiting requests are judged again, and redirected. The target learns of
+    /// the decision once it is synced.
     pub(super) fn voted(&mut self, number: u32, now: u64) {
         let costs = &self.setup.costs;
         let due = self.moves[number as usize].due;
@@ -180,7 +181,7 @@ impl Model<'_> {
         self.at(finish + costs.sync + costs.hop, Event::Own(number));
     }
 
-    /// The target owns the partition: whoever waited there is served.
+    /// The target owns the partition, and serves the requests that waited there.
     pub(super) fn own(&mut self, number: u32, now: u64) {
         let due = self.moves[number as usize].due;
         let finish = self.occupy(due.target, now, self.setup.costs.own);

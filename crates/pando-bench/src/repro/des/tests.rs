@@ -37,13 +37,13 @@ fn every_file_is_made_and_every_partition_found() {
     }
 }
 
-/// One server is never busier than its creates make it, and with enough processes never idle.
+/// A single server is limited by the cost of its creates. With enough processes it is never idle.
 #[test]
 fn a_single_server_is_as_fast_as_its_creates() {
     let report = run(&Setup { processes: 64, ..setup(1, Splitting::Live) });
     let most = 1e9 / COSTS.create as f64;
     assert!(report.rate() <= most && report.rate() > 0.97 * most, "{}", report.rate());
-    // With one process nothing overlaps.
+    // With one process, no steps overlap.
     let report = run(&Setup { processes: 1, ..setup(1, Splitting::Live) });
     let each = (COSTS.create + COSTS.client + 2 * COSTS.hop) as f64;
     assert!((report.rate() * each / 1e9 - 1.0).abs() < 0.01, "{}", report.rate());
@@ -58,8 +58,8 @@ fn rates_grow_with_the_servers() {
     }
 }
 
-/// §5.2, Figure 5: a directory whose partitions are locked while they split stands still when all
-/// split at once; one whose halves are copied live does not.
+/// §5.2, Figure 5: with locked splits, a directory stops while all its partitions split. With live
+/// splits it does not.
 #[test]
 fn locked_splits_stop_the_directory_and_live_ones_do_not() {
     let [locked, live] = [Splitting::Locked, Splitting::Live].map(|splitting| {
@@ -74,7 +74,7 @@ fn locked_splits_stop_the_directory_and_live_ones_do_not() {
     assert!(live.closed_longest < locked.closed_longest);
 }
 
-/// §5.4: addressing errors end with the splitting, and are few.
+/// §5.4: requests to wrong servers are few, and end with the splits.
 #[test]
 fn clients_learn_from_those_they_ask_wrongly() {
     let report = run(&setup(8, Splitting::Live));

@@ -1,4 +1,4 @@
-//! What was to be reached, and whether it was.
+//! Goals for the measurements, and whether they are met.
 
 use serde::Serialize;
 use serde_json::json;
@@ -10,30 +10,30 @@ use crate::BenchError;
 use crate::library::beside_maintenance;
 use crate::repro::figure::{Figure, Nature, Table, whole};
 
-/// One of them.
+/// One goal.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Bar {
-    /// What.
+    /// The quantity.
     pub what: String,
-    /// In words.
+    /// The goal, in words.
     pub wanted: String,
-    /// As measured.
+    /// The measured value.
     pub found: f64,
-    /// Whether that is enough.
+    /// Whether the measured value meets the goal.
     pub is_met: bool,
 }
 
-/// Creates in a directory whose way is remembered, near the root and deep: microseconds, and
-/// requests of each.
+/// Creates in a directory whose path is remembered, near the root and deep. Times are in
+/// microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Creates {
-    /// Below 1 directory, median.
+    /// Median of creates below 1 directory.
     pub shallow: f64,
-    /// Below 10 directories, median.
+    /// Median of creates below 10 directories.
     pub deep: f64,
-    /// Requests of a create below 10.
+    /// Requests for each create below 10 directories.
     pub requests: f64,
-    /// What the relay's echo takes, median.
+    /// Median of a frame's round trip through the relay.
     pub echo: f64,
 }
 
@@ -49,7 +49,7 @@ pub async fn creates(stage: &Stage<'_>) -> Result<Creates, BenchError> {
         make_file(&paths(&client), &format!("{dir}/first")).await?;
     }
     stage.watch.begin("creates", u64::from(count) * 2);
-    // In turn, so that both see the same machine.
+    // In turn, so that a change of the machine's speed affects both.
     let (mut shallow, mut deep, mut requests) = (Vec::new(), Vec::new(), 0);
     let measuring = async {
         for nth in 0..count {
@@ -76,7 +76,7 @@ pub async fn creates(stage: &Stage<'_>) -> Result<Creates, BenchError> {
     })
 }
 
-/// Compares.
+/// Compares the measurements with the goals.
 #[must_use]
 pub fn bars(depths: &Depths, creates: &Creates) -> Vec<Bar> {
     let bar = |what: &str, wanted: &str, found: f64, most: f64| Bar {
@@ -114,7 +114,7 @@ pub fn bars(depths: &Depths, creates: &Creates) -> Vec<Bar> {
     ]
 }
 
-/// Renames of directories a second, against the paper's (§5.6).
+/// The goal for renames of directories a second: the paper's rate (§5.6).
 #[must_use]
 pub fn renames(what: &str, per_second: f64, paper: f64) -> Bar {
     Bar {
@@ -125,7 +125,7 @@ pub fn renames(what: &str, per_second: f64, paper: f64) -> Bar {
     }
 }
 
-/// Ready to be shown.
+/// The goals as a figure with a table.
 #[must_use]
 pub fn figure(bars: &[Bar], creates: &Creates) -> Figure {
     let mut table = Table::new("what was to be reached", ["", "wanted", "found", ""]);

@@ -1,9 +1,9 @@
-//! Figure 1b: how long it takes to find a file, by the depth of its path.
+//! Figure 1b: the time to find a file, by the depth of its path.
 //!
-//! Depth counts the directories above the file, as `pando bench metadata --depth` does. What is
-//! measured is `lstat` of a file in a chain of directories that lie on shards as their ids fall:
-//! the whole call, and of that, until the last request is sent. The paper's plot is of its own
-//! naive prototype; its text has the slope: "N − 1 sequential network requests" (§2.2).
+//! Depth counts the directories above the file, as `pando bench metadata --depth` does. The call is
+//! `lstat` of a file in a chain of directories, which lie on shards as their ids fall. Two times
+//! are measured: the whole call, and the part until its last request is sent. The paper plots its
+//! own naive prototype. Its text gives the slope: "N − 1 sequential network requests" (§2.2).
 
 use serde::Serialize;
 use serde_json::json;
@@ -15,29 +15,29 @@ use crate::BenchError;
 use crate::library::beside_maintenance;
 use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table};
 
-/// One point.
+/// One point of the figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// Directories above the file.
+    /// Number of directories above the file.
     pub depth: u32,
-    /// What the client does without.
+    /// The ideas that the client uses.
     pub how: How,
-    /// Medians.
+    /// Medians of the times.
     pub timing: Timing,
 }
 
-/// The whole figure.
+/// All points of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Depths {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// What the relay adds to each round trip, microseconds.
+    /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,
-    /// By depth, then from the slowest way of finding.
+    /// Ordered by depth, then from the slowest way of resolving a path.
     pub points: Vec<Point>,
 }
 
-/// Measures it.
+/// Measures all points.
 pub async fn run(stage: &Stage<'_>) -> Result<Depths, BenchError> {
     let depths: &[u32] = stage.pick([&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 5, 10], &[1, 10]]);
     let count = stage.pick([200, 40, 3]);
@@ -62,7 +62,7 @@ pub async fn run(stage: &Stage<'_>) -> Result<Depths, BenchError> {
             let file = format!("{}/file", path(depth)).into_bytes();
             let paths = paths(&client);
             let find = async || paths.lstat(&file).await.map(drop).map_err(failed("lstat", &file));
-            // Opens connections, and warms what there is to be warmed.
+            // Opens connections and fills caches.
             find().await?;
             let often = spy.often(count, async |_| find().await);
             let all = std::slice::from_ref(&client);
@@ -77,7 +77,7 @@ pub async fn run(stage: &Stage<'_>) -> Result<Depths, BenchError> {
 }
 
 impl Depths {
-    /// One point; zeros if it was not measured.
+    /// The times of one point. Zeros if it was not measured.
     #[must_use]
     pub fn at(&self, depth: u32, how: How) -> Timing {
         let of = |point: &&Point| (point.depth, point.how) == (depth, how);
@@ -90,7 +90,7 @@ impl Depths {
         depths
     }
 
-    /// How much longer something takes at the greatest depth than at the least.
+    /// A time at the greatest depth, divided by that at the least.
     #[must_use]
     pub fn growth(&self, how: How, of: fn(&Timing) -> f64) -> f64 {
         let depths = self.depths();
@@ -98,7 +98,7 @@ impl Depths {
         of(&self.at(most, how)) / of(&self.at(least, how))
     }
 
-    /// Ready to be shown.
+    /// The points as a figure with a table.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let mut table = Table::new(

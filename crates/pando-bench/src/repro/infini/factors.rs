@@ -1,18 +1,18 @@
-//! Figure 11: what each idea contributes, added one after the other to a baseline that has none.
+//! Figure 11: the contribution of each idea. Each is added in turn to a baseline that has none.
 //!
-//! | | finding the way | access and content metadata |
+//! |  | resolving the path | access and content metadata |
 //! |---|---|---|
-//! | baseline | one component after the other | not decoupled |
+//! | baseline | one component after another | not decoupled |
 //! | + speculation | guessed, all at once | not decoupled |
 //! | + cache | remembered | not decoupled |
 //! | + decoupling | remembered | decoupled: Pando as it is |
 //!
-//! The library cannot do without decoupling: a file's metadata lies in its entry, and the entry
-//! beside its directory's times. So a system without it is stood for by two requests more, one
-//! after the other: after the create, a change of a file on the shard where the new file's metadata
-//! would lie, and one where the parent's times would, both by hash. They are real changes with a
-//! log write each; the locks and votes that such a system needs to make the three of them one are
-//! left out, in its favour.
+//! The library cannot do without decoupling: a file's metadata lies in its entry, beside the times
+//! of its directory. So two more requests after each create stand for a system without it. One
+//! changes a file on the shard where the new file's metadata would lie, the other on the shard of
+//! the parent's times. Both shards are chosen by hash. Each request is a real change with a log
+//! write. The locks and votes that would make the three changes atomic are left out, in that
+//! system's favour.
 
 use std::time::Duration;
 
@@ -32,25 +32,25 @@ use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table, whole};
 /// "At a depth of 10" (§5.3).
 const DEPTH: u32 = 10;
 
-/// What a client makes use of.
+/// The ideas that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Factor {
-    /// Nothing.
+    /// No idea.
     Baseline,
-    /// Guessing.
+    /// It guesses directory ids.
     Speculation,
-    /// And remembering.
+    /// It also remembers paths.
     Cache,
-    /// And decoupled metadata: all.
+    /// It also has decoupled metadata. These are all ideas.
     Decoupling,
 }
 
 impl Factor {
-    /// Each with all before it.
+    /// All factors. Each includes those before it.
     pub const ALL: [Self; 4] = [Self::Baseline, Self::Speculation, Self::Cache, Self::Decoupling];
 
-    /// In words.
+    /// Name of the factor in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Factor {
     }
 }
 
-/// What is made.
+/// The kind of object that is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Making {
@@ -85,7 +85,7 @@ pub enum Making {
 }
 
 impl Making {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Create, Self::Mkdir];
 
     const fn name(self) -> &'static str {
@@ -96,39 +96,39 @@ impl Making {
     }
 }
 
-/// One bar.
+/// One bar of the figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bar {
-    /// With what.
+    /// The ideas that the client uses.
     pub factor: Factor,
-    /// Of what.
+    /// The kind of object that is made.
     pub making: Making,
-    /// One caller: medians.
+    /// Medians of the times with one caller.
     pub timing: Timing,
-    /// Many callers: calls a second.
+    /// Calls a second with many callers.
     pub per_second: f64,
-    /// Frames that the busiest shard gets for each.
+    /// Frames for each call that the busiest shard receives.
     pub busiest: f64,
-    /// Frames that a shard gets for each, on average.
+    /// Frames for each call that a shard receives on average.
     pub mean: f64,
 }
 
-/// The whole figure.
+/// All bars of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Factors {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// What the relay adds to each round trip, microseconds.
+    /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,
-    /// What a round trip takes by itself, microseconds.
+    /// Microseconds of a round trip of a frame through the relay.
     pub echo: f64,
-    /// Callers, for the rates.
+    /// Number of callers for the rates.
     pub callers: u32,
-    /// By what is made, then by factor.
+    /// Ordered by kind of object, then by factor.
     pub bars: Vec<Bar>,
 }
 
-/// Measures it.
+/// Measures all bars.
 pub async fn run(stage: &Stage<'_>) -> Result<Factors, BenchError> {
     let (count, callers, millis, branches) =
         stage.pick([(200, 256, 4_000, 16), (30, 64, 700, 8), (2, 4, 20, 2)]);
@@ -159,7 +159,7 @@ pub async fn run(stage: &Stage<'_>) -> Result<Factors, BenchError> {
     Ok(all)
 }
 
-/// The deepest directories of a tree that is one directory wide at the top.
+/// Makes a tree whose top is a single directory. Returns its deepest directories.
 async fn leaves(maker: &Client, top: &str, branches: u32) -> Result<Vec<String>, BenchError> {
     let mut leaves = Vec::new();
     for branch in 0..branches {
@@ -171,7 +171,7 @@ async fn leaves(maker: &Client, top: &str, branches: u32) -> Result<Vec<String>,
     Ok(leaves)
 }
 
-/// A directory on each shard, for what a system without decoupling would have there.
+/// A directory on each shard, for the changes that a system without decoupling would make there.
 struct Scratch {
     dirs: Vec<String>,
 }
@@ -197,7 +197,7 @@ impl Scratch {
         Ok(Self { dirs })
     }
 
-    /// A file on each shard, of one caller's own.
+    /// Makes a file on each shard for one caller.
     async fn files(&self, client: &Client, caller: &str) -> Result<Vec<Ino>, BenchError> {
         let mut files = Vec::new();
         for dir in &self.dirs {
@@ -213,15 +213,15 @@ impl Scratch {
     }
 }
 
-/// One caller: makes things, in all leaves in turn.
+/// A caller that makes objects in all leaves in turn.
 struct Maker<'a> {
     client: &'a Client,
     making: Making,
     leaves: &'a [String],
-    /// A file on each shard; none if metadata is decoupled.
+    /// A file on each shard. Empty if metadata is decoupled.
     elsewhere: Vec<Ino>,
     caller: String,
-    /// The leaf that it begins with.
+    /// The number of the first leaf.
     first: u64,
     rng: fastrand::Rng,
 }
@@ -238,7 +238,7 @@ impl Maker<'_> {
             }
         }
         if !self.elsewhere.is_empty() {
-            // Where the new one's metadata would lie, and its parent's times.
+            // The shard of the new object's metadata, and that of its parent's times.
             for at in [self.rng.usize(..self.elsewhere.len()), leaf % self.elsewhere.len()] {
                 let set = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };
                 let changed =
@@ -266,7 +266,7 @@ async fn alone(
     let rng = fastrand::Rng::with_seed(stage.seed);
     let caller = "alone".to_owned();
     let mut maker = Maker { client: &client, making, leaves, elsewhere, caller, first: 0, rng };
-    // Warms what there is to be warmed.
+    // Fills the caches.
     let warm = leaves.len() as u64;
     for nth in 0..warm {
         maker.make(nth).await?;
@@ -277,7 +277,7 @@ async fn alone(
     Ok(timing)
 }
 
-/// Many callers, each a client of its own.
+/// Many callers, each with a client of its own.
 struct Crowd<'a> {
     factor: Factor,
     making: Making,
@@ -334,13 +334,13 @@ impl Crowd<'_> {
 }
 
 impl Factors {
-    /// One bar; `None` if it was not measured.
+    /// One bar. `None` if it was not measured.
     #[must_use]
     pub fn at(&self, making: Making, factor: Factor) -> Option<&Bar> {
         self.bars.iter().find(|bar| (bar.making, bar.factor) == (making, factor))
     }
 
-    /// What the paper's text says of it (§5.3).
+    /// What the paper's text says about this bar (§5.3).
     const fn paper(making: Making, factor: Factor) -> &'static str {
         match (making, factor) {
             (_, Factor::Baseline) => "72 % finding the way, around 9 RTTs; 28 % around 3 RTTs",
@@ -351,7 +351,7 @@ impl Factors {
         }
     }
 
-    /// Ready to be shown.
+    /// The bars as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let mut tables = Vec::new();

@@ -1,16 +1,17 @@
-//! Figure 13: a cache that is invalidated lazily, against one whose entries live on leases; by the
-//! size of the cache.
+//! Figure 13: a cache that is invalidated lazily, against one whose entries have leases, by size of
+//! the cache.
 //!
-//! Pando has no leases. Here they are added to the library's cache from outside: each caller keeps,
-//! for every directory that it remembers, until when its lease is good. Before a call, those on its
-//! way whose lease is over are asked for anew, all at once, those of one shard in one frame, as the
-//! paper's own lease version must (§5.5: "a lease version of InfiniFS"); then the call itself is
-//! the library's. So both have the same cache and the same calls, and the leases only cost what
-//! renewing costs. Nothing changes in the tree meanwhile: what a lease costs whoever changes
-//! something (he must wait for its end) is not in the figure.
+//! Pando has no leases on its cache. Here they are added to the library's cache from outside. Each
+//! caller keeps an expiry time for every directory that it remembers. Before a call, it renews the
+//! expired leases on the path, all at once, with one frame for each shard. The paper's own lease
+//! version must do so, too (§5.5: "a lease version of InfiniFS"). Then the library makes the call.
+//! So both kinds have equal caches and calls, and differ only by the renewals.
 //!
-//! A run begins as if it had gone on for long: caches are full, and leases end evenly spread over
-//! their time. All kinds run in turn, three times; told is the run of the median rate.
+//! The tree does not change meanwhile. With leases, a change would have to wait until they expire.
+//! That cost is not in the figure.
+//!
+//! A run starts in a steady state: caches are full, and leases expire evenly over their time. All
+//! kinds run in turn, three times. The run with the median rate is reported.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -30,55 +31,55 @@ use crate::BenchError;
 use crate::library::beside_maintenance;
 use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table, percent, whole};
 
-/// Directories above each file, of which the first [`SHARED`] are the same for all.
+/// Directories above each file. All files share the first [`SHARED`] of them.
 const DEPTH: u32 = 10;
 const SHARED: u32 = 4;
-/// What a remembered directory takes, bytes (`Options::ways_bytes`).
+/// Memory of a remembered directory, in bytes (`Options::ways_bytes`).
 const DIRECTORY_BYTES: u64 = 300;
 /// "The lease expiration time is set to 1s, 5s, and 10s" (Figure 13); `None`: lazy invalidation.
 pub const LEASES: [Option<u64>; 4] = [None, Some(10), Some(5), Some(1)];
 
-/// One point.
+/// One point of the figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// Seconds; `None`: no leases.
+    /// Time of a lease in seconds. `None`: lazy invalidation.
     pub lease: Option<u64>,
-    /// What the cache holds, of all directories of the tree.
+    /// Capacity of the cache, as a part of the tree's directories.
     pub cache: f64,
     /// Calls a second.
     pub per_second: f64,
-    /// Half of the calls were faster, microseconds.
+    /// Median latency in microseconds.
     pub p50: f64,
-    /// 99 of 100 were faster, microseconds.
+    /// The 99th percentile of the latency, in microseconds.
     pub p99: f64,
     /// Leases renewed for each call.
     pub renewals: f64,
-    /// Frames that the busiest shard gets for each call.
+    /// Frames for each call that the busiest shard receives.
     pub busiest: f64,
-    /// Frames that a shard gets for each call, on average.
+    /// Frames for each call that a shard receives on average.
     pub mean: f64,
 }
 
-/// The whole figure.
+/// All points of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Leases {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// What the relay adds to each round trip, microseconds.
+    /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,
-    /// Callers, each a client of its own.
+    /// Number of callers. Each has a client of its own.
     pub callers: u32,
-    /// Directories of the tree.
+    /// Number of directories of the tree.
     pub directories: u32,
-    /// By cache, then from no leases to the shortest.
+    /// Ordered by cache, then from no leases to the shortest.
     pub points: Vec<Point>,
 }
 
-/// The tree: `SHARED` directories one below the other, then branches of the rest.
+/// The tree: a chain of [`SHARED`] directories, then branches of the others.
 struct Tree {
-    /// Where each directory is found: its parent's id, and its name.
+    /// The parent's id and the name of each directory. An index into this is a *place*.
     places: Vec<(DirId, Name)>,
-    /// The ways to the leaves, by their places' numbers.
+    /// The directories on the path of each file, as places.
     ways: Vec<Vec<u32>>,
     files: Vec<Vec<u8>>,
     inos: Vec<u64>,
@@ -125,7 +126,7 @@ impl Tree {
     }
 }
 
-/// All directories of a path, none of which was ever renamed.
+/// The directories of a path, as parent's id and name. None of them was ever renamed.
 fn way(stage: &Stage<'_>, file: &str) -> Result<Vec<(DirId, Name)>, BenchError> {
     let mut dir = DirId::ROOT;
     let mut way = Vec::new();
@@ -138,7 +139,7 @@ fn way(stage: &Stage<'_>, file: &str) -> Result<Vec<(DirId, Name)>, BenchError> 
     Ok(way)
 }
 
-/// Measures it.
+/// Measures all points.
 pub async fn run(stage: &Stage<'_>) -> Result<Leases, BenchError> {
     let (callers, branches, rounds, millis) =
         stage.pick([(128, 256, 3_u32, 2_000), (48, 64, 1, 600), (3, 4, 1, 30)]);
@@ -156,7 +157,7 @@ pub async fn run(stage: &Stage<'_>) -> Result<Leases, BenchError> {
         caches.iter().flat_map(|cache| LEASES.map(|lease| (*cache, lease))).collect();
     let mut found: Vec<Vec<Point>> = vec![Vec::new(); setups.len()];
     stage.watch.begin("figure 13", u64::from(rounds) * setups.len() as u64);
-    // In turn, so that all see the same machine.
+    // In turn, so that a change of the machine's speed affects all.
     for round in 0..rounds {
         for (nth, (cache, lease)) in setups.iter().enumerate() {
             stage.go_on()?;
@@ -179,7 +180,7 @@ struct Run<'a> {
     stage: &'a Stage<'a>,
     tree: &'a Tree,
     lease: Option<u64>,
-    /// Directories that a cache has room for.
+    /// Number of directories that the cache has room for.
     kept: u64,
     callers: u32,
 }
@@ -187,7 +188,7 @@ struct Run<'a> {
 impl Run<'_> {
     async fn measure(&self, time: Duration) -> Result<Point, BenchError> {
         let stage = self.stage;
-        // A little more than they take: the last one has room, too.
+        // A tenth more than the directories take, so that the last one fits, too.
         let ways_bytes = (self.kept * DIRECTORY_BYTES * 11 / 10) as usize;
         let options = |_| Options { ways_bytes, ..Options::default() };
         let clients = stage.clients(self.callers, options).await?;
@@ -233,12 +234,12 @@ impl Run<'_> {
     }
 }
 
-/// The leases of one caller: of as many directories as its cache has room for, the least recently
-/// used making room.
+/// The leases of one caller. There are at most as many as its cache holds directories. The least
+/// recently used one makes room.
 struct Held {
     time: Duration,
     room: u64,
-    /// By place: until when it is good, and when it was used last, by `clock`.
+    /// By place: the expiry time, and the value of `clock` at the last use.
     until: Vec<Option<(Instant, u64)>>,
     by_use: BTreeMap<u64, u32>,
     clock: u64,
@@ -250,14 +251,16 @@ impl Held {
         Self { time, room, until: vec![None; places], by_use: BTreeMap::new(), clock: 0 }
     }
 
-    /// Places whose lease is over. One that is not there any more is for the cache to fetch.
+    /// Places on the path whose lease has expired. The library fetches a directory without a lease
+    /// by itself.
     fn over(&self, way: &[u32], now: Instant) -> Vec<u32> {
         let is_over =
             |place: &&u32| self.until[**place as usize].is_some_and(|(until, _)| until <= now);
         way.iter().filter(is_over).copied().collect()
     }
 
-    /// The way was taken: what was over is good again, and what was not there is from now on.
+    /// Notes that the path was used at `now`. Leases that had expired, or did not exist, start
+    /// anew.
     fn took(&mut self, way: &[u32], over: &[u32], now: Instant) {
         for &place in way {
             self.clock += 1;
@@ -279,7 +282,7 @@ impl Held {
         }
     }
 
-    /// As if it had gone on for long.
+    /// Spreads the expiry times evenly, as after a long run.
     fn spread(&mut self, rng: &mut fastrand::Rng, now: Instant) {
         for (until, _) in self.until.iter_mut().flatten() {
             *until = now + self.time.mul_f64(rng.f64());
@@ -298,7 +301,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Fills the cache.
+    /// Uses every file once, which fills the cache.
     async fn warm(&mut self) -> Result<(), BenchError> {
         let mut order: Vec<usize> = (0..self.tree.files.len()).collect();
         self.rng.shuffle(&mut order);
@@ -336,7 +339,7 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// Asks for all at once, those of one shard in one frame.
+    /// Renews all these leases at once, with one frame for each shard.
     async fn renew(&self, over: &[u32]) -> Result<(), BenchError> {
         let mut of_shard: HashMap<ShardIndex, Vec<(DirId, Name)>> = HashMap::new();
         for place in over {
@@ -383,7 +386,7 @@ impl Leases {
         lease.map_or_else(|| "lazy".to_owned(), |seconds| format!("leases of {seconds} s"))
     }
 
-    /// Ready to be shown.
+    /// The points as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let mut table = Table::new(
@@ -468,7 +471,7 @@ mod tests {
         assert_eq!(held.over(&[a], at(5)), [a]);
         held.took(&[a], &[a], at(5));
         assert!(held.over(&[a], at(9)).is_empty());
-        // b was used least recently, and goes; nobody asks for it as a lease that is over.
+        // b was used least recently, so it is evicted. It does not count as an expired lease.
         held.took(&[c], &[], at(9));
         assert!(held.over(&[b], at(20)).is_empty());
         assert_eq!(held.over(&[a], at(20)), [a]);

@@ -1,4 +1,4 @@
-//! Many callers at once, for a while.
+//! Many concurrent callers for a given time.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::library::drive;
 use crate::report::rounded;
 use crate::{BenchError, Latencies, Watch};
 
-/// What all callers add to.
+/// State that all callers share.
 pub(super) struct Load<'a> {
     watch: &'a dyn Watch,
     end: Instant,
@@ -17,18 +17,18 @@ pub(super) struct Load<'a> {
     error: RefCell<Option<BenchError>>,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) operations: u64,
     pub(super) per_second: f64,
-    /// Half of them were faster, microseconds.
+    /// Median latency in microseconds.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
 
 impl<'a> Load<'a> {
-    /// Begins now, for so long.
+    /// Starts a load that ends after `time`.
     pub(super) fn begin(watch: &'a dyn Watch, time: Duration) -> Self {
         let begun = Instant::now();
         Self {
@@ -41,7 +41,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// One caller: one call after the other.
+    /// One caller, which makes one call after another until the end.
     pub(super) async fn caller(&self, mut call: impl AsyncFnMut(u64) -> Result<(), BenchError>) {
         let mut nth = 0;
         while Instant::now() < self.end
@@ -60,7 +60,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Lets all callers call to their end.
+    /// Runs all callers to the end of the load.
     pub(super) async fn run<F: Future<Output = ()>>(
         &self,
         callers: impl Iterator<Item = F>,
@@ -84,7 +84,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// How much of what all shards were sent one of them got: the most of any, and the mean.
+/// Frames for each operation that shards received: those of the busiest shard, and the mean.
 pub(super) fn busiest(
     before: &[crate::relay::Passed],
     after: &[crate::relay::Passed],

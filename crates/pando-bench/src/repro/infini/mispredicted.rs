@@ -1,10 +1,10 @@
-//! Figure 15: what wrong guesses cost. A path of 24 directories, more and more of which were born
-//! under another name and renamed to where they are, evenly spread over it.
+//! Figure 15: the cost of wrong guesses. A path has 24 directories. A growing number of them were
+//! created under another name and then renamed, evenly spread over the path.
 //!
-//! A call is `lstat` of a file beneath, as many as there is time for (the paper: 10,000 creates).
-//! Packets are frames: a request and its reply, those included that nobody waits for, without the
-//! two of the file's own request. Small frames that leave at once share a packet on a real network,
-//! so they are an upper bound.
+//! A call is `lstat` of a file at the path's end. There are as many calls as there is time for (the
+//! paper: 10,000 creates). Frames stand for the paper's packets. They are requests and replies,
+//! including those that the caller does not wait for, but not the two of the file's own request. On
+//! a real network, small frames that leave together share a packet, so frames are an upper bound.
 
 use pando_types::op::RenameFlags;
 use serde::Serialize;
@@ -20,33 +20,33 @@ use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table};
 /// "A directory path with a depth of 24" (§5.7).
 const DEPTH: u32 = 24;
 
-/// One point.
+/// One point of the figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// Directories of the path that were renamed.
+    /// Number of directories of the path that were renamed.
     pub renamed: u32,
-    /// What the client does without.
+    /// The ideas that the client uses.
     pub how: How,
-    /// Medians.
+    /// Medians of the times.
     pub timing: Timing,
-    /// Frames of both directions for finding the way once.
+    /// Frames in both directions to resolve the path once.
     pub frames: f64,
 }
 
-/// The whole figure.
+/// All points of the figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Mispredicted {
-    /// Shards.
+    /// Number of shards.
     pub shards: u16,
-    /// What the relay adds to each round trip, microseconds.
+    /// Microseconds that the relay adds to each round trip.
     pub round_trip: f64,
-    /// Directories of the path.
+    /// Number of directories of the path.
     pub depth: u32,
-    /// By renamed directories, then from the slowest way of finding.
+    /// Ordered by renamed directories, then from the slowest way of resolving a path.
     pub points: Vec<Point>,
 }
 
-/// Measures it.
+/// Measures all points.
 pub async fn run(stage: &Stage<'_>) -> Result<Mispredicted, BenchError> {
     let renamed: &[u32] = stage.pick([&[0, 1, 2, 4, 6, 8, 10, 12, 16], &[0, 2, 6, 12], &[0, 2]]);
     let count = stage.pick([100, 20, 2]);
@@ -71,7 +71,7 @@ pub async fn run(stage: &Stage<'_>) -> Result<Mispredicted, BenchError> {
     Ok(all)
 }
 
-/// Makes a path so many of whose directories were renamed; the file at its end.
+/// Makes a path of which `renamed` directories were renamed. Returns the file at its end.
 async fn make(maker: &pando_client::Client, renamed: u32) -> Result<Vec<u8>, BenchError> {
     let paths = paths(maker);
     let mut path = format!("/figure-15-{renamed}");
@@ -93,7 +93,7 @@ async fn make(maker: &pando_client::Client, renamed: u32) -> Result<Vec<u8>, Ben
     Ok(path.into_bytes())
 }
 
-/// Whether a step of the path, 2 to [`DEPTH`], is among `renamed` evenly spread ones.
+/// Whether a step of the path, 2 to [`DEPTH`], is one of `renamed` evenly spread ones.
 const fn is_renamed(step: u32, renamed: u32) -> bool {
     let steps = DEPTH - 1;
     let at = step - 2;
@@ -129,8 +129,8 @@ impl Mispredicted {
         renamed
     }
 
-    /// The least share of renamed directories with which guessing takes as long as asking for one
-    /// after the other; `None`: it was faster with each.
+    /// The least share of renamed directories at which guessing is as slow as asking for one
+    /// component after another. `None`: guessing was always faster.
     #[must_use]
     pub fn even(&self) -> Option<f64> {
         let is_even = |renamed: &u32| {
@@ -141,7 +141,7 @@ impl Mispredicted {
         Some(f64::from(renamed) / f64::from(self.depth))
     }
 
-    /// Ready to be shown.
+    /// The points as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
         let mut table = Table::new(

@@ -1,17 +1,16 @@
-//! Figure 14: renames, phase by phase, by the number of shards.
+//! Figure 14: the phases of renames, by number of shards.
 //!
-//! Phases are what the relay sees of one rename at a time, with nothing else under way: when each
-//! message leaves and when it arrives. What is left when they are taken from the whole is the
-//! coordinator's own: handling, log writes and fsyncs there, and steps that it takes part in
-//! itself, which send no message.
+//! Phases are measured at the relay, from the times at which messages leave and arrive. One rename
+//! runs at a time, with no other requests. The coordinator's own phase is the rest: handling, log
+//! writes and fsyncs there, and its own steps as a participant, which send no message.
 //!
 //! ```text
 //!  client            coordinator            other shards                     shard 0 ── all
-//!    │ finds both ways   │                       │
+//!    │ resolves paths    │                       │
 //!    │── Rename ────────►│── Prepare: graph, up ─►│  checking for loops
 //!    │                   │── Prepare: names ─────►│  locking names
 //!    │                   │── Prepare: contents ──►│  locking contents, link inodes
-//!    │                   │── Prepare: version ───────────────────────────────► told, all say so
+//!    │                   │── Prepare: version ───────────────────────────────► informed, all confirm
 //!    │◄── reply ─────────│  decides
 //! ```
 
@@ -36,25 +35,25 @@ use crate::library::beside_maintenance;
 use crate::relay::Seen;
 use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table, whole};
 
-/// What is renamed where to.
+/// Kinds of renames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A file within its directory: one shard.
+    /// A file within its directory. One shard takes part.
     FileHere,
     /// A file to another directory.
     FileAway,
-    /// A directory within its parent: no loop can come of it.
+    /// A directory within its parent. No loop can arise.
     DirHere,
     /// A directory to another parent.
     DirAway,
 }
 
 impl Kind {
-    /// From the simplest.
+    /// All kinds, from the simplest.
     pub const ALL: [Self; 4] = [Self::FileHere, Self::FileAway, Self::DirHere, Self::DirAway];
 
-    /// In words.
+    /// Name of the kind in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,33 +73,33 @@ impl Kind {
     }
 }
 
-/// How long each part takes, microseconds: the mean of many.
+/// Mean time of each phase, in microseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Phases {
-    /// Finding source and target, if the client has forgotten the way.
+    /// To resolve source and target, if the client remembers no path.
     pub resolve: f64,
-    /// The request on its way, and the reply.
+    /// The request and the reply on the network.
     pub on_the_way: f64,
-    /// Checking for loops: the graph's lock, and walking up from the new parent.
+    /// Checking for loops: to lock the renaming graph and to walk up from the new parent.
     pub loops: f64,
-    /// Locking names elsewhere.
+    /// Locking names on other shards.
     pub names: f64,
-    /// Locking contents and link inodes elsewhere.
+    /// Locking contents and link inodes on other shards.
     pub contents: f64,
-    /// The version, and telling it to all shards.
+    /// Assigning the name version and sending it to all shards.
     pub broadcast: f64,
-    /// The coordinator's own.
+    /// The coordinator's own work.
     pub own: f64,
 }
 
 impl Phases {
-    /// All of it.
+    /// The sum of all phases.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.list().iter().map(|(_, micros)| micros).sum()
     }
 
-    /// Each with its name.
+    /// Each phase with its name.
     #[must_use]
     pub const fn list(&self) -> [(&'static str, f64); 7] {
         [
@@ -129,16 +128,16 @@ impl Phases {
     }
 }
 
-/// One kind with so many shards.
+/// The result for one kind with one number of shards.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Renames {
-    /// Shards, a process each.
+    /// Number of shards. Each is a process of its own.
     pub shards: u16,
-    /// What is renamed.
+    /// The kind of rename.
     pub kind: Kind,
-    /// One at a time.
+    /// Phases of single renames.
     pub phases: Phases,
-    /// Many at a time: renames a second.
+    /// Renames a second by many callers.
     pub per_second: f64,
 }
 
@@ -158,7 +157,7 @@ pub async fn run(stage: &Stage<'_>, callers: u32) -> Result<Vec<Renames>, BenchE
     Ok(all)
 }
 
-/// From where to where the rename number `nth` goes: there, and the next time back.
+/// Source and target of a caller's renames. Odd renames go back from `to` to `from`.
 struct Places {
     kind: Kind,
     from: String,
@@ -194,7 +193,8 @@ impl Places {
     }
 }
 
-/// One at a time, each in directories of its own, so that they lie on other shards each time.
+/// Measures single renames. Each uses directories of its own, so that other shards take part each
+/// time.
 async fn alone(stage: &Stage<'_>, kind: Kind, count: u32) -> Result<Phases, BenchError> {
     let (client, spy) = stage.spied(How::Speculative).await?;
     let clients = [stage.client(How::Cached).await?, client];
@@ -240,7 +240,7 @@ async fn crowd(
     Ok(done.per_second)
 }
 
-/// A message on the wire.
+/// A message on the network.
 #[derive(Debug)]
 struct Event {
     left: Instant,
@@ -250,7 +250,7 @@ struct Event {
 
 #[derive(Debug)]
 enum What {
-    /// A rename's request, and on which stream of which connection.
+    /// A rename's request, with the numbers of its connection and its stream.
     Request(u64, u64),
     Reply(u64, u64),
     Prepare(TxnId, u16, Part),
@@ -267,7 +267,7 @@ enum Part {
     Broadcast,
 }
 
-/// All messages that the relay has seen, by when they left.
+/// All messages that the relay has seen, in the order of leaving.
 fn events(seen: &Receiver<Seen>) -> Vec<Event> {
     let mut decoders: HashMap<(u64, bool), Decoder> = HashMap::new();
     let mut events = Vec::new();
@@ -317,8 +317,8 @@ const fn part(prepare: &Prepare) -> Option<Part> {
     })
 }
 
-/// What became of the time of one rename. Steps of a transaction come one after the other, so their
-/// times add up.
+/// Divides the time of one rename into phases. The steps of a transaction follow one another, so
+/// their times add up.
 fn phases(kind: Kind, once: &Once, events: &[Event]) -> Phases {
     let micros =
         |from: Instant, to: Instant| to.saturating_duration_since(from).as_nanos() as f64 / 1e3;
@@ -358,7 +358,8 @@ fn phases(kind: Kind, once: &Once, events: &[Event]) -> Phases {
             Part::Broadcast => &mut phases.broadcast,
         } += time;
     }
-    // Shard 0 is the coordinator itself: it tells all others, and nobody asks it to.
+    // If shard 0 is the coordinator, it informs the other shards itself, and no `Prepare` asks it
+    // to.
     if let (true, Some(told), Some(known)) = (kind.is_dir() && phases.broadcast == 0.0, told, known)
     {
         phases.broadcast = micros(told, known);
@@ -367,7 +368,7 @@ fn phases(kind: Kind, once: &Once, events: &[Event]) -> Phases {
     phases
 }
 
-/// Ready to be shown.
+/// The results as a figure with tables.
 #[must_use]
 pub fn figure(all: &[Renames], round_trip: f64, callers: u32) -> Figure {
     let mut shards: Vec<u16> = all.iter().map(|renames| renames.shards).collect();

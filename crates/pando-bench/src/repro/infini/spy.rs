@@ -1,4 +1,4 @@
-//! When requests leave: what of a call was finding the way, and what was the operation itself.
+//! Notes when requests leave. That divides a call into resolving the path and the operation itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::BenchError;
 use crate::repro::stats::median;
 
-/// A transport that keeps in mind when requests left.
+/// A transport that notes when requests leave.
 pub(super) struct Spy {
     inner: Arc<dyn Transport>,
     sent: Mutex<Vec<Sent>>,
@@ -19,7 +19,7 @@ pub(super) struct Spy {
 
 struct Sent {
     at: Instant,
-    /// It changes something, so it is the operation itself.
+    /// Whether it changes something, and so is the operation itself.
     changes: bool,
 }
 
@@ -35,7 +35,7 @@ impl Spy {
 
 impl Transport for Spy {
     fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
-        // A lease is renewed whatever goes on.
+        // Leases are renewed at any load, so renewals do not count.
         if !matches!(request.op, Op::Renew(_)) {
             let changes = matches!(
                 request.op,
@@ -56,35 +56,35 @@ impl Transport for Spy {
     }
 }
 
-/// One call.
+/// The times of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Once {
-    /// From its beginning to the request that does it: the first that changes something, or else
-    /// the last; microseconds.
+    /// Microseconds from its start until the operation's request left. That is the first request
+    /// that changes something, or else the last request.
     pub(super) resolution: f64,
-    /// All of it, microseconds.
+    /// Microseconds of the whole call.
     pub(super) total: f64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub(super) requests: u64,
     pub(super) begun: Instant,
     pub(super) ended: Instant,
 }
 
-/// Many calls of one kind: medians, microseconds.
+/// The times of many calls of one kind: medians in microseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Timing {
-    /// Finding the way: until the request that does it is sent.
+    /// Resolving the path: until the operation's request leaves.
     pub resolution: f64,
-    /// The rest.
+    /// The rest of the call.
     pub processing: f64,
-    /// Both.
+    /// The whole call.
     pub total: f64,
-    /// Requests, of each call: the mean.
+    /// Mean number of requests of a call.
     pub requests: f64,
 }
 
 impl Spy {
-    /// Does it once.
+    /// Makes one call.
     pub(super) async fn once(
         &self,
         call: impl Future<Output = Result<(), BenchError>>,
@@ -105,7 +105,7 @@ impl Spy {
         })
     }
 
-    /// Does it so often, one after the other.
+    /// Makes `count` calls, one after another.
     pub(super) async fn often(
         &self,
         count: u32,

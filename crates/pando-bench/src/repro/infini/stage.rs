@@ -1,4 +1,4 @@
-//! Where everything is measured: a volume's servers behind a relay, and clients that do with less.
+//! The setup of all measurements: servers behind a relay, and clients that use some ideas or all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::relay::{Passed, Relay};
 use crate::repro::Size;
 use crate::{BenchError, Watch};
 
-/// Which of its ideas a client makes use of.
+/// The ideas that a client uses to resolve paths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// None: one component after the other.
+    /// No idea: it asks for one component after another.
     Sequential,
-    /// Ids are guessed; nothing is remembered.
+    /// It guesses directory ids, and remembers no paths.
     Speculative,
-    /// Both, as everybody has it.
+    /// It guesses ids and remembers paths, as clients do by default.
     Cached,
 }
 
 impl How {
-    /// From the slowest.
+    /// All values, from the slowest client.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Speculative, Self::Cached];
 
-    /// In words.
+    /// Name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,41 +51,40 @@ impl How {
     }
 }
 
-/// See the module.
+/// Servers, relay and parameters of a run.
 pub struct Stage<'a> {
-    /// To the servers, through the relay.
+    /// The transport to the servers, through the relay.
     pub transport: Arc<dyn Transport>,
-    /// Whose they are.
+    /// The volume of these servers.
     pub volume: Volume,
-    /// A door for each shard, in their order.
+    /// The relay, with a door for each shard in their order.
     pub relay: &'a Relay,
-    /// What the relay adds to each round trip.
+    /// The time that the relay adds to each round trip.
     pub round_trip: Duration,
-    /// What a frame takes to and fro through the same relay, with nothing else: the median,
-    /// microseconds.
+    /// Median microseconds of a frame's round trip through the relay, without other load.
     pub echo: f64,
-    /// How much is done.
+    /// How much is measured.
     pub size: Size,
-    /// Of everything drawn at random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Is told how far it is.
+    /// Receives the progress, and may interrupt the run.
     pub watch: &'a dyn Watch,
 }
 
 impl Stage<'_> {
-    /// How many shards there are.
+    /// Number of shards.
     #[must_use]
     pub fn shards(&self) -> u16 {
         self.volume.map.shards
     }
 
-    /// What the relay adds, microseconds.
+    /// Microseconds that the relay adds to each round trip.
     #[must_use]
     pub fn round_trip_micros(&self) -> f64 {
         self.round_trip.as_secs_f64() * 1e6
     }
 
-    /// One of three, by size: full, quick, tiny.
+    /// Chooses one of three values by size: full, quick, tiny.
     pub(super) fn pick<T: Copy>(&self, [full, quick, tiny]: [T; 3]) -> T {
         match self.size {
             Size::Full => full,
@@ -94,19 +93,19 @@ impl Stage<'_> {
         }
     }
 
-    /// A client that is watched.
+    /// Connects a client whose requests are noted.
     pub(super) async fn spied(&self, how: How) -> Result<(Client, Arc<Spy>), BenchError> {
         let spy = Arc::new(Spy::new(self.transport.clone()));
         let client = self.connect(spy.clone(), how.options()).await?;
         Ok((client, spy))
     }
 
-    /// A client.
+    /// Connects a client.
     pub(super) async fn client(&self, how: How) -> Result<Client, BenchError> {
         self.connect(self.transport.clone(), how.options()).await
     }
 
-    /// So many clients, each with options of its own.
+    /// Connects `count` clients. `options` gives the options of each.
     pub(super) async fn clients(
         &self,
         count: u32,
@@ -126,12 +125,12 @@ impl Stage<'_> {
             .map_err(failed("opening a session", b""))
     }
 
-    /// Stops if somebody wants it.
+    /// Fails if the run was interrupted.
     pub(super) fn go_on(&self) -> Result<(), BenchError> {
         if self.watch.is_interrupted() { Err(BenchError::Interrupted) } else { Ok(()) }
     }
 
-    /// Waits until nothing is on its way any more.
+    /// Waits until no bytes wait in the relay.
     pub(super) async fn quiet(&self) {
         loop {
             tokio::time::sleep(self.round_trip.max(Duration::from_millis(1)) * 2).await;
@@ -141,7 +140,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What has gone through each shard's door.
+    /// The relay's counts for each shard's door.
     pub(super) fn passed(&self) -> Vec<Passed> {
         self.relay.passed()
     }
@@ -155,7 +154,7 @@ pub(super) async fn close(clients: &[Client]) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The tree, as the one sees it who may do everything.
+/// The tree, with root's credentials.
 pub(super) fn paths(client: &Client) -> Paths<'_> {
     Paths::new(client, Credentials::ROOT)
 }
@@ -173,7 +172,7 @@ pub(super) async fn make_dirs(paths: &Paths<'_>, path: &str) -> Result<(), Bench
     Ok(())
 }
 
-/// Makes a file.
+/// Makes a file. Returns its inode number.
 pub(super) async fn make_file(paths: &Paths<'_>, path: &str) -> Result<u64, BenchError> {
     let made = paths.create(path.as_bytes(), 0o644, true).await;
     Ok(made.map_err(failed("create", path.as_bytes()))?.0.ino.0)

@@ -1,4 +1,4 @@
-//! Figures 6 and 8, ready to be shown.
+//! Formats Figures 6 and 8.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn name(per_server: u16) -> String {
 }
 
 impl Policies {
-    /// Ready to be shown, with what was measured: Figure 6, then Figure 8.
+    /// Figure 6, then Figure 8, with what was measured.
     #[must_use]
     pub fn figures(&self, measured: &[MeasuredPolicy]) -> [Figure; 2] {
         [self.figure_6(measured), self.figure_8()]
@@ -105,7 +105,7 @@ impl Policies {
         }
     }
 
-    /// Run times in proportion.
+    /// Run times relative to those with 4, 8 and 16 partitions.
     fn claims_8(&self) -> Table {
         let mut claims = Table::new(
             "run time, as a multiple of that with 4, 8 and 16 partitions; means over clusters",
@@ -130,7 +130,7 @@ impl Policies {
     }
 }
 
-/// Seconds, by servers and partitions.
+/// Seconds by servers and partitions.
 fn table_8(caption: &str, runs: &[RunTime]) -> Table {
     let mut clusters: Vec<u16> = runs.iter().map(|run| run.servers).collect();
     clusters.dedup();

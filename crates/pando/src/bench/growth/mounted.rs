@@ -1,4 +1,4 @@
-//! The directory that has grown, listed through a mount by the programs that people use.
+//! Lists the grown directory through a mount with common programs, and measures that.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use super::{resident, show};
 use crate::failure::Failure;
 use crate::text::bytes;
 
-/// How a directory is listed through a mount, by a process that has not seen it before.
+/// Times and memory of listing a directory through a mount whose process has not seen it before.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mounted {
-    /// From opening the directory to its first names: one read of the C library's.
+    /// Time from opening the directory to its first names: one `readdir` buffer of the C library.
     first_names_micros: f64,
-    /// `ls -U | head`, the programs' start and end included.
+    /// Time of `ls -U | head`, with the start and end of both programs.
     head_micros: f64,
-    /// `ls -U`, whole.
+    /// Time of a whole `ls -U`.
     listing_seconds: f64,
-    /// Resident memory of the process that serves it, before the whole listing.
+    /// Resident memory of the process that serves the mount, before the whole listing.
     memory_before_bytes: u64,
-    /// The most that was seen of it meanwhile.
+    /// The highest resident memory that was sampled during the listing.
     memory_most_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Mounted {
     }
 }
 
-/// Serves the volume, which has one directory, and lists that.
+/// Serves and mounts the volume, which has one directory, and lists that directory.
 pub fn list(mut server: Server, args: &GrowthArgs) -> Result<Mounted, Failure> {
     let threshold = option("--split-threshold", Some(args.split_threshold));
     let durability = option("--durability", Some(args.durability.name()));
@@ -87,7 +87,7 @@ fn first_name(directory: &Path) -> std::io::Result<()> {
     std::fs::read_dir(directory)?.next().transpose().map(drop)
 }
 
-/// `ls` without what the user may have set for it.
+/// Starts `ls -U` directly, so that no alias of the user applies.
 fn ls(directory: &Path) -> std::io::Result<(Child, ChildStdout)> {
     let mut command = Command::new("ls");
     let mut child = command.arg("-U").arg(directory).stdout(Stdio::piped()).spawn()?;
@@ -98,12 +98,12 @@ fn ls(directory: &Path) -> std::io::Result<(Child, ChildStdout)> {
 fn head(directory: &Path) -> std::io::Result<()> {
     let (mut child, names) = ls(directory)?;
     let status = Command::new("head").stdin(names).stdout(Stdio::null()).status()?;
-    // It ends by the signal for a pipe that nobody reads.
+    // `ls` ends by SIGPIPE, since `head` has closed the pipe. So its status does not count.
     child.wait()?;
     if status.success() { Ok(()) } else { Err(std::io::Error::other("`head` has failed")) }
 }
 
-/// Lines of `ls -U`; `between` is called now and then.
+/// Counts the lines of `ls -U`. It calls `between` at intervals.
 fn count(directory: &Path, mut between: impl FnMut()) -> std::io::Result<u64> {
     let (mut child, mut names) = ls(directory)?;
     let (mut lines, mut buffer) = (0, vec![0; 1 << 16]);

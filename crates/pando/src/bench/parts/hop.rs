@@ -1,5 +1,4 @@
-//! What it takes that a request goes to a server and its reply comes back, over the connection that
-//! a mount has.
+//! Measures the round trip of a request to a server, over the connection that a mount uses.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::connect::{self, Named};
 use crate::failure::Failure;
 use crate::keys;
 
-/// Microseconds to and fro of the smallest request, one at a time: from the call in a thread like
-/// those that read from the kernel, to the moment in which whoever waits for the answer is told.
-/// With what codec and shard take.
+/// Mean microseconds of a round trip of the smallest request, one at a time. It begins with the
+/// call, in a thread like those that read from the kernel. It ends when the waiting thread is
+/// woken. Codec and shard are included.
 pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
     let volume = Volume { serve, shards: 1, durability: "os", threads: None };
     let (server, target) = Server::served(&volume)?;
@@ -33,7 +32,7 @@ pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64
     };
     let told = Arc::new(Told::default());
     let waker = Waker::from(told.clone());
-    // The first opens the connection.
+    // The first call opens the connection, so it does not count.
     let (mut is_first, mut begun) = (true, Instant::now());
     let (mut calls, mut nanos) = (0_u32, 0);
     while calls == 0 || begun.elapsed() < time {
@@ -45,8 +44,8 @@ pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64
         let sent = Instant::now();
         let mut answer = call.as_mut().poll(&mut Context::from_waker(&waker));
         while answer.is_pending() {
-            // As readers do while nothing is to be read: awake, and out of the way of whoever has
-            // something to do.
+            // Waits as the mount's readers wait for the kernel: awake, but giving the CPU to
+            // threads that have work.
             while !told.is_told.swap(false, Ordering::Acquire) {
                 if watch.is_interrupted() {
                     return Err(Failure::plain("interrupted"));

@@ -1,4 +1,4 @@
-//! What each kind of request costs, alone.
+//! Measures the cost of each kind of request alone.
 
 use std::time::Instant;
 
@@ -15,10 +15,11 @@ use tempfile::TempDir;
 use super::requests::{Shard, create, file, ino, unexpected};
 use crate::failure::Failure;
 
-/// Keys and values of a group, bytes: an entry, the header of its partition, an open, the outcome.
+/// Sizes in bytes of keys and values in the insert group of a create. They are an entry, its
+/// partition's header, an open, and the outcome.
 const GROUP: [(usize, usize); 4] = [(26, 80), (26, 40), (20, 16), (12, 90)];
 
-/// What is asked of a shard.
+/// Kinds of requests to a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     LookupDir,
@@ -28,7 +29,7 @@ pub enum Kind {
     GetAttr,
     Release,
     Unlink,
-    /// The smallest, which [hops](super::hop) are measured with.
+    /// The smallest request. [hops](super::hop) are measured with it.
     StatFs,
 }
 
@@ -62,18 +63,18 @@ impl Kind {
     }
 }
 
-/// Nanoseconds of one kind.
+/// Nanoseconds that a request of one kind takes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     pub request: String,
-    /// Request and reply, encoded and decoded.
+    /// To encode and decode request and reply.
     pub codec: f64,
     /// In the shard, without the log write.
     pub shard: f64,
     pub log: f64,
 }
 
-/// All of them.
+/// Costs of all kinds.
 pub struct Costs(Vec<(Kind, Cost)>);
 
 impl Costs {
@@ -98,8 +99,8 @@ impl Costs {
     }
 }
 
-/// Measures all kinds on so many files, each in an order that has nothing to do with the one
-/// before.
+/// Measures all kinds on `files` files. Each kind visits the files in an order unrelated to that of
+/// the kind before.
 pub fn costs(files: u64, watch: &dyn Watch) -> Result<Costs, Failure> {
     let log_write = log_write(files)?;
     let mut shard = Shard::new()?;
@@ -122,7 +123,7 @@ pub fn costs(files: u64, watch: &dyn Watch) -> Result<Costs, Failure> {
     Ok(Costs(costs))
 }
 
-/// Nanoseconds a request; and the last one with its reply.
+/// Mean nanoseconds of a request, with the last request and its reply.
 fn run(
     shard: &mut Shard,
     kind: Kind,
@@ -131,7 +132,8 @@ fn run(
 ) -> Result<(f64, Request, Reply), Failure> {
     let dir = shard.dir;
     let mut last = None;
-    // A stride that has no divisor in common with the number, as good as random to a hash.
+    // A stride that is coprime to the number of files. To a hash table, the order is as good as
+    // random.
     let count = names.len();
     let stride = (count / 3 * 2 + 1..).find(|stride| gcd(*stride, count) == 1).unwrap_or(1);
     let requests: Vec<(usize, Request)> = (0..count)
@@ -172,7 +174,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Encoding and decoding of both, nanoseconds.
+/// Nanoseconds to encode and decode both a request and its reply.
 fn codec(times: u64, request: &Request, reply: &Reply) -> Result<f64, Failure> {
     let (mut bytes, mut decoder) = (Vec::new(), Decoder::new());
     let begun = Instant::now();
@@ -194,7 +196,7 @@ fn codec(times: u64, request: &Request, reply: &Reply) -> Result<f64, Failure> {
     Ok(begun.elapsed().as_nanos() as f64 / times.max(1) as f64)
 }
 
-/// What handing one group to the kernel takes, nanoseconds.
+/// Nanoseconds to write one insert group to the log, without a sync.
 fn log_write(groups: u64) -> Result<f64, Failure> {
     let folder = TempDir::with_prefix("pando-bench-")
         .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;

@@ -1,4 +1,4 @@
-//! Requests as a mount sends them, and the shard they go to, in this process.
+//! Requests as a mount sends them, and a shard in this process that answers them.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -23,7 +23,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A new one, with a directory to work in.
+    /// Makes a new volume, with a directory to work in.
     pub fn new() -> Result<Self, Failure> {
         let temporary = TempDir::with_prefix("pando-bench-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
@@ -52,9 +52,9 @@ impl Shard {
         Ok(shard)
     }
 
-    /// The request that does this; a changing one is not like any before it.
+    /// A request for this operation. A changing request gets a new sequence number.
     pub fn request(&mut self, op: Op) -> Request {
-        // Whoever has no session yet has no identity that could be repeated either.
+        // Reads need no sequence number. `OpenSession` has none, since there is no session yet.
         let is_free =
             matches!(op, Op::Lookup(..) | Op::GetAttr(..) | Op::StatFs(_) | Op::OpenSession);
         self.sequence += 1;
@@ -68,7 +68,7 @@ impl Shard {
         }
     }
 
-    /// Calls the shard, on this thread unless it must wait for a sync.
+    /// Calls the shard on this thread, unless the request must wait for a sync.
     pub fn call(&self, request: Request) -> Result<Reply, Failure> {
         let mut call = pin!(self.host.call(ShardIndex(0), request));
         let mut context = Context::from_waker(Waker::noop());
@@ -97,7 +97,7 @@ pub fn unexpected(what: &impl std::fmt::Debug) -> Failure {
     Failure::plain(format!("the shard answered something else than was to be: {what:?}"))
 }
 
-/// The inode a reply tells of.
+/// The inode number in a reply.
 pub fn ino(reply: &Reply) -> Result<Ino, Failure> {
     match &reply.result {
         Ok(Body::Created(attr, true, _) | Body::Attr(attr) | Body::Found(Found::File(attr))) => {

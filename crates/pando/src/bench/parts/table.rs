@@ -1,4 +1,4 @@
-//! What was found, as a table.
+//! Formats the measured parts as a table.
 
 use serde::Serialize;
 
@@ -6,21 +6,22 @@ use super::measure::Costs;
 use crate::bench::show;
 use crate::text::table;
 
-/// Microseconds an operation.
+/// Parts of one operation, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parts {
     pub operation: String,
     pub kernel: f64,
     pub shard: f64,
     pub log: f64,
-    /// Where there are sockets.
+    /// Counts only where a socket lies between kernel and shard.
     pub codec: f64,
     pub up: Road,
     pub unix: Road,
     pub tcp: Road,
 }
 
-/// What a way from kernel to shard adds, and what an operation takes by it.
+/// One path from kernel to shard: what its hops add, and what an operation takes on it, in
+/// microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Road {
     pub hops: f64,
@@ -28,7 +29,7 @@ pub struct Road {
 }
 
 impl Parts {
-    /// All parts of an operation that takes this way.
+    /// Sum of all parts of an operation on this path.
     fn sum(&self, road: Road) -> f64 {
         let codec = if road.hops > 0.0 { self.codec } else { 0.0 };
         self.kernel + self.shard + self.log + codec + road.hops

@@ -1,5 +1,5 @@
-//! A volume for measuring: a server process for each shard, and a relay before all of them.
-//! Whatever happens, nothing of it stays.
+//! A volume for measurements: a server process for each shard, and a relay before all of them. All
+//! of it is removed at the end, also after a failure.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tempfile::TempDir;
 use crate::bench::servers::Process;
 use crate::failure::Failure;
 
-/// Times that a rename is tried until all shards have found each other.
+/// Tries of a rename while the shards find each other.
 const TRIES: u32 = 6;
 
-/// See the module. Fields are dropped in this order.
+/// A running volume behind a relay. Fields are dropped in this order.
 pub struct Cluster {
     _processes: Vec<Process>,
     pub relay: Relay,
@@ -29,14 +29,14 @@ pub struct Cluster {
     _folder: TempDir,
 }
 
-/// A way to its servers. The runtime that it was made in does the work.
+/// A connection to the cluster's servers. The runtime in which it was made does the work.
 pub struct Way {
     pub transport: Arc<dyn Transport>,
     pub volume: Volume,
 }
 
 impl Cluster {
-    /// Starts servers of a new volume: all that is said to them, and between them, goes through the
+    /// Starts the servers of a new volume. All messages to them and between them pass through the
     /// relay.
     pub fn start(shards: u16, round_trip: Duration) -> Result<Self, Failure> {
         let temporary = TempDir::with_prefix("pando-repro-")
@@ -44,7 +44,7 @@ impl Cluster {
         let folder = Folder::new(&temporary.path().join("volume"))?;
         crate::format::format(&folder, shards)?;
         let doors = temporary.path().to_owned();
-        // Without keys, which are no part of what is measured.
+        // The servers use no keys, since encryption is no part of the measurement.
         let door = |shard| Door {
             listen: Place::Unix(doors.join(format!("relay-{shard}"))),
             to: Place::Unix(folder.server_socket(shard)),
@@ -87,7 +87,7 @@ impl Cluster {
 }
 
 impl Way {
-    /// A directory that moves needs every shard.
+    /// Moves a directory, which needs every shard, until that works.
     async fn settle(&self) -> Result<(), Failure> {
         let failed = |what: &str, errno: Errno| {
             Failure::plain(format!("{what} on the servers that were started: {}", errno.symbol()))

@@ -1,6 +1,6 @@
-//! Renames of directories with 32 shards, each on a machine of its own: a model, fed with costs
-//! measured here ([`super::virtual_time`]), and how much its result depends on each (§5.6: "near
-//! 10K ops/sec").
+//! A model of directory renames with 32 shards, each on a machine of its own. It uses costs that
+//! are measured here by [`super::virtual_time`]. It also shows how much the result depends on each
+//! cost. The paper reports "near 10K ops/sec" (§5.6).
 
 use pando_bench::Watch;
 use pando_bench::echo::{self, Load, Socket};
@@ -18,22 +18,21 @@ use std::time::Duration;
 use super::virtual_time::{Costs, World};
 use crate::failure::Failure;
 
-/// "A round-trip time of about 60 μs" (§5.1.2).
+/// One way, in nanoseconds: half of "a round-trip time of about 60 μs" (§5.1.2).
 const HOP: u64 = 30_000;
-/// As many as the paper has servers.
+/// The paper's number of servers.
 const SHARDS: u16 = 32;
-/// "Near 10K ops/sec" (§5.6).
+/// The paper's rate: "near 10K ops/sec" (§5.6).
 pub const PAPER: f64 = 10_000.0;
 
 /// One run of the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What is different from the first.
+    /// How this run differs from the first one.
     pub what: String,
     pub shards: u16,
     pub callers: u64,
-    /// Within the same parent, and to another: renames a second, and what one takes, microseconds
-    /// (the mean).
+    /// Renames within one parent: rate in renames a second, and mean time in microseconds.
     pub here: Rate,
     pub away: Rate,
 }
@@ -42,24 +41,24 @@ pub struct Run {
 pub struct Rate {
     pub per_second: f64,
     pub micros: f64,
-    /// How much of the time shard 0 had something to do, and the busiest of the others.
+    /// Part of the time in which shard 0 is busy. `others` is that of the busiest other shard.
     pub coordinator: f64,
     pub others: f64,
     /// Messages between shards for each rename.
     pub messages: f64,
 }
 
-/// What each kind of message costs a shard.
+/// Cost of one kind of message at a shard.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StepCost {
     pub step: &'static str,
-    /// Of these, in the run that was measured, for each rename.
+    /// Messages of this kind for each rename, in the measured run.
     pub each: f64,
-    /// Half of them took no longer, nanoseconds.
+    /// Median cost in nanoseconds.
     pub median: u64,
 }
 
-/// All of it.
+/// The measured costs, and the results of the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Model {
     pub steps: Vec<StepCost>,
@@ -67,7 +66,7 @@ pub struct Model {
     pub runs: Vec<Run>,
 }
 
-/// A setup.
+/// Parameters of one run.
 #[derive(Clone)]
 struct Setup {
     what: String,
@@ -162,7 +161,7 @@ fn setups(shards: u16, costs: &Costs, size: Size) -> Vec<Setup> {
     all
 }
 
-/// A directory that goes to and fro, of one caller.
+/// A caller and its directory, which it renames to and fro.
 struct Mover {
     at: [(DirRef, Name); 2],
     sequence: u64,
@@ -170,7 +169,8 @@ struct Mover {
     begun: u64,
 }
 
-/// Renames so many directories, by so many callers at once, each its own.
+/// Renames `renames` directories by `callers` concurrent callers. Each caller has its own
+/// directory.
 fn load(world: &mut World, callers: u64, renames: u32, away: bool) -> Result<Rate, Failure> {
     let opened = world.call(0, ShardIndex(0), 0, Op::OpenSession)?;
     let Body::Session(session) = opened else { return Err(unexpected(&opened)) };
@@ -179,7 +179,7 @@ fn load(world: &mut World, callers: u64, renames: u32, away: bool) -> Result<Rat
     for caller in 0..callers {
         movers.push(Mover::make(world, caller, away)?);
     }
-    // What was begun before is over by then.
+    // The measurement starts here. Setup is over by then.
     let mut since = (world.now, world.busy(), world.messages);
     let warm = callers.min(u64::from(renames) / 4);
     let (mut done, mut micros) = (0_u64, 0.0);
@@ -265,7 +265,7 @@ impl Mover {
 }
 
 impl World {
-    /// One request alone, while nobody else asks anything.
+    /// Sends one request while no other is pending, and returns its reply.
     fn call(
         &mut self,
         caller: u64,
@@ -279,12 +279,13 @@ impl World {
     }
 }
 
-/// What a frame costs one side, in or out: codec and socket, many at hand at once; nanoseconds.
+/// Nanoseconds that a frame costs one side, in or out: codec and socket, with many frames in
+/// flight.
 fn frame_cost(time: Duration, watch: &dyn Watch) -> Result<u64, Failure> {
     let load = Load { socket: Socket::Tcp, outstanding: 64, connections: 8 };
     let report = echo::run(load, time, watch)
         .map_err(|error| Failure::plain(format!("sending frames to and fro: {error}")))?;
-    // Each side reads one and writes one.
+    // Each side reads one frame and writes one.
     let socket = 1e9 / report.frames_per_second / 2.0;
     Ok((socket + super::codec_nanos()?) as u64)
 }
@@ -394,8 +395,8 @@ mod tests {
     use super::*;
     use pando_bench::Silent;
 
-    /// In the model everything but what was measured follows from the costs: twice the same, twice
-    /// the same rate.
+    /// In the model, everything but the measured costs is deterministic. Equal costs must give
+    /// equal rates.
     #[test]
     fn the_model_runs_real_shards_and_is_the_same_for_the_same_costs() {
         let model = run(Size::Tiny, &Silent).unwrap();

@@ -1,5 +1,5 @@
-//! Real shards with real stores in a time of our own: as many as wanted, each as if on a machine of
-//! its own.
+//! Real shards with real stores in virtual time. There may be any number of them, each as if on a
+//! machine of its own.
 //!
 //! ```text
 //!   message ── hop ──► queue of a shard: one at a time; the shard handles it for real, and it counts as what its kind costs
@@ -7,9 +7,12 @@
 //!                        └ must be fsynced: waits for the next sync of that log, of all that wait together
 //! ```
 //!
-//! Assumptions: a shard is one CPU; each kind of message costs the same each time (the median
-//! measured), and each frame in or out as much again; a hop takes the same time always, and the
-//! network has no limit; an fsync takes the same time always, and occupies nobody.
+//! Assumptions:
+//! - A shard is one CPU.
+//! - Each kind of message always costs its measured median. Each frame in or out costs a constant
+//!   more.
+//! - A hop always takes equally long. The network has no limit of throughput.
+//! - An fsync always takes equally long, and takes no CPU.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -28,42 +31,43 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 
-/// How long what needs no sync of its own waits for one, nanoseconds: as servers have it.
+/// Longest time, in nanoseconds, that a message waits for a sync which it does not request. It is
+/// the servers' value.
 const BACKGROUND: u64 = 1_000_000_000;
 
-/// Of temporary folders' names.
+/// Prefix of temporary folders' names.
 const PREFIX: &str = "pando-repro-";
 
-/// What things take, nanoseconds.
+/// Modelled times, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Costs {
-    /// A message on its way.
+    /// One way over the network.
     pub hop: u64,
     /// A frame in, or a frame out: codec and socket.
     pub frame: u64,
-    /// An fsync; `None`: as measured in this run.
+    /// An fsync. `None`: syncs take no time in the model, and are measured.
     pub sync: Option<u64>,
-    /// By kind of message, in the shard, its store and its log. What is missing counts as it is
+    /// Time in the shard, its store and its log, by kind of message. A missing kind counts as
     /// measured.
     pub steps: BTreeMap<&'static str, u64>,
 }
 
-/// What was handled, by kind: how long each took, nanoseconds.
+/// Times of all handled inputs in nanoseconds, by kind.
 pub type Samples = BTreeMap<&'static str, Vec<u64>>;
 
-/// Something that happens at a time.
+/// An event of the model.
 enum Event {
     Input(ShardIndex, Input),
-    /// A frame has come, to be read first.
+    /// A frame has arrived. Reading it costs time before it is an input.
     Frame(ShardIndex, Input),
     Synced(ShardIndex),
-    /// What waits for any sync at all has waited for long.
+    /// Messages have waited for any sync for `BACKGROUND` nanoseconds.
     Background(ShardIndex),
     Tick(ShardIndex),
     Answer(u64, Box<Reply>),
 }
 
-/// Ordered by time, then by when it was planned.
+/// A planned event. Ordered by time, then by the order of planning.
 struct Planned {
     at: u64,
     nth: u64,
@@ -93,20 +97,20 @@ impl Ord for Planned {
 struct Node {
     shard: Shard,
     store: Store,
-    /// When it has nothing more to do.
+    /// Time at which it has finished its work so far.
     free_at: u64,
-    /// Nanoseconds in which it had something to do.
+    /// Nanoseconds of work so far.
     busy: u64,
-    /// Messages that wait for the sync that is under way, and those that came after its beginning.
+    /// Messages that wait for the sync in progress, and messages that wait for the next one.
     held: [Vec<(ShardIndex, Box<Peer>)>; 2],
     is_syncing: bool,
     wants_sync: bool,
-    /// A sync in the background is planned.
+    /// Whether an [`Event::Background`] is planned.
     is_planned: bool,
     tick_at: Option<u64>,
 }
 
-/// See the module.
+/// All shards, their clock and their planned events.
 pub struct World {
     nodes: Vec<Node>,
     pub map: ClusterMap,
@@ -123,7 +127,8 @@ pub struct World {
 }
 
 impl World {
-    /// New shards. In memory, where there is a place for that and what syncs take is known.
+    /// Makes new shards. Their stores are in memory if `/dev/shm` exists and the cost of a sync is
+    /// given.
     pub fn new(count: u16, costs: Costs) -> Result<Self, Failure> {
         let in_memory = costs.sync.and_then(|_| TempDir::with_prefix_in(PREFIX, "/dev/shm").ok());
         let folder = in_memory.map_or_else(|| TempDir::with_prefix(PREFIX), Ok);
@@ -184,7 +189,7 @@ impl World {
         self.events.push(Reverse(Planned { at, nth: self.planned, event }));
     }
 
-    /// A caller sends a request now.
+    /// Sends a request of this caller now.
     pub fn send(&mut self, caller: u64, shard: ShardIndex, sequence: u64, op: Op) {
         let id = RequestId { session: self.session, slot: caller as u16, sequence };
         let head = Head { id, ..Head::default() };
@@ -193,7 +198,7 @@ impl World {
         self.plan(self.now + self.costs.hop, Event::Frame(shard, input));
     }
 
-    /// Lets time pass until a caller has an answer: who, and which.
+    /// Lets time pass until a caller has its answer. Returns the caller and the answer.
     pub fn answer(&mut self) -> Result<(u64, Reply), Failure> {
         while let Some(Reverse(Planned { at, event, .. })) = self.events.pop() {
             self.now = at;
@@ -221,8 +226,8 @@ impl World {
         Err(Failure::plain("no shard has anything to do, and a caller waits"))
     }
 
-    /// How much of the time since `since` each shard had something to do; `busy` was what each had
-    /// done then. What is begun counts whole.
+    /// Part of the time since `since` in which each shard was busy. `busy` holds the busy times at
+    /// `since`. Work counts in full when it begins.
     pub fn load(&self, since: u64, busy: &[u64]) -> Vec<f64> {
         let time = (self.now - since).max(1) as f64;
         self.busy()
@@ -232,12 +237,13 @@ impl World {
             .collect()
     }
 
-    /// What each shard has done so far, nanoseconds.
+    /// Nanoseconds of work that each shard has done so far.
     pub fn busy(&self) -> Vec<u64> {
         self.nodes.iter().map(|node| node.busy).collect()
     }
 
-    /// One input, and what it lets go on.
+    /// Handles one input, and all work that it makes ready. `before` is the cost of reading it, in
+    /// nanoseconds.
     fn input(&mut self, shard: ShardIndex, input: Input, before: u64) -> Result<(), Failure> {
         let node = &mut self.nodes[usize::from(shard.0)];
         let mut at = node.free_at.max(self.now) + before;
@@ -251,7 +257,7 @@ impl World {
         Ok(())
     }
 
-    /// Handles one input from `at` on; when it is done.
+    /// Handles one input from time `at` on. Returns the time at which it is done.
     fn handle(&mut self, index: ShardIndex, input: Input, at: u64) -> Result<u64, Failure> {
         let node = &mut self.nodes[usize::from(index.0)];
         let kind = kind(&input);
@@ -287,7 +293,8 @@ impl World {
         Ok(end)
     }
 
-    /// Lets something out that is ready at `at`; when the shard is done with it.
+    /// Sends an output that is ready at `at`, or holds it for a sync. Returns the time at which the
+    /// shard is done with it.
     fn out(&mut self, index: ShardIndex, need: Need, out: Out, at: u64) -> u64 {
         let Costs { hop, frame, .. } = self.costs;
         match (out, need) {
@@ -323,7 +330,7 @@ impl World {
         let node = &mut self.nodes[usize::from(index.0)];
         (node.is_syncing, node.wants_sync) = (true, false);
         node.held[0] = std::mem::take(&mut node.held[1]);
-        // As long as it is not known what a sync takes, it takes none.
+        // Until the time of a sync is known, a sync takes no time.
         let sync = self.costs.sync.unwrap_or(0);
         self.plan(at + sync, Event::Synced(index));
     }
@@ -349,7 +356,7 @@ impl World {
     }
 }
 
-/// What an input is.
+/// The kind of an input, as costs and samples name it.
 fn kind(input: &Input) -> &'static str {
     match input {
         Input::Client(_, request) => match &request.op {
