@@ -8,7 +8,6 @@
 //!   ([`FileSystem::catch_up`](crate::device::FileSystem)).
 //!
 //! One message for each close would take a third as long as to create the file.
-//! own for each would take a third as long as to create the file did.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -14,6 +14,7 @@
 //!    counts.
 //! 6. The map of this process's own namespace is shown in numbers of the namespace around it.
 //!    Requests do not count by these.
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
