@@ -21,9 +21,9 @@
 //!    one moment;
 //! 2. between those two reads no transaction's record names a place that it concerns. A
 //!    transaction's record exists for as long as its changes differ between places; and
-//! 3. it concerns no partition and no hash slot of the following kind: a decision gave it to a
-//!    shard that had not heard of it, and has heard since. That shard may have given it away again,
-//!    and no further reading would show that.
+//! 3. it concerns no partition and no hash slot that a decision gave to a shard which heard of it
+//!    only during the check. That shard may have given it away again, and no further reading would
+//!    show that.
 //!
 //! Such a check may miss what changes all the time; it tells how much it did not judge. It reports
 //! no false faults. Some faults can be told only from a whole, unchanging view: objects that no

@@ -178,8 +178,8 @@ impl Sweep<'_> {
                     return Ok(());
                 }
                 self.decode::<LockSet>(shard, &what, key, value);
-                // When the shard hears that it owns the hash slot, it drops locks of sessions that
-                // are over. Until then they are not judged.
+                // When the shard hears that it owns the hash slot, it deals with locks of sessions
+                // that are over. Until then they are not judged.
                 if self.busy.is_arrived(shard, ino.slot()) {
                     return Ok(());
                 }

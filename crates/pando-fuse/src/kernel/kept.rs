@@ -51,7 +51,7 @@ impl Dir {
     }
 }
 
-/// A handle's permission to have its listing kept. It is called leave.
+/// The delegation of an open handle: the kernel may keep its listing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leave {
     node: u64,
@@ -73,8 +73,8 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a directory for a mount alone. Returns the flags of the answer, and the leave that
-    /// they give.
+    /// Opens a directory for a mount alone. Returns the flags of the answer, and the delegation
+    /// that they give.
     pub(super) fn open(&self, node: u64, parent: Option<Ino>) -> (u32, Option<Leave>) {
         let mut state = self.lock();
         let period = state.period;
@@ -96,9 +96,9 @@ impl Kept {
         (flags, Some(Leave { node, period, drops }))
     }
 
-    /// Notes that the kernel asks for a listing by a handle with this leave. Returns false if the
-    /// leave is of an older period, or if names may change without notice. Then the kernel must
-    /// drop its listing of the directory before it hears of the listing's end.
+    /// Notes that the kernel asks for a listing by a handle with this delegation. Returns false if
+    /// the delegation is of an older period, or if names may change without notice. Then the kernel
+    /// must drop its listing of the directory before it hears of the listing's end.
     pub(super) fn is_listed(&self, leave: Leave) -> bool {
         let mut state = self.lock();
         let is_current = state.period == leave.period;
@@ -108,7 +108,7 @@ impl Kept {
         is_current && !dir.is_doubtful
     }
 
-    /// Notes that a handle with this leave was closed.
+    /// Notes that a handle with this delegation was closed.
     pub(super) fn close(&self, leave: Leave) {
         let mut state = self.lock();
         let is_old = state.period != leave.period;

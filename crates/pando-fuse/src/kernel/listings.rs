@@ -34,7 +34,7 @@ pub(super) struct Listings {
 
 struct Open {
     handle: DirHandle,
-    /// The leave by which the kernel may keep this handle's listing.
+    /// The delegation by which the kernel may keep this handle's listing.
     leave: Option<Leave>,
     /// Count of the directory's changes when this handle began to fetch its entries.
     fetched_at: AtomicU64,

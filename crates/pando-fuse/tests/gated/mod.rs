@@ -52,9 +52,9 @@ impl Gated {
         result
     }
 
-    /// Makes an operation wait at the gate from now on: "getattr", "flush", "fsync" (which blocks
-    /// its thread) or "read" (which also blocks, without stepping aside). "release" is postponed
-    /// instead.
+    /// Makes an operation wait at the gate from now on: "getattr", "flush", "fsync" or "read".
+    /// "fsync" blocks its thread after it has stepped aside, "read" without doing so. "release" is
+    /// postponed instead.
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
     }
