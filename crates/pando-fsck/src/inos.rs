@@ -18,6 +18,7 @@ struct Linked {
     found: (u32, u64),
     /// Kind that the latest of these names tells.
     kind: Option<FileKind>,
+    /// Whether these names tell different kinds.
     is_mixed: bool,
 }
 

@@ -227,7 +227,7 @@ impl Session {
     pub(super) fn relieve(self: &Arc<Self>, role: usize, stamp: u64) {
         let mut floor = self.crew.lock();
         let is_spare = floor.idle > floor.open.len() + floor.jobs.len();
-        // More than [`THREADS_MAX`] threads are allowed here. One thread must go on reading. The
+        // More than `THREADS_MAX` threads are allowed here. One thread must go on reading. The
         // request that it reads may end the waiting of all others.
         if !is_spare && (floor.threads >= THREADS_EVER || self.hire(&mut floor).is_err()) {
             return;

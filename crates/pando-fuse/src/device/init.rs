@@ -7,7 +7,7 @@
 //!   for each attribute again.
 //! - `HANDLE_KILLPRIV_V2`: this side takes off setuid and setgid on a write, a truncation and a
 //!   change of owner. The kernel would otherwise ask for an extended attribute before each write.
-//!   It would also change the mode in the name of the writer, although that need not be the owner.
+//!   It would also change the mode in the name of the writer, which need not be the owner.
 //! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB.
 //! - `ASYNC_DIO` is not set. With it, the kernel drops the pages of a direct write before the write
 //!   has reached this side, and not after. A buffered reader beside AIO with `O_DIRECT` would put
