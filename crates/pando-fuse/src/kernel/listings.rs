@@ -16,8 +16,8 @@ use crate::kernel::kept::{Kept, Leave};
 use crate::vfs::DirHandle;
 
 /// How long a recall waits for the kernel to drop its listings of open directories. The kernel does
-/// so at once, unless a program holds up its own listing: its buffer may be in a file system of its
-/// own, which does not answer.
+/// so at once, unless a program holds up its own listing. The program's buffer may be in a file
+/// system of its own, which does not answer.
 const DROPS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Most threads that wait for such drops. Beyond them nothing more is dropped, and the kernel keeps

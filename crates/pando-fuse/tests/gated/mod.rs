@@ -52,9 +52,9 @@ impl Gated {
         result
     }
 
-    /// Makes an operation wait at the gate from now on: "getattr", "flush", "fsync" or "read".
-    /// "fsync" blocks its thread after it has stepped aside, "read" without doing so. "release" is
-    /// postponed instead.
+    /// Makes an operation wait at the gate from now on. The operation is "getattr", "flush",
+    /// "fsync" or "read". The last two block their thread; only "fsync" steps aside before. With
+    /// "release", RELEASE is postponed instead.
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
     }
