@@ -1,13 +1,13 @@
-//! What is under way: transactions that are decided and not finished everywhere, or prepared and
-//! not decided. What they hold is not judged, for it is theirs to put right.
+//! Unfinished transactions: decided but not finished on all shards, or prepared but not decided.
+//! The check does not judge what they hold, since they will put it right.
 //!
-//! 1. Whatever differs between places because of a transaction is named by its decision record,
-//!    from the moment its first change is seen until after its last one is (`pando-core`, `txn/`).
-//! 2. Rows of a split or merge that is not decided are nobody's yet at its target: the source still
-//!    has them.
-//! 3. Once it is decided they are the target's, although its header comes, or its parent's grows,
-//!    only with the word of it.
-//! 4. The same holds for slots that are handed over.
+//! 1. A transaction may make records differ between places. Its decision record names all of these
+//!    places, from before its first change is seen until after its last one (`pando-core`, `txn/`).
+//! 2. Until a split or merge is decided, its rows at the target belong to no partition. The source
+//!    still has them.
+//! 3. Once it is decided, they are the target's. The target's header is written, or its parent's
+//!    header grows, only when the target hears of the decision.
+//! 4. Rules 2 and 3 hold for hash slots that are handed over, too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -27,27 +27,27 @@ use crate::key::Key;
 use crate::source::Rows;
 use crate::volume::Volume;
 
-/// What a transaction can hold.
+/// A place that a transaction can hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
-    /// The right to move a directory; of the root: to move any.
+    /// The right to move a directory. For the root: the right to move any directory.
     Graph(DirId),
-    /// All names of one order.
+    /// All names of one order: a directory and its base order.
     Name(DirId, u64),
-    /// A directory's content.
+    /// The content of a directory.
     Home(DirId),
-    /// A partition.
+    /// A partition of a directory.
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
     /// A session.
     Session(SessionId),
-    /// Orders that may be arriving on a shard.
+    /// A range of orders that may be arriving on a shard.
     Orders(ShardIndex, DirId, Range<u64>),
 }
 
 impl Place {
-    /// The slot it is found by.
+    /// The hash slot that the place is found by, if there is one.
     pub fn slot(&self) -> Option<SlotIndex> {
         match self {
             Self::Link(ino) => Some(ino.slot()),
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// The directory it is of.
+    /// The directory that the place belongs to, if there is one.
     pub fn dir(&self) -> Option<DirId> {
         match self {
             Self::Name(dir, _)
@@ -67,42 +67,43 @@ impl Place {
     }
 }
 
-/// The transactions' records of all shards, read at one time.
+/// The records of transactions of all shards, read at one time.
 #[derive(Default)]
 pub struct Busy {
     held: HashSet<Place>,
-    /// Partitions that are a shard's by a decision it has not heard of; of a merge, what its parent
-    /// will be more.
+    /// Partitions that a decision gives to a shard which has not heard of it. For a merge, the
+    /// header tells what its parent gains.
     pub arrived: Vec<(ShardIndex, DirId, Header)>,
-    /// Partitions that may come to a shard.
+    /// Ranges of partitions that may come to a shard.
     pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
-    /// Slots that may come to a shard.
+    /// Hash slots that may come to a shard.
     pub incoming: BTreeSet<(ShardIndex, SlotIndex)>,
-    /// Slots that are a shard's by a decision it has not heard of.
+    /// Hash slots that a decision gives to a shard which has not heard of it.
     pub arrived_slots: BTreeSet<(ShardIndex, SlotIndex)>,
-    /// What shards say of owners of slots.
+    /// Owners of hash slots, as each shard records them.
     pub owners: BTreeMap<(ShardIndex, SlotIndex), SlotNews>,
-    /// Data that decisions under way will name, and of which inode.
+    /// Slices that unfinished decisions will write, and the inode of each.
     pub slices: Vec<(Ino, Slice)>,
-    /// Objects of removed files whose slices have yet to go.
+    /// Objects of removed files that still have slices.
     pub garbage: Vec<ObjectId>,
-    /// By shard and number.
+    /// Decisions, by coordinator and number.
     pub decided: BTreeMap<(ShardIndex, u64), Decided>,
-    /// By shard that is prepared.
+    /// Prepared steps, by shard, transaction and step.
     pub prepared: BTreeMap<(ShardIndex, TxnId, u16), Prepared>,
-    /// By shard that has finished.
+    /// Finished steps, with shard, transaction and step.
     pub finished: HashSet<(ShardIndex, TxnId, u16)>,
-    /// By shard, and coordinator.
+    /// Floors, by shard and coordinator.
     pub floors: BTreeMap<(ShardIndex, ShardIndex), Floor>,
 }
 
 impl Busy {
-    /// Whether a shard takes a transaction for over.
+    /// Whether a shard considers a transaction over.
     pub fn is_void(&self, shard: ShardIndex, txn: TxnId) -> bool {
         self.floors.get(&(shard, txn.shard)).is_some_and(|floor| floor.is_void(txn.number))
     }
 
-    /// Reads the tables of all shards. What cannot be decoded is left out: the sweep tells of it.
+    /// Reads the tables of all shards. It leaves out records that cannot be decoded: the sweep
+    /// reports them.
     pub fn read(rows: &mut dyn Rows, volume: &Volume) -> Result<Self, String> {
         let mut busy = Self::default();
         let mut arrivals = Vec::new();
@@ -153,7 +154,8 @@ impl Busy {
         Ok(busy)
     }
 
-    /// Slices of removed files that are to go: their objects will be garbage, if they are not yet.
+    /// Reads removed files with slices that have yet to go. Their objects become garbage, if they
+    /// are not garbage already.
     fn read_shreds(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
         for shard in volume.shards() {
             let table = keys::table(Table::Shred);
@@ -198,7 +200,7 @@ impl Busy {
         Ok(())
     }
 
-    /// The volume with its slots as they are by now.
+    /// The volume with the owners of hash slots that shards record now.
     pub fn volume(&self, volume: &Volume) -> Volume {
         let mut volume = volume.clone();
         let shards = volume.map.shards;
@@ -208,12 +210,12 @@ impl Busy {
         volume
     }
 
-    /// Whether what a shard has of a slot may be another's still.
+    /// Whether the rows of a hash slot on a shard may still belong to another shard.
     pub fn is_incoming(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
         self.incoming.contains(&(shard, slot)) && !self.is_arrived(shard, slot)
     }
 
-    /// Whether a slot is a shard's, which has not heard it yet.
+    /// Whether a decision gives a hash slot to a shard that has not heard of it.
     pub fn is_arrived(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
         self.arrived_slots.contains(&(shard, slot))
     }
@@ -225,10 +227,10 @@ impl Busy {
         for (&(coordinator, number), decided) in &self.decided {
             let txn = TxnId { shard: coordinator, number };
             for (step, shard, changes) in &decided.steps {
-                // Applied, and only the word of it is still on its way: what it changed may be
-                // another's by now, but to judge less for a moment does no harm. A coordinator that
-                // lost its power may have its record back after it told the shard that all of it is
-                // over.
+                // The step is applied, and only the coordinator has yet to hear so. What it changed
+                // may belong to another transaction by now. To judge less for a moment does no
+                // harm. After a power loss, a coordinator may have its record back although it told
+                // the shard that the transaction is over.
                 let is_applied =
                     self.finished.contains(&(*shard, txn, *step)) || self.is_void(*shard, txn);
                 for change in changes {
@@ -267,7 +269,8 @@ impl Busy {
         }
     }
 
-    /// Whether a place is in a slot whose new owner has not heard of it yet.
+    /// Whether a place is in a hash slot that a decision gives to a shard which has not heard of
+    /// it.
     fn is_handed_over(&self, place: &Place) -> bool {
         let slot = place.slot();
         slot.is_some_and(|slot| self.arrived_slots.iter().any(|(_, arrived)| *arrived == slot))
@@ -289,7 +292,7 @@ impl Busy {
     }
 }
 
-/// The header of a partition whose arrival a step prepares.
+/// The header of a partition, if the step prepares its arrival.
 pub fn arriving_header(prepared: &Prepared) -> Option<Header> {
     match &prepared.prepare {
         Prepare::Arrive(arrival) => Header::decode(&arrival.header).ok(),
@@ -297,7 +300,7 @@ pub fn arriving_header(prepared: &Prepared) -> Option<Header> {
     }
 }
 
-/// The lock a step holds, if it holds one.
+/// The lock that a step holds, if it holds one.
 pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
     Some(match prepare {
         Prepare::Graph(Claim::Move { moved, .. }) => Place::Graph(moved.id),
@@ -320,7 +323,7 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
     })
 }
 
-/// What a change will change.
+/// The places that a change will affect.
 fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
     let name = |dir: &pando_types::DirRef, name| Place::Name(dir.id, volume.order(name));
     match change {
@@ -335,7 +338,7 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         Change::SetHeader { dir, partition, .. } | Change::DropPartition { dir, partition } => {
             vec![Place::Partition(dir.id, *partition)]
         }
-        // It becomes the parent's if it is given back.
+        // If the partition is given back, its orders go to the parent.
         Change::Own { dir, partition } => {
             let both = [Some(*partition), parent(*partition)].into_iter().flatten();
             both.map(|partition| Place::Partition(dir.id, partition)).collect()
@@ -345,7 +348,7 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         Change::Join(table) => {
             table.living.iter().map(|(session, _)| Place::Session(*session)).collect()
         }
-        // All of it: see `is_handed_over`.
+        // A whole hash slot changes its owner: `is_handed_over` covers that.
         Change::OwnSlot(_) => Vec::new(),
     }
 }

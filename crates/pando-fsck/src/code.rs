@@ -1,26 +1,26 @@
-//! What may be wrong. The codes are stable: scripts may rely on them.
+//! Codes of findings. They are stable, since scripts may rely on them.
 
 use std::fmt;
 
 macro_rules! codes {
     ($($name:ident = $code:literal, $meaning:literal;)*) => {
-        /// One invariant that does not hold.
+        /// A violated invariant.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Code {
             $(#[doc = $meaning] $name,)*
         }
 
         impl Code {
-            /// All there are.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name, which does not change.
+            /// Name of the code. It never changes.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// What it means for whoever uses the volume.
+            /// What the finding means for users of the volume.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)* }
@@ -153,7 +153,8 @@ codes! {
 }
 
 impl Code {
-    /// Whether it may be said for want of rows that could be anywhere, which no finding lists.
+    /// Whether the code may be caused by missing rows anywhere, which the finding's evidence does
+    /// not list.
     pub(crate) const fn follows_from_absence(self) -> bool {
         matches!(
             self,

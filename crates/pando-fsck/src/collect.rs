@@ -1,7 +1,7 @@
-//! Collecting objects that no file names, in a volume that runs (docs/design/collecting.md).
+//! Collects objects that no file names, in a running volume (docs/design/collecting.md).
 //!
-//! Nothing is deleted on the strength of what could not be read, of a shard that began anew in
-//! between, or of a volume that grew.
+//! Nothing is deleted if rows could not be read, if a shard restarted in between, or if the volume
+//! grew.
 
 use std::collections::BTreeSet;
 
@@ -14,45 +14,46 @@ use pando_types::{SessionId, ShardIndex};
 
 use crate::source::{Objects, Rows, Stored};
 
-/// Objects that are looked for at once, 48 MiB of memory. All rows are read once for so many.
+/// Number of objects checked in one round, which takes 48 MiB of memory. Each round reads all rows
+/// once.
 const ROUND: usize = 1 << 20;
-/// Objects that are listed at once.
+/// Number of objects listed at a time.
 const LISTED: usize = 4096;
-/// Bytes of rows that are asked for at once.
+/// Bytes of rows asked for at a time.
 const PAGE: usize = 256 << 10;
 const _: () = assert!(LISTED <= ROUND);
 
-/// A volume that runs. Errors are for people.
+/// A running volume. Errors are texts for people.
 pub trait Watched: Rows {
-    /// This shard begins to watch what files come to name.
+    /// Makes a shard watch which objects files come to name. `id` is the number of the collection.
     fn watch(&mut self, shard: ShardIndex, id: u64) -> Result<Watching, String>;
-    /// What it has seen, from an object on.
+    /// Asks a shard which objects it has seen, from object `first` on.
     fn settle(&mut self, shard: ShardIndex, id: u64, first: ObjectId) -> Result<Settled, String>;
-    /// All that this shard has done until now is durable.
+    /// Makes durable all that this shard has done until now.
     fn sync(&mut self, shard: ShardIndex) -> Result<(), String>;
-    /// A shard waits for transactions to end. An error if that takes too long.
+    /// Waits a moment, so that transactions can end. Fails if the collection waits for too long.
     fn pause(&mut self) -> Result<(), String>;
-    /// An error ends the collection: asked often, between what may be left undone.
+    /// Called often, at points where the collection can stop. An error ends it.
     fn go_on(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// What came of it.
+/// Result of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Collected {
-    /// Objects there were.
+    /// Number of objects that were listed.
     pub objects: u64,
-    /// Of those, how many were left alone as the sessions that made them live.
+    /// Number of listed objects that belong to living sessions. They are left alone.
     pub of_the_living: u64,
-    /// How many were deleted, or would have been.
+    /// Number of objects that were deleted, or would be in a trial.
     pub collected: u64,
-    /// Bytes that they took.
+    /// Bytes that these objects took.
     pub bytes: u64,
 }
 
-/// Deletes all objects that no file names and none will; `is_trial`: only counts them. `ids` are
-/// numbers that no other collection has.
+/// Deletes all objects that no file names and none will. With `is_trial` it only counts them. `ids`
+/// yields numbers that no other collection has.
 pub fn collect(
     volume: &mut dyn Watched,
     shards: u16,
@@ -63,8 +64,8 @@ pub fn collect(
     let mut collected = Collected::default();
     let mut after = None;
     loop {
-        // Listed before any shard says which sessions live: who made one of these had begun by
-        // then.
+        // The list is made before any shard says which sessions live. So the session that made one
+        // of these objects had begun before that.
         let mut candidates = Candidates::list(objects, after)?;
         let Some((last, _)) = candidates.0.last() else { return Ok(collected) };
         after = Some(last.id);
@@ -91,7 +92,7 @@ pub fn collect(
     }
 }
 
-/// Objects, ascending, and whether each is needed.
+/// Objects in ascending order, each with whether it is needed.
 struct Candidates(Vec<(Stored, bool)>);
 
 impl Candidates {
@@ -104,7 +105,8 @@ impl Candidates {
             after = Some(last.id);
             listed.extend(page.into_iter().map(|stored| (stored, false)));
         }
-        // One that a folder lists twice while it changes would be found needed once.
+        // A folder that changes may list an object twice. Without this, only one of the two would
+        // be marked as needed.
         listed.sort_unstable_by_key(|(stored, _)| stored.id);
         listed.dedup_by_key(|(stored, _)| stored.id);
         match listed.first() {
@@ -144,8 +146,9 @@ impl Round<'_> {
         Err(format!("shard {shard} knows {known} shards, not {}: one is being added", self.shards))
     }
 
-    /// All shards watch. Sessions that live on any. Shard 0, which is the first, says which are
-    /// over; every other shard has to have heard that before any row is read.
+    /// Makes all shards watch. Returns the sessions that live on any shard. Shard 0 comes first and
+    /// says how many ends it has heard. Every other shard must have heard as many before rows are
+    /// read.
     fn begin(&mut self) -> Result<BTreeSet<SessionId>, String> {
         let mut living = BTreeSet::new();
         let mut over_at = 0;
@@ -166,7 +169,7 @@ impl Round<'_> {
         Ok(living)
     }
 
-    /// What does not move is found in the rows.
+    /// Finds slices that do not move, by reading all rows.
     fn read(&mut self, candidates: &mut Candidates) -> Result<(), String> {
         for shard in self.each() {
             let mut from = Vec::new();
@@ -200,7 +203,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// What moves was seen by the shard that it came to.
+    /// Finds slices that move. The shard that a slice comes to has seen its object.
     fn settle(&mut self, candidates: &mut Candidates) -> Result<(), String> {
         for shard in self.each() {
             let mut first = ObjectId(0);
@@ -238,13 +241,14 @@ impl Round<'_> {
         }
     }
 
-    /// No loss of power brings back what names one of those that are not needed now.
+    /// Makes sure that no power loss brings back a slice of an object that is not needed now.
     fn make_durable(&mut self) -> Result<(), String> {
         for shard in self.each() {
             self.volume.sync(shard)?;
         }
         for shard in self.each() {
-            // Only a shard that has not begun anew since has synced what it told.
+            // A shard that restarted since has not synced what it told. It does not know the watch
+            // any more.
             self.seen(shard, ObjectId(u128::MAX))?;
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Whether what was found in a running volume was ever so at one moment: see the crate's
-//! documentation.
+//! Confirms findings of a running volume: whether each held at one moment. The rules are in the
+//! crate's documentation.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::finding::{Evidence, Finding};
 use crate::source::{Objects, Rows, Watch};
 use crate::volume::Volume;
 
-/// Those that are confirmed.
+/// Returns the findings that are confirmed.
 pub fn confirm(
     rows: &mut dyn Rows,
     objects: &mut Option<&mut dyn Objects>,
@@ -31,8 +31,8 @@ pub fn confirm(
         findings.into_iter().filter(|finding| !is_in_motion(finding, &moved, &busy)).collect();
     let mut quiet = unchanged(rows, objects, quiet)?;
     if !quiet.is_empty() {
-        // What comes to a shard may be given up, and come once more with the same rows, before and
-        // after each look.
+        // A partition or hash slot on its way to a shard may be given up before a look. It may come
+        // again after it, with equal rows.
         let after = Busy::read(rows, volume)?;
         let moved = Moved::between(&busy, &after);
         quiet.retain(|finding| {
@@ -49,8 +49,8 @@ fn is_in_motion(finding: &Finding, moved: &Moved, busy: &Busy) -> bool {
         || finding.evidence.iter().any(|evidence| is_coming(busy, evidence))
 }
 
-/// Whether it is about a name's rows that are on their way to where they were seen: they are
-/// copies, and not owned there.
+/// Whether the evidence is a name's row that is on its way to the shard where it was seen. Such
+/// rows are copies that the shard does not own.
 fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
     let Some((shard, key)) = evidence.first_row() else { return false };
     let is_of_name = keys::kind_of(key)
@@ -62,19 +62,19 @@ fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
     busy.holds(&Place::Orders(shard, dir, order.0..order.0 + 1))
 }
 
-/// What was taken for somebody's by the tables as they were first read, and is another's now, or
-/// may be. Rows of it were looked for in the wrong place; that they are unchanged proves nothing.
+/// What has, or may have, another owner than in the tables as they were first read. Its rows were
+/// looked for in the wrong place. That they are unchanged proves nothing.
 struct Moved {
-    /// Slots that have another owner than before, or are, or were, on their way.
+    /// Hash slots with another owner than before, and those that are, or were, on their way.
     slots: BTreeSet<SlotIndex>,
-    /// Directories of partitions that were a shard's by a decision it had not heard of, and has by
-    /// now. It may have given them away since.
+    /// Directories with partitions that a decision gave to a shard. The shard had not heard of it
+    /// before, and has now. It may have given the partition away since.
     dirs: BTreeSet<DirId>,
 }
 
 impl Moved {
     fn between(before: &Busy, now: &Busy) -> Self {
-        // What a shard said of an owner is gone if it lost its power, and had not synced it.
+        // A shard that loses its power may lose an owner record that it had not synced.
         let differing = |these: &Busy, those: &Busy| {
             let owners = these.owners.iter();
             let changed = owners.filter(|(at, news)| those.owners.get(at) != Some(news));
@@ -99,7 +99,7 @@ impl Moved {
         };
         finding.evidence.iter().any(|evidence| evidence.first_row().is_some_and(|(_, key)| has_row(key)))
             || finding.under.iter().any(has_place)
-            // Who names it may be in such a slot.
+            // The file that names the object may be in such a hash slot.
             || !self.slots.is_empty() && finding.code == Code::ObjectUnnamed
     }
 }
@@ -118,7 +118,7 @@ fn unchanged(
     Ok(kept)
 }
 
-/// Whether all that a finding follows from is as it was.
+/// Whether everything that a finding follows from is unchanged.
 pub fn is_unchanged(
     rows: &mut dyn Rows,
     objects: &mut Option<&mut dyn Objects>,

@@ -1,4 +1,4 @@
-//! Walking through a shard's rows page by page, at several places at once.
+//! Cursors: walking through a shard's rows page by page, at several places at once.
 
 use std::rc::Rc;
 
@@ -6,8 +6,8 @@ use pando_types::ShardIndex;
 
 use crate::source::{Row, Rows};
 
-/// A place in a shard's rows. Cursors share pages: who joins rows of several kinds of one small
-/// directory reads them once.
+/// A place in a shard's rows. Cursors share pages. So rows of several kinds of one small directory
+/// are read once.
 #[derive(Clone)]
 pub struct Cursor {
     shard: ShardIndex,
@@ -18,7 +18,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// At the first row from `from` on; pages are of about `bytes`.
+    /// A cursor at the first row from key `from` on. Pages have about `bytes` bytes.
     pub fn new(
         rows: &mut dyn Rows,
         shard: ShardIndex,
@@ -29,7 +29,7 @@ impl Cursor {
         Ok(Self { shard, page: Rc::new(page.rows), at: 0, is_last: page.is_last, bytes })
     }
 
-    /// The row here; `None` at the end.
+    /// The row at the cursor; `None` at the end.
     pub fn peek(&mut self, rows: &mut dyn Rows) -> Result<Option<&Row>, String> {
         while self.at == self.page.len() && !self.is_last {
             let Some((last, _)) = self.page.last() else { break };
@@ -40,19 +40,19 @@ impl Cursor {
         Ok(self.page.get(self.at))
     }
 
-    /// Goes on behind the row here.
+    /// Moves behind the row at the cursor.
     pub fn step(&mut self) {
         self.at = (self.at + 1).min(self.page.len());
     }
 
-    /// The row here, passed.
+    /// Returns the row at the cursor, and moves behind it.
     pub fn next(&mut self, rows: &mut dyn Rows) -> Result<Option<Row>, String> {
         let row = self.peek(rows)?.cloned();
         self.step();
         Ok(row)
     }
 
-    /// The row here, passed, if its key begins with `prefix`.
+    /// Returns the row at the cursor and moves behind it, if its key begins with `prefix`.
     pub fn next_in(&mut self, rows: &mut dyn Rows, prefix: &[u8]) -> Result<Option<Row>, String> {
         match self.peek(rows)? {
             Some((key, _)) if key.starts_with(prefix) => self.next(rows),
@@ -60,7 +60,7 @@ impl Cursor {
         }
     }
 
-    /// Forward to the first row from `key` on.
+    /// Moves forward to the first row from `key` on.
     pub fn seek(&mut self, rows: &mut dyn Rows, key: &[u8]) -> Result<(), String> {
         if self.holds(key) {
             self.at += self.page[self.at..].partition_point(|(k, _)| k.as_slice() < key);
@@ -70,21 +70,21 @@ impl Cursor {
         Ok(())
     }
 
-    /// Another cursor, at the first row from `key` on, which lies ahead. Pages of its own are of
-    /// about `bytes`.
+    /// Another cursor, at the first row from `key` on, which must lie ahead. Further pages of it
+    /// have about `bytes` bytes.
     pub fn fork(&self, rows: &mut dyn Rows, key: &[u8], bytes: usize) -> Result<Self, String> {
         let mut fork = Self { bytes, ..self.clone() };
         fork.seek(rows, key)?;
         Ok(fork)
     }
 
-    /// Whether the first row from `key` on is in this page, or nowhere.
+    /// Whether the first row from `key` on is in this page, or does not exist.
     fn holds(&self, key: &[u8]) -> bool {
         self.is_last || self.page.last().is_some_and(|(last, _)| last.as_slice() >= key)
     }
 }
 
-/// The value of one key.
+/// Value of one key.
 pub fn get(rows: &mut dyn Rows, shard: ShardIndex, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let first = rows.page(shard, key, 1)?.rows.into_iter().next();
     Ok(first.filter(|(k, _)| k == key).map(|(_, value)| value))

@@ -1,7 +1,8 @@
-//! What the sweep learns of file data: which objects are needed, by whom and how long they must be.
+//! What the sweep learns of file data: which objects are needed, by which file, and how long they
+//! must be.
 //!
-//! Eight bytes an object, in lists by session and thousands of its counter: who asks whether an
-//! object is needed must have seen all rows before.
+//! An object takes eight bytes. Objects are in lists by session and by thousands of its counter.
+//! Whether an object is needed is known only after all rows are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,11 +15,11 @@ use pando_types::reply::Slice;
 
 use crate::key::Cold;
 
-/// Objects in one list: 12 bits of their counter.
+/// Number of low bits of an object's counter that one list covers: 4,096 objects.
 const LIST_BITS: u32 = 12;
 const OWNER_BITS: u32 = 20;
 
-/// `counter (12) ‖ owner's hash (20) ‖ length (32)`, ascending.
+/// One number for each object: `counter (12) ‖ owner's hash (20) ‖ length (32)`, ascending.
 type List = Vec<u64>;
 
 /// Objects that files need, and objects that are to be deleted.
@@ -40,7 +41,7 @@ fn counter(object: ObjectId) -> u64 {
 }
 
 impl Needed {
-    /// A slice of a file.
+    /// Notes a slice of a file.
     pub fn name(&mut self, ino: Ino, slice: &Slice) {
         let object = slice.range.object;
         let len = u64::from(u32::try_from(slice.range.object_len).unwrap_or(u32::MAX));
@@ -56,24 +57,24 @@ impl Needed {
         }
     }
 
-    /// An object that is to be deleted.
+    /// Notes an object that is to be deleted.
     pub fn garbage(&mut self, object: ObjectId) {
         self.garbage.insert(object);
     }
 
-    /// Whether it is to be deleted.
+    /// Whether an object is to be deleted.
     pub fn is_garbage(&self, object: ObjectId) -> bool {
         self.garbage.contains(&object)
     }
 
-    /// Bytes of content that an object must have; `None`: nobody needs it.
+    /// Bytes of content that an object must have; `None` if no file needs it.
     pub fn len(&self, object: ObjectId) -> Option<u64> {
         let list = self.lists.get(&(object.0 >> LIST_BITS))?;
         let at = list.binary_search_by_key(&counter(object), |other| other >> 52).ok()?;
         Some(list[at] & u64::from(u32::MAX))
     }
 
-    /// Objects above `after` and up to `last` that somebody needs, ascending.
+    /// Objects above `after` and up to `last` that some file needs, ascending.
     pub fn between(&self, after: Option<ObjectId>, last: Option<ObjectId>) -> Vec<ObjectId> {
         let Some(first) = after.map_or(Some(0), |after| after.0.checked_add(1)) else {
             return Vec::new();
@@ -89,19 +90,19 @@ impl Needed {
         all.filter(|id| (first..=last).contains(id)).map(ObjectId).collect()
     }
 
-    /// Objects that two files need, or that are needed and to be deleted.
+    /// Objects that two files need, and objects that are both needed and to be deleted.
     pub fn suspects(&self) -> BTreeSet<ObjectId> {
         let doomed = self.garbage.iter().filter(|id| self.len(**id).is_some());
         self.suspects.iter().copied().chain(doomed.copied()).collect()
     }
 
-    /// How many are to be deleted.
+    /// Number of objects that are to be deleted.
     pub fn garbage_count(&self) -> u64 {
         self.garbage.len() as u64
     }
 }
 
-/// The rows beside one inode, as they pass by.
+/// The rows beside one inode, collected while the sweep reads them.
 #[derive(Default)]
 pub struct ColdRows {
     xattr: bool,
@@ -112,7 +113,7 @@ pub struct ColdRows {
 }
 
 impl ColdRows {
-    /// One row; slices with their record.
+    /// Notes one row. A slice comes with its record.
     pub fn pass(&mut self, cold: Cold, value: &[u8], slice: Option<&Slice>) {
         match (cold, slice) {
             (Cold::Xattr, _) => self.xattr = true,
@@ -148,7 +149,7 @@ impl ColdRows {
         self.xattr
     }
 
-    /// What does not fit the inode, in words.
+    /// Describes how the rows do not fit the inode; `None` if they fit.
     pub fn misfit(&self, inode: &Inode) -> Option<String> {
         if is_planted!(MisfitUnseen) {
             return None;

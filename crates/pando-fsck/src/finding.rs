@@ -1,4 +1,4 @@
-//! What was found, by what it is known, and what would mend it.
+//! Findings: what is wrong, the evidence for it, and what would mend it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -14,31 +14,31 @@ use crate::code::Code;
 use crate::cursor;
 use crate::source::{Objects, Rows};
 
-/// Something that is not as it must be.
+/// A violation of an invariant.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which invariant.
+    /// The invariant.
     pub code: Code,
-    /// The shard with the row that is wrong, or should be there.
+    /// Shard of the row that is wrong or missing.
     pub shard: ShardIndex,
-    /// What is concerned: a directory, name, file, session…
+    /// What is concerned, in words: a directory, name, file or session.
     pub what: String,
-    /// Its path from the root, if it can be told.
+    /// Path from the root, if it is known.
     pub path: Option<String>,
     /// What is there, and what should be.
     pub detail: String,
     pub(crate) repair: Option<Repair>,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) under: Vec<Place>,
-    /// A name that is missing or too many: the count of its partition is wrong for that reason.
+    /// A name that is missing or superfluous. The count of its partition is wrong for that reason.
     pub(crate) name: Option<(DirId, u64)>,
-    /// The partition whose count is wrong.
+    /// Orders of the partition with the wrong count.
     pub(crate) counted: Option<(DirId, Range<u64>)>,
-    /// Whose path to tell.
+    /// The place that the path is of.
     pub(crate) at: Option<At>,
 }
 
-/// Something with a path.
+/// A place that has a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum At {
     Dir(DirId),
@@ -86,34 +86,34 @@ impl Finding {
         self
     }
 
-    /// Whether `--repair` mends it: what is right follows from what is there, and nothing that can
-    /// be reached is lost.
+    /// Whether `--repair` mends this. It does if the right state follows from other records, and
+    /// nothing that can be reached is lost.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
         self.repair.is_some()
     }
 }
 
-/// What mends a finding: one insert group a shard, and objects that go.
+/// The writes that mend a finding, one insert group for each shard, and the objects to delete.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Repair {
     pub(crate) writes: Vec<(ShardIndex, Vec<Write>)>,
     pub(crate) objects: Vec<ObjectId>,
 }
 
-/// Something that was read and that a finding follows from; it can be read again.
+/// Something that was read and that a finding follows from. It can be read again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Evidence {
-    /// All rows of a range, by a digest of their keys and values.
+    /// All rows of a range, as a digest of their keys and values.
     Rows { shard: ShardIndex, from: Vec<u8>, to: Vec<u8>, digest: u64 },
-    /// How many entries are in a range, and how many of them are directories.
+    /// Number of entries in a range, and number of directories among them.
     Names { shard: ShardIndex, from: Vec<u8>, to: Vec<u8>, names: u64, subdirs: u64 },
-    /// An object's size.
+    /// Size of an object; `None` if it is missing.
     Object(ObjectId, Option<u64>),
 }
 
 impl Evidence {
-    /// A row as it was read; `None`: it is not there.
+    /// A row as it was read; `None` if it is missing.
     pub(crate) fn row(shard: ShardIndex, key: &[u8], value: Option<&[u8]>) -> Self {
         let mut hasher = DefaultHasher::new();
         if let Some(value) = value {
@@ -124,7 +124,7 @@ impl Evidence {
         Self::Rows { shard, from: key.to_vec(), to, digest: hasher.finish() }
     }
 
-    /// All rows of a range, as they were read.
+    /// All rows of a range as they were read.
     pub(crate) fn range<'r>(
         shard: ShardIndex,
         (from, to): (Vec<u8>, Vec<u8>),
@@ -135,8 +135,7 @@ impl Evidence {
         Self::Rows { shard, from, to, digest: hasher.finish() }
     }
 
-    /// The first of the keys it is about, and the shard that was asked; `None`: it is not about
-    /// rows.
+    /// The first key that this evidence is about, with its shard. `None` if it is not about rows.
     pub(crate) fn first_row(&self) -> Option<(ShardIndex, &[u8])> {
         match self {
             Self::Rows { shard, from, .. } | Self::Names { shard, from, .. } => {
@@ -146,7 +145,7 @@ impl Evidence {
         }
     }
 
-    /// Whether it is still so.
+    /// Whether a new reading gives what was read before.
     pub(crate) fn holds(
         &self,
         rows: &mut dyn Rows,
@@ -193,7 +192,7 @@ fn count(
     Ok(counted)
 }
 
-/// Findings, as many as are kept: of a shard whose rows are mostly lost there may be millions.
+/// Findings, up to a limit. A shard that has lost most of its rows may cause millions.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) kept: Vec<Finding>,
@@ -201,7 +200,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Most that are kept; more are counted.
+    /// Most findings kept. Further ones are only counted.
     const KEPT_MAX: usize = 100_000;
 
     pub(crate) fn push(&mut self, finding: Finding) {
@@ -213,51 +212,51 @@ impl Findings {
     }
 }
 
-/// What was under way when the tables were read; none of it is damage.
+/// Counts of unfinished work when the tables were read. None of it is damage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Pending {
-    /// Sessions of clients.
+    /// Living sessions of clients.
     pub sessions: u64,
-    /// Inodes open, by session.
+    /// Records of open files, one for each inode and session.
     pub opens: u64,
-    /// Operations decided, and not finished on all shards.
+    /// Operations that are decided but not finished on all shards.
     pub decided: u64,
-    /// Steps of operations that wait for a decision, or for word of it.
+    /// Steps of operations that wait to hear of a decision.
     pub prepared: u64,
-    /// Partitions on their way to another shard.
+    /// Partitions and hash slots on their way to another shard.
     pub arriving: u64,
-    /// Removed directories whose partitions are not all dropped.
+    /// Removed directories that still have partitions.
     pub tombstones: u64,
-    /// Nameless files that are open.
+    /// Files without names that are open.
     pub nameless: u64,
-    /// Objects to be deleted.
+    /// Objects that are to be deleted.
     pub garbage: u64,
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
-    /// What is wrong, by shard and code.
+    /// Findings, ordered by shard and code.
     pub findings: Vec<Finding>,
-    /// Findings beyond the most that are kept.
+    /// Number of findings and suspicions beyond the limits, which are not listed.
     pub not_kept: u64,
-    /// Suspicions about what changed while it was looked at, or what may follow from rows that
-    /// cannot be read: not judged.
+    /// Number of suspicions that were not judged: their rows changed meanwhile, or they may follow
+    /// from rows that cannot be read.
     pub unjudged: u64,
-    /// Rows read.
+    /// Number of rows read.
     pub rows: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Other files.
+    /// Number of files of all other kinds.
     pub files: u64,
-    /// Objects listed.
+    /// Number of objects listed.
     pub objects: u64,
-    /// What is under way.
+    /// Unfinished work.
     pub pending: Pending,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there is no finding.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.not_kept == 0

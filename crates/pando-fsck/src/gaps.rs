@@ -1,10 +1,12 @@
-//! Records that cannot be read: each stretch of them is a finding, and nothing is said that may
-//! follow from what is in one.
+//! Rows that cannot be read. Each such range, a gap, is a finding. Findings that may follow from
+//! rows in a gap are dropped.
 //!
-//! Findings come with all rows that they follow from, absent ones included. Who has such a row in a
-//! stretch that cannot be read is not judged; nor is what follows from the absence of rows wherever
-//! they might be. What is under way, how slots are handed over and which shards there are concerns
-//! everything.
+//! 1. A finding has all rows that it follows from as evidence, absent rows included. If one of them
+//!    is in a gap, the finding is dropped.
+//! 2. Some findings follow from the absence of rows that could be anywhere. Any gap drops these.
+//! 3. A gap in the tables from transactions to removed files drops all findings but unreadable
+//!    records and unknown keys. Those tables tell what is unfinished, which shard owns which hash
+//!    slot, and which shards exist.
 
 use pando_core::keys::{self, Table};
 use pando_types::ShardIndex;
@@ -13,7 +15,7 @@ use crate::code::Code;
 use crate::finding::{At, Evidence, Finding, Report};
 use crate::source::{Gap, Page, Rows};
 
-/// Rows but for those that cannot be read, which it keeps in mind.
+/// All rows but those that cannot be read. It keeps the gaps.
 pub struct Readable<'a> {
     rows: &'a mut dyn Rows,
     gaps: Vec<(ShardIndex, Gap)>,
@@ -24,8 +26,8 @@ impl<'a> Readable<'a> {
         Self { rows, gaps: Vec::new() }
     }
 
-    /// Takes from a report what may follow from rows that could not be read, and names these.
-    /// Nothing is to be mended then.
+    /// Drops from a report what may follow from rows in gaps, and adds the gaps as findings. With a
+    /// gap, nothing can be mended.
     pub fn judge(&self, report: &mut Report) {
         if self.gaps.is_empty() {
             return;

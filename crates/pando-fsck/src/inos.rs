@@ -1,5 +1,6 @@
-//! What the sweep learns of files: inode numbers used (a bit each, in compressed bitmaps) and, of
-//! inodes at their link shards alone, how many names there are and how many they know.
+//! What the sweep learns of files. It keeps the inode numbers in use, one bit each, in compressed
+//! bitmaps. For inodes at their link shards it counts the names that lead there and the names they
+//! record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,22 +12,23 @@ use roaring::RoaringTreemap;
 struct Linked {
     /// Kind and link count of the inode, once it is found.
     inode: Option<(FileKind, u32)>,
-    /// Names it knows: how many, and the sum of their hashes.
+    /// Names that the inode records: their number, and the sum of their hashes.
     known: (u32, u64),
-    /// Names that lead to it.
+    /// Names that lead to the inode: their number, and the sum of their hashes.
     found: (u32, u64),
-    /// A name that says another kind than the others.
+    /// Kind that the latest of these names tells.
     kind: Option<FileKind>,
+    /// Whether these names tell different kinds.
     is_mixed: bool,
 }
 
-/// All inode numbers.
+/// All inode numbers in use.
 #[derive(Default)]
 pub struct Inos {
     single: RoaringTreemap,
     twice: BTreeSet<Ino>,
     linked: BTreeMap<Ino, Linked>,
-    /// By allocator: the highest counter used.
+    /// By allocator: the highest counter in use.
     highest: BTreeMap<ShardIndex, u64>,
     files: u64,
 }
@@ -38,14 +40,14 @@ fn hash(dir: DirId, name: &[u8]) -> u64 {
 }
 
 impl Inos {
-    /// A number that something has.
+    /// Notes a number that is in use.
     pub fn used(&mut self, ino: Ino) {
         let counter = ino.0 & ((1 << Ino::COUNTER_BITS) - 1);
         let highest = self.highest.entry(ino.allocator()).or_default();
         *highest = counter.max(*highest);
     }
 
-    /// A directory, or a file whose inode is in its entry.
+    /// Notes a directory, or a file with its inode in its entry.
     pub fn single(&mut self, ino: Ino, is_file: bool) {
         self.used(ino);
         self.files += u64::from(is_file);
@@ -54,20 +56,20 @@ impl Inos {
         }
     }
 
-    /// An inode at its link shard.
+    /// Notes an inode at its link shard.
     pub fn link(&mut self, ino: Ino, kind: FileKind, nlink: u32) {
         self.used(ino);
         self.files += 1;
         self.linked.entry(ino).or_default().inode = Some((kind, nlink));
     }
 
-    /// A name that an inode knows.
+    /// Notes a name that an inode records.
     pub fn known(&mut self, ino: Ino, dir: DirId, name: &[u8]) {
         let known = &mut self.linked.entry(ino).or_default().known;
         *known = (known.0 + 1, known.1.wrapping_add(hash(dir, name)));
     }
 
-    /// A name that leads to an inode.
+    /// Notes a name that leads to an inode.
     pub fn found(&mut self, ino: Ino, kind: FileKind, dir: DirId, name: &[u8]) {
         let linked = self.linked.entry(ino).or_default();
         linked.found = (linked.found.0 + 1, linked.found.1.wrapping_add(hash(dir, name)));
@@ -75,23 +77,23 @@ impl Inos {
         linked.kind = Some(kind);
     }
 
-    /// Files of all kinds but directories.
+    /// Number of files of all kinds but directories.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// Nameless inodes.
+    /// Number of inodes without a name.
     pub fn nameless(&self) -> u64 {
         let nameless = |linked: &&Linked| linked.inode.is_some_and(|(_, nlink)| nlink == 0);
         self.linked.values().filter(nameless).count() as u64
     }
 
-    /// By allocator, the highest number used.
+    /// By allocator: the highest counter in use.
     pub fn highest(&self) -> &BTreeMap<ShardIndex, u64> {
         &self.highest
     }
 
-    /// Numbers used twice.
+    /// Numbers that are in use twice.
     pub fn twice(&self) -> BTreeSet<Ino> {
         let both = self
             .linked
@@ -100,15 +102,14 @@ impl Inos {
         self.twice.iter().copied().chain(both.map(|(ino, _)| *ino)).collect()
     }
 
-    /// Whether names lead to a link inode that are not those it knows: where they are must be
-    /// looked for.
+    /// Whether a link inode has names that it does not record. A second pass must find them.
     pub fn has_unknown_names(&self, ino: Ino) -> bool {
         self.linked.get(&ino).is_some_and(|linked| {
             linked.found.0 > 0 && (linked.inode.is_none() || linked.found != linked.known)
         })
     }
 
-    /// Link inodes that do not agree with their names, and nameless ones.
+    /// Link inodes that do not agree with their names, and those without a name.
     pub fn suspects(&self) -> BTreeSet<Ino> {
         let is_sound = |linked: &Linked| {
             linked.inode.is_some_and(|(kind, nlink)| {

@@ -1,18 +1,18 @@
-//! What a key is the key of.
+//! Parsing keys of a shard's rows.
 
 use pando_core::keys::{self, Kind, Table};
 use pando_types::op::ObjectId;
 use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
-/// Every key there may be; anything else is foreign.
+/// Every key of the schema. Any other key is foreign.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Key {
     Content(DirId),
     DirXattr(DirId),
-    /// Begins at this order.
+    /// A partition's header: the directory, and the first order.
     Header(DirId, u64),
     Entry(DirId, u64),
-    /// A cold row of the entry at this order: kind, offset of a slice.
+    /// A cold row of the entry at this order.
     Cold(DirId, u64, Cold),
     Link(Ino),
     LinkCold(Ino, Cold),
@@ -29,7 +29,7 @@ pub enum Key {
     Floor(ShardIndex),
     Arrival(DirId, PartitionIndex),
     Garbage(ObjectId),
-    /// What is left of a removed file, by what the keys of its slices begin with.
+    /// A removed file with slices that have yet to go: the common prefix of their keys.
     Shred(Vec<u8>),
     StagedHeader(DirId),
     Owner(SlotIndex),
@@ -38,22 +38,22 @@ pub enum Key {
     Lock(Ino, SessionId),
 }
 
-/// Rows beside an inode.
+/// Kinds of rows beside an inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cold {
     Xattr,
     Inline,
-    /// Its offset in the file.
+    /// A slice: its offset in the file, bytes.
     Slice(u64),
 }
 
 impl Cold {
-    /// The kinds, in key order.
+    /// The kinds of these rows, in key order.
     pub const KINDS: [Kind; 3] = [Kind::Xattr, Kind::Inline, Kind::Slice];
 }
 
 impl Key {
-    /// `None`: no key of ours.
+    /// Parses a key; `None` if it is not in the schema.
     pub fn parse(key: &[u8]) -> Option<Self> {
         match key.first()? {
             b'd' => Self::dir(key),
@@ -168,22 +168,22 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// Everything of a directory on a shard.
+/// Prefix of all rows of a directory on a shard.
 pub fn dir_prefix(dir: DirId) -> Vec<u8> {
     keys::dir(dir, Kind::Content, 0)[..17].to_vec()
 }
 
-/// All its rows of one kind.
+/// Prefix of all rows of one kind of a directory.
 pub fn kind_prefix(dir: DirId, kind: Kind) -> Vec<u8> {
     keys::dir(dir, kind, 0)[..18].to_vec()
 }
 
-/// Everything of a link inode.
+/// Prefix of all rows of a link inode.
 pub fn link_prefix(ino: Ino) -> Vec<u8> {
     keys::link(ino, Kind::Entry)[..11].to_vec()
 }
 
-// Whoever adds a kind or a table comes by here: `parse` must know it, and somebody must judge it.
+// A new kind or table fails to compile here. `parse` must know it, and some judge must check it.
 const _: fn(Kind) = |kind| match kind {
     Kind::Content | Kind::DirXattr | Kind::Header | Kind::Entry => {}
     Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName | Kind::StagedHeader => {}
@@ -195,7 +195,7 @@ const _: fn(Table) = |table| match table {
     Table::Lock | Table::Shred => {}
 };
 
-// What `parse` reads must be what the schema writes.
+// `parse` must agree with the schema's numbers.
 const _: () = assert!(Kind::Content as u8 == 1 && Kind::DirXattr as u8 == 2);
 const _: () = assert!(Kind::Header as u8 == 3 && Kind::Entry as u8 == 4 && Kind::Xattr as u8 == 5);
 const _: () =

@@ -1,5 +1,5 @@
-//! Is a volume whole? Every invariant that spans records or shards is checked; what can be mended
-//! without guessing is, if wanted.
+//! Checks whether a volume is whole: every invariant that spans records or shards. On request it
+//! mends what needs no guess.
 //!
 //! ```text
 //!  rows of all shards ──► sweep ──► suspects ──► judge ──► findings ──► confirm (running) ──► report
@@ -8,39 +8,39 @@
 //!  objects (listed) ───────┘                       └ locate: a second pass, if called for     writes per shard
 //! ```
 //!
-//! What is wrong has a stable [`Code`]. What is under way is no damage: what transactions hold is
-//! not judged ([`Report::pending`] counts it).
+//! Each kind of fault has a stable [`Code`]. Unfinished work is no damage: what transactions hold
+//! is not judged ([`Report::pending`] counts it).
 //!
 //! # Running volumes
 //!
-//! Pages of a running volume are not of one moment, and operations are under way. So a finding
-//! counts only if
+//! Pages of a running volume show different moments, and operations go on. So a finding counts only
+//! if
 //!
-//! 1. all that it follows from, absent rows included, is read again later, twice, and is each time
-//!    as it was: rows carry numbers and times that do not come back, so there was a moment at which
-//!    all of it was so;
-//! 2. between those two reads no transaction's record names a place that it concerns: a
-//!    transaction's record is there for as long as what it changes differs between places; and
-//! 3. no partition of a directory, and no slot, that it concerns was taken for a shard's by a
-//!    decision which that shard has heard of meanwhile: it may have given it away again, and
-//!    nothing that is read again would tell.
+//! 1. everything that it follows from, absent rows included, is read again twice, later, and is
+//!    unchanged each time. Rows carry numbers and times that do not come back, so all of it held at
+//!    one moment;
+//! 2. between those two reads no transaction's record names a place that it concerns. A
+//!    transaction's record exists for as long as its changes differ between places; and
+//! 3. it concerns no partition and no hash slot that a decision gave to a shard which heard of it
+//!    only during the check. That shard may have given it away again, and no further reading would
+//!    show that.
 //!
-//! Such a check may miss what changes all the time (it says how much it did not judge); it does not
-//! cry wolf. What only a whole, unchanging view can tell is left to stopped volumes: objects that
-//! nobody needs, and what `df` shows.
+//! Such a check may miss what changes all the time; it tells how much it did not judge. It reports
+//! no false faults. Some faults can be told only from a whole, unchanging view: objects that no
+//! file needs, and wrong counts of `df`. These are left to stopped volumes.
 //!
 //! # Repair
 //!
-//! Only of a stopped volume. A finding is repairable if what is right follows from other records,
-//! and nothing that can be reached is lost. That nobody needs an object is said only where nothing
-//! else is wrong. Each repair is one insert group on each shard concerned, and is made only while
-//! all that it follows from is unchanged; then everything is checked again, until nothing is left
-//! that can be mended.
+//! Only stopped volumes are repaired. A finding is repairable if the right state follows from other
+//! records, and nothing that can be reached is lost. An object is called unneeded only if nothing
+//! else is wrong. Each repair is one insert group on each shard concerned. It is made only while
+//! everything that it follows from is unchanged. Then the volume is checked again, until nothing is
+//! left that can be mended.
 //!
 //! # What cannot be read
 //!
-//! A stretch of rows that cannot be read is a finding, and hides no others but those that may
-//! follow from it. While there is one nothing is mended: a row that is missing might be in it.
+//! A range of rows that cannot be read is a finding. It hides only findings that may follow from
+//! it. While there is one, nothing is mended: a missing row might be in it.
 //!
 //! # Memory
 //!
@@ -94,17 +94,18 @@ use gaps::Readable;
 use probe::Probe;
 use sweep::Sweep;
 
-/// Whether anything changes while it is looked at.
+/// Whether the volume changes during the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// No shard runs: all rows are of one moment. What a crash left unfinished is still under way.
+    /// No shard runs: all rows are of one moment. Transactions that a crash left unfinished are
+    /// still unfinished.
     Stopped,
     /// Shards run.
     Running,
 }
 
-/// Checks a volume. `objects`: the object store; without it nothing is said of objects. Errors, in
-/// words, are of reading, not of what was read. Blocks that cannot be read are findings.
+/// Checks a volume. `objects` is the object store; without it, objects are not judged. An error, in
+/// words, is a failed reading. Blocks that cannot be read are findings.
 pub fn check(
     rows: &mut dyn Rows,
     objects: Option<&mut dyn Objects>,
@@ -150,8 +151,8 @@ fn check_readable(
         }
         Mode::Running => {
             let before = findings.len();
-            // To what was read before a shard has joined, that shard is one that cannot be: begun
-            // anew.
+            // Rows that were read before a shard joined may name that shard, which did not exist
+            // then. So the check begins anew.
             if volume.grown(rows)?.map.shards > volume.map.shards {
                 return check_readable(rows, objects, &grown, mode, watch);
             }
@@ -160,7 +161,7 @@ fn check_readable(
         }
     }
     drop_derived(&mut findings);
-    // Whatever else is wrong may hide who needs an object.
+    // Any other fault may hide the file that needs an object.
     if report.not_kept > 0 || findings.iter().any(|finding| finding.code != Code::ObjectUnnamed) {
         findings.retain(|finding| finding.code != Code::ObjectUnnamed);
     }
@@ -184,7 +185,8 @@ fn check_readable(
     Ok(report)
 }
 
-/// A count that is wrong because a name is missing, or too many, is no finding of its own.
+/// Drops wrong counts that follow from a missing or superfluous name. They are no findings of their
+/// own.
 fn drop_derived(findings: &mut Vec<Finding>) {
     let names: Vec<_> = findings.iter().filter_map(|finding| finding.name).collect();
     findings.retain(|finding| {

@@ -1,7 +1,7 @@
-//! A second pass, only when something calls for it: where are these inodes and objects named?
+//! A second pass, made only if needed: it finds where given inodes and objects are named.
 //!
-//! The first pass keeps no place for a file, so a number that turns up twice, or an object that is
-//! missing, leads to nothing until it is seen once more.
+//! The first pass keeps no place of a file. So for a number that occurs twice, or an object that is
+//! missing, the rows must be read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,15 +19,15 @@ use crate::key::{Cold, Key};
 use crate::source::{Progress, Rows, Watch};
 use crate::volume::Volume;
 
-/// Inodes kept of one object.
+/// Most inodes kept for one object.
 const SPOTS_MAX: usize = 16;
 
-/// Where something is.
+/// A place where an inode is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spot {
-    /// In an entry, or named by it.
+    /// An entry that holds the inode, or leads to it.
     Entry { shard: ShardIndex, dir: DirId, order: u64 },
-    /// It is a directory.
+    /// The inode is this directory.
     Directory(DirId),
 }
 
@@ -40,7 +40,7 @@ pub struct Naming {
     pub slice: Slice,
 }
 
-/// What was found.
+/// Result of the second pass.
 #[derive(Default)]
 pub struct Located {
     pub inos: BTreeMap<Ino, Vec<Spot>>,
@@ -63,15 +63,15 @@ pub fn locate(
     let mut seen = 0;
     for shard in volume.shards() {
         let mut cursor = Cursor::new(rows, shard, b"d", 1 << 20)?;
-        // Partitions of the directory at hand; headers come before names.
+        // Partitions of the directory that is being read. Headers come before names.
         let mut owned: (DirId, Vec<Range<u64>>) = (DirId::ROOT, Vec::new());
         while let Some((key, value)) = cursor.next(rows)? {
             seen += 1;
             if seen % 10_000 == 0 {
                 watch.progress(Progress::Sweep { shard, rows: seen });
             }
-            // What comes with a slot is another's still; the shard's own partitions of its
-            // directories are not.
+            // What comes with a hash slot still belongs to another shard. The shard's own
+            // partitions of these directories do not.
             let is_incoming =
                 keys::slot_of_row(&key).is_some_and(|slot| busy.is_incoming(shard, slot));
             let is_own = |dir: DirId, order: u64| {
@@ -126,7 +126,7 @@ fn is_arriving(busy: &Busy, shard: ShardIndex, dir: DirId, order: u64) -> bool {
 
 impl Located {
     fn spot(&mut self, ino: Ino, spot: Spot) {
-        // All of them: an inode has at most 65,000 names.
+        // All places are kept: an inode has at most 65,000 names.
         self.inos.entry(ino).or_default().push(spot);
     }
 
@@ -140,8 +140,8 @@ impl Located {
         let Ok(slice) = Slice::decode(&value) else { return };
         if objects.contains(&slice.range.object) {
             let namings = self.objects.entry(slice.range.object).or_default();
-            // One row of each inode is enough: what precedes the kind, or follows it up to the
-            // order, says which it is.
+            // One row of each inode is enough. The key without its last 8 bytes tells which inode
+            // it is.
             let inode = key.len() - 8;
             let is_new = namings.iter().all(|other| other.key.get(..inode) != key.get(..inode));
             if is_new && namings.len() < SPOTS_MAX {

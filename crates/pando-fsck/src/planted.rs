@@ -1,4 +1,4 @@
-//! Faults that tests plant into the check, to see that they are found. Products hold none.
+//! Faults that tests plant into the check, to see that tests find them. Released builds have none.
 
 /// Whether a fault is planted.
 #[cfg(feature = "planted")]
@@ -19,7 +19,7 @@ std::thread_local! {
     static PLANTED: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
-/// A fault.
+/// A fault that tests can plant.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
@@ -27,7 +27,7 @@ pub enum Planted {
     OrphanUnreported,
     /// The names of an inode are not compared with its link count.
     NamesUncounted,
-    /// What is needed and listed as garbage is deleted, with its place in the list.
+    /// An object that is needed and listed as garbage is deleted, with its place in the list.
     ObjectRepaired,
     /// Data that does not fit its inode is not seen.
     MisfitUnseen,
@@ -35,7 +35,7 @@ pub enum Planted {
 
 #[cfg(feature = "planted")]
 impl Planted {
-    /// Plants a fault, or none, into what this thread runs.
+    /// Plants a fault, or none, into the current thread.
     pub fn plant(fault: Option<Self>) {
         PLANTED.set(fault);
     }

@@ -1,4 +1,4 @@
-//! Reading single records, where they must be: for looking closely at what is suspected.
+//! Reads single records at the places where they must be, for the closer look.
 
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Content, Entry, Header, LinkedName, Open, Record, SessionsHeard};
@@ -11,7 +11,7 @@ use crate::key::link_prefix;
 use crate::source::Rows;
 use crate::volume::Volume;
 
-/// Paths longer than this are cut at the front.
+/// A path with more components than this is not shown.
 const DEPTH_MAX: usize = 4096;
 
 /// A record as it was read.
@@ -29,15 +29,15 @@ impl<R> Seen<R> {
     }
 }
 
-/// All records of a range, as they were read.
+/// All records of a range as they were read.
 pub struct Records<R> {
     pub records: Vec<Seen<R>>,
     pub evidence: Evidence,
-    /// Whether all of them could be decoded.
+    /// Whether all records could be decoded.
     pub is_readable: bool,
 }
 
-/// Keys of all entries of one order.
+/// Range of the keys of all entries of one order.
 pub fn group_range(dir: DirId, order: u64) -> (Vec<u8>, Vec<u8>) {
     let base = Order(order).base().0;
     keys::dir_range(dir, Kind::Entry, &(base..base + (1 << Order::ORDINAL_BITS)))
@@ -50,7 +50,7 @@ pub struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// The record of a key; `None` also if it cannot be decoded.
+    /// Reads the record of a key. `None` also if it cannot be decoded.
     pub fn record<R: Record>(
         &mut self,
         shard: ShardIndex,
@@ -60,7 +60,7 @@ impl Probe<'_> {
         Ok(R::decode(&bytes).ok().map(|record| Seen { shard, key, bytes, record }))
     }
 
-    /// The records of a range.
+    /// Reads the records of a range.
     fn records<R: Record>(
         &mut self,
         shard: ShardIndex,
@@ -78,22 +78,22 @@ impl Probe<'_> {
         Ok(Records { is_readable: records.len() == count, records, evidence })
     }
 
-    /// A directory's content, at its home.
+    /// Reads a directory's content at its home.
     pub fn content(&mut self, dir: DirId) -> Result<Option<Seen<Content>>, String> {
         self.record(self.volume.map.home(dir), keys::dir(dir, Kind::Content, 0))
     }
 
-    /// Key of a directory's content.
+    /// Shard and key of a directory's content.
     pub fn content_key(&self, dir: DirId) -> (ShardIndex, Vec<u8>) {
         (self.volume.map.home(dir), keys::dir(dir, Kind::Content, 0))
     }
 
-    /// Partitions of a directory on a shard.
+    /// Reads the headers of a directory's partitions on a shard.
     pub fn headers(&mut self, shard: ShardIndex, dir: DirId) -> Result<Records<Header>, String> {
         self.records(shard, keys::dir_range(dir, Kind::Header, &(0..u64::MAX)))
     }
 
-    /// The partition that holds `order`, wherever it is.
+    /// Finds the partition that holds `order`, on any shard.
     pub fn owner(&mut self, dir: DirId, order: u64) -> Result<Option<Seen<Header>>, String> {
         let home = self.volume.map.home(dir);
         let at_home = self.headers(home, dir)?.records;
@@ -113,7 +113,7 @@ impl Probe<'_> {
         Ok(None)
     }
 
-    /// All records of one order, vacant ones included.
+    /// Reads all records of one order, vacant ones included.
     pub fn names(
         &mut self,
         shard: ShardIndex,
@@ -123,19 +123,19 @@ impl Probe<'_> {
         self.records(shard, group_range(dir, order))
     }
 
-    /// A link inode.
+    /// Reads a link inode.
     pub fn link(&mut self, ino: Ino) -> Result<Option<Seen<Inode>>, String> {
         self.record(self.volume.map.link(ino), keys::link(ino, Kind::Entry))
     }
 
-    /// Names that a link inode knows.
+    /// Reads the names that a link inode records.
     pub fn link_names(&mut self, ino: Ino) -> Result<Records<LinkedName>, String> {
         let from = keys::link(ino, Kind::LinkName);
         let to = keys::after(&from);
         self.records(self.volume.map.link(ino), (from, to))
     }
 
-    /// Opens of an inode on a shard.
+    /// Reads the opens of an inode on a shard.
     pub fn opens(&mut self, shard: ShardIndex, ino: Ino) -> Result<Records<Open>, String> {
         let from = keys::open(ino, SessionId(0))[..10].to_vec();
         let to = keys::after(&from);
@@ -144,7 +144,7 @@ impl Probe<'_> {
 
     /// Whether a shard has a record of a session, or may not have heard of it yet.
     pub fn knows_session(&mut self, shard: ShardIndex, id: SessionId) -> Result<bool, String> {
-        // In this order: it may begin in between.
+        // The order matters: the session may begin between the two readings.
         let heard = cursor::get(self.rows, shard, &keys::table(keys::Table::Session))?;
         if cursor::get(self.rows, shard, &keys::session(id))?.is_some() {
             return Ok(true);
@@ -155,13 +155,13 @@ impl Probe<'_> {
         Ok(shard != ShardIndex(0) && id.number() > last)
     }
 
-    /// All rows of a link inode.
+    /// Reads all rows of a link inode.
     pub fn link_rows(&mut self, ino: Ino) -> Result<Vec<crate::source::Row>, String> {
         let prefix = link_prefix(ino);
         cursor::range(self.rows, self.volume.map.link(ino), &prefix, &keys::after(&prefix))
     }
 
-    /// A path for people, from the root if parents lead there.
+    /// A path for people. `None` if the parents do not lead to the root.
     pub fn path(&mut self, at: &At) -> Result<Option<String>, String> {
         let (mut dir, mut parts) = match at {
             At::Dir(dir) => (*dir, Vec::new()),

@@ -1,4 +1,4 @@
-//! Mending what can be mended without guessing.
+//! Mends what needs no guess.
 
 use crate::confirm::is_unchanged;
 use crate::finding::{Finding, Report};
@@ -6,20 +6,20 @@ use crate::source::{Objects, Repairs, Watch};
 use crate::volume::Volume;
 use crate::{Mode, check};
 
-/// What is mended may show what else is wrong; more often than this it does not.
+/// Most rounds of checking and mending. A repair may uncover further faults, but hardly this often.
 const ROUNDS_MAX: usize = 16;
 
-/// What a repair came to.
+/// Result of a repair.
 #[derive(Clone, Default, Debug)]
 pub struct Repaired {
-    /// What was wrong and is mended.
+    /// Findings that were mended.
     pub mended: Vec<Finding>,
-    /// What a last check says.
+    /// Report of the last check.
     pub left: Report,
 }
 
-/// Checks a stopped volume and mends it, until a check finds nothing that can be mended. Errors, in
-/// words, are of reading and writing; what was mended before one stays so.
+/// Checks a stopped volume and mends it, until a check finds nothing that can be mended. An error,
+/// in words, is a failed read or write. What was mended before it stays mended.
 pub fn repair(
     rows: &mut dyn Repairs,
     mut objects: Option<&mut dyn Objects>,
@@ -43,7 +43,8 @@ pub fn repair(
     Ok(repaired)
 }
 
-/// Mends one thing, unless it cannot be, or mending another one has changed what it follows from.
+/// Mends one finding. Returns false if it cannot be mended, or if another repair has changed what
+/// it follows from.
 fn mend(
     rows: &mut dyn Repairs,
     objects: &mut Option<&mut dyn Objects>,

@@ -1,5 +1,4 @@
-//! Where rows and objects come from, and where repairs go. The caller has the stores or the
-//! network.
+//! The interfaces to rows and objects, and to repairs. The caller has the stores or the network.
 
 use std::ops::Range;
 
@@ -17,28 +16,28 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// Whether nothing comes after them.
     pub is_last: bool,
-    /// What comes next cannot be read. There are no rows then, and it is not the last page.
+    /// A range that cannot be read and comes next. Then the page has no rows and is not the last.
     pub gap: Option<Gap>,
 }
 
-/// Keys of which nothing is known.
+/// A range of keys that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Which; the first may be before those that were asked for.
+    /// The keys. The range may begin before the key that was asked for.
     pub keys: Range<Vec<u8>>,
-    /// Why, for people, with the name of the file.
+    /// The reason, for people, with the name of the file.
     pub why: String,
 }
 
-/// The stores of all shards, to read.
+/// Read access to the stores of all shards.
 pub trait Rows {
-    /// Rows from key `from` on, about `bytes` of them: at least one, if there is one, and none left
-    /// out. Each page is consistent in itself; pages are not among each other while the volume
-    /// runs. Errors are for people.
+    /// Rows from key `from` on, about `bytes` bytes of them. At least one row, if there is one, and
+    /// none left out. Each page is consistent in itself. While the volume runs, pages are not
+    /// consistent with each other. Errors are texts for people.
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String>;
 }
 
-/// The stores of all shards of a stopped volume, to repair.
+/// Write access to the stores of a stopped volume, for repairs.
 pub trait Repairs: Rows {
     /// Applies `writes` to one shard as one insert group, durably.
     fn write(&mut self, shard: ShardIndex, writes: Vec<Write>) -> Result<(), String>;
@@ -47,51 +46,51 @@ pub trait Repairs: Rows {
 /// An object as its store lists it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stored {
-    /// Which.
+    /// Id of the object.
     pub id: ObjectId,
-    /// Bytes it takes in the store, whatever the store adds to the content included.
+    /// Bytes that it takes in the store, with all that the store adds to the content.
     pub bytes: u64,
 }
 
 /// The object store.
 pub trait Objects {
-    /// Objects with ids above `after` (`None`: from the first), ascending, at most `most`. None:
-    /// that was all.
+    /// Objects with ids above `after` (`None`: from the first), ascending, at most `most`. An empty
+    /// list means the end.
     fn list(&mut self, after: Option<ObjectId>, most: usize) -> Result<Vec<Stored>, String>;
-    /// Bytes one object takes; `None`: it is not there.
+    /// Bytes that an object takes; `None` if it does not exist.
     fn size(&mut self, id: ObjectId) -> Result<Option<u64>, String>;
-    /// Bytes that an object with `content` bytes in it takes.
+    /// Bytes that an object with `content` bytes of content takes.
     fn size_for(&self, content: u64) -> u64;
-    /// Deletes an object; that it is not there is no error.
+    /// Deletes an object. A missing object is no error.
     fn delete(&mut self, id: ObjectId) -> Result<(), String>;
 }
 
-/// How far a check is.
+/// Progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// This shard is being read; so many rows of all shards have been.
+    /// A shard is being read.
     Sweep {
-        /// Which shard.
+        /// The shard.
         shard: ShardIndex,
-        /// Rows read.
+        /// Number of rows read so far, of all shards.
         rows: u64,
     },
-    /// Objects are listed; so many were.
+    /// Objects are being listed; their number so far.
     Objects(u64),
-    /// So many suspicions are looked at closely.
+    /// Suspicions are being looked at; their number so far.
     Suspects(u64),
 }
 
-/// Who watches a check.
+/// Observes the progress of a check.
 pub trait Watch {
-    /// Called now and then.
+    /// Called from time to time.
     fn progress(&mut self, _progress: Progress) {}
-    /// Returns after operations that are under way have had time to come to their end (seconds; a
-    /// transaction is sent again after 0.2 s). Called only for running volumes.
+    /// Waits some seconds, so that unfinished operations can end. (A transaction is sent again
+    /// after 0.2 s.) Called only for running volumes.
     fn pause(&mut self) {}
 }
 
-/// Nobody watches.
+/// Observes nothing.
 pub struct Unwatched;
 
 impl Watch for Unwatched {}

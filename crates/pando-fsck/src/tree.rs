@@ -1,6 +1,6 @@
 //! What the sweep learns of directories: the few facts about each that other rows must agree with.
 //!
-//! About 250 bytes a directory, more if it is split; nothing for the files in it.
+//! A directory takes about 250 bytes, more if it is split. Its files take none.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use pando_types::{DirId, DirRef, FileKind, Ino, Name, Order, PartitionIndex, Rad
 
 use crate::volume::Volume;
 
-/// What a directory's content says.
+/// A directory as its content record tells.
 struct ContentSide {
     ino: Ino,
     parent: DirRef,
@@ -23,7 +23,7 @@ struct ContentSide {
     is_sound: bool,
 }
 
-/// What an entry says that leads to a directory.
+/// A directory as an entry that leads to it tells.
 #[derive(Clone, Copy)]
 pub struct EntrySide {
     pub shard: ShardIndex,
@@ -34,7 +34,7 @@ pub struct EntrySide {
     access: (u16, u32, u32),
 }
 
-/// A partition.
+/// A partition as its header tells.
 #[derive(Clone, Copy)]
 pub struct Part {
     pub shard: ShardIndex,
@@ -72,31 +72,31 @@ struct Node {
 #[derive(Default)]
 pub struct Tree {
     nodes: BTreeMap<DirId, Node>,
-    /// Entries of directories that have one already.
+    /// Further entries of directories that have one already.
     more_entries: Vec<(DirId, EntrySide)>,
     tombstones: u64,
 }
 
-/// A name as the maps keep it.
+/// Hash of a name, as it is kept here.
 pub fn name_hash(name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Whether a directory's own attributes are such as they can be: counts are its partitions'.
+/// Whether a directory's own attributes are possible. The real counts are those of its partitions.
 pub fn has_sound_attributes(content: &Content) -> bool {
     let base = &content.base;
     (base.kind, base.nlink, base.size) == (FileKind::Directory, 2, 0)
 }
 
-/// What partitions copy of a directory.
+/// Attributes of a directory that its partitions copy.
 pub fn inherit(content: &Content) -> Inherit {
     let base = &content.base;
     Inherit { mode: base.mode, uid: base.uid, gid: base.gid, project: base.project }
 }
 
-/// Where a partition must be.
+/// The shard where a partition must be.
 pub fn shard_for(
     volume: &Volume,
     dir: DirId,
@@ -147,12 +147,12 @@ impl Tree {
         }
     }
 
-    /// How many there are, tombstones left out.
+    /// Number of directories, without tombstones.
     pub fn directories(&self) -> u64 {
         self.nodes.values().filter(|n| n.content.is_some()).count() as u64 - self.tombstones
     }
 
-    /// Removed ones whose id is not free yet.
+    /// Number of removed directories with ids that are not free yet.
     pub fn tombstones(&self) -> u64 {
         self.tombstones
     }
@@ -174,7 +174,7 @@ impl Tree {
         tiles(self.parts_of(dir))
     }
 
-    /// Directories that must be looked at, and loops.
+    /// Directories that must be looked at, and loops of directories.
     pub fn suspects(&mut self, volume: &Volume) -> (Vec<DirId>, Vec<Vec<DirId>>) {
         let mut dirs: Vec<DirId> = self
             .nodes
@@ -242,7 +242,7 @@ impl Tree {
             if at == DirId::ROOT || !self.nodes.get(&at).is_some_and(in_loop) {
                 continue;
             }
-            // Every directory from here on up to here again.
+            // All directories of the loop, from here up to here again.
             let mut members = vec![at];
             let mut next = self.nodes.get(&at).and_then(up);
             while let Some(dir) = next
@@ -260,8 +260,8 @@ impl Tree {
     }
 }
 
-/// Whether a partition is where its index and its directory's spread put it, and says the same
-/// spread as the others.
+/// Whether a partition is where its index and its directory's spread put it, and has the spread of
+/// the other partitions.
 pub fn is_placed(volume: &Volume, dir: DirId, part: &Part, all: &[Part]) -> bool {
     let orders = pando_placement::range(part.partition, part.radix);
     let is_whole = (part.partition, part.radix) == (PartitionIndex(0), Radix(0));

@@ -1,4 +1,4 @@
-//! What must be known of a volume before its rows mean anything.
+//! What must be known of a volume before its rows can be read.
 
 use pando_core::keys::{self, Table};
 use pando_placement::{ClusterMap, Secrets};
@@ -10,19 +10,19 @@ use crate::source::Rows;
 /// Placement of a volume.
 #[derive(Clone, Debug)]
 pub struct Volume {
-    /// Who owns which slot.
+    /// Owners of the hash slots.
     pub map: ClusterMap,
-    /// Hash secrets.
+    /// Secrets of the hashes of names and directories.
     pub secrets: Secrets,
 }
 
 impl Volume {
-    /// All its shards.
+    /// All shards of the volume.
     pub fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
         (0..self.map.shards).map(ShardIndex)
     }
 
-    /// The volume with the shards that were added to it, which shard 0 knows.
+    /// The volume with the shards that were added to it, as shard 0 records them.
     pub(crate) fn grown(&self, rows: &mut dyn Rows) -> Result<Self, String> {
         let prefix = keys::table(Table::Joined);
         let mut volume = self.clone();
@@ -35,7 +35,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Order of a name, ordinal 0.
+    /// The order of a name, with ordinal 0.
     pub(crate) fn order(&self, name: &Name) -> u64 {
         self.secrets.order(name.as_bytes()).0
     }

@@ -1,4 +1,4 @@
-//! Objects are collected while files move about: those that no file names go, and no others.
+//! Objects are collected while files move. Objects that no file names are deleted, and no others.
 
 mod support;
 
@@ -15,28 +15,28 @@ use pando_types::{DirRef, FileKind, Ino, KeyId, SessionId, ShardIndex};
 use support::{Bucket, Cluster, SHARDS, TRAILER, name, object_range};
 
 const FILES: usize = 12;
-/// Objects of the session that is over which no file names.
+/// Number of objects that no file names, of the session that is over.
 const LOST: u128 = 5;
 
-/// A volume whose files move whenever somebody looks.
+/// A volume in which files move at each look.
 struct Busy {
     c: Cluster,
     random: u64,
-    /// Where each file is, and which rename was asked for last.
+    /// The place of each file: directory and name.
     files: Vec<(DirRef, String)>,
     inos: Vec<Ino>,
-    /// To which shard the slot of each was last handed over.
+    /// The shard that the hash slot of each ino was last handed over to.
     links: Vec<ShardIndex>,
     under_way: Option<(usize, DirRef, String)>,
     renames: u64,
     pauses: u64,
-    /// This shard starts anew when it is asked for the so manieth time.
+    /// This shard restarts when it is asked to settle for this many-th time.
     restart: Option<(ShardIndex, u32)>,
 }
 
 impl Busy {
-    /// Each file has an object of a session that is over, and the bucket has some more of that
-    /// session.
+    /// Makes the volume. Each file has an object of a session that is over. The bucket has some
+    /// more objects of that session.
     fn new(seed: u64) -> (Self, Bucket) {
         let mut c = Cluster::busy();
         let dirs = ["a", "b", "c", "big", "deep", "empty"].map(|dir| c.dir(dir));
@@ -59,7 +59,7 @@ impl Busy {
         let mut bucket = std::mem::take(&mut c.bucket);
         let made = (0..FILES as u128 + LOST).map(|number| (object(number), 100 + TRAILER));
         bucket.0.extend(made);
-        // And one of a session that lives: perhaps a file is to name it.
+        // One object belongs to a living session, which may be about to name it.
         bucket.0.insert(ObjectId((u128::from(c.session.0) << 64) + 1), 7);
         let under_way = None;
         let links = inos.iter().map(|ino| c.volume.map.link(*ino)).collect();
@@ -75,7 +75,7 @@ impl Busy {
         (self.random >> 33) as usize % bound
     }
 
-    /// Something happens: renames begin, a few of their messages arrive.
+    /// Makes some renames begin, and delivers a few of their messages.
     fn stir(&mut self) {
         for _ in 0..self.below(3) {
             self.hear();
@@ -106,13 +106,13 @@ impl Busy {
         let (to, new) = (dirs[self.below(dirs.len())], format!("{n}-{}", self.random >> 40));
         let (from, old) = self.files[n].clone();
         let order = self.c.volume.secrets.order(old.as_bytes());
-        // Nobody's while a half is on its way.
+        // No shard holds the order while its partition is moving.
         let Some(shard) = self.holder(from, order.0) else { return };
         let file = FileRef { ino: self.inos[n], at: FileAt::Name(from, name(&old)) };
         match self.below(10) {
-            // Then its inode, and all of its slices, are at its link shard.
+            // This moves the inode and all of its slices to the link shard.
             0 => self.c.send(shard, Op::Link(file, to, name(&new))),
-            // Where they are handed on.
+            // This hands link inodes on.
             1 => {
                 let (slot, next) = (self.inos[n].slot(), ShardIndex(self.below(4) as u16));
                 self.c.send(self.links[n], Op::HandOver(self.links[n], slot, next));
@@ -142,7 +142,7 @@ impl Busy {
 impl Rows for Busy {
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
         self.stir();
-        // Few rows at once: much happens in between.
+        // Pages are small, so that much happens between them.
         self.c.stores.page(shard, from, bytes.min(2000))
     }
 }
@@ -167,7 +167,7 @@ impl Watched for Busy {
             }
         }
         if self.below(4) == 0 {
-            // Asked twice, it comes late.
+            // A second watch request, as if it came late.
             self.c.watch(shard, id);
         }
         Ok(self.c.settle_watch(shard, id, first))
@@ -247,7 +247,7 @@ fn a_trial_counts_and_deletes_nothing_and_sessions_that_live_are_left_alone() {
     assert_eq!((collected.collected, bucket.0.len()), (1, 0));
 }
 
-/// A folder that tells names twice, as one may that changes while it is read.
+/// An object store that lists objects twice, as a folder may that changes while it is read.
 struct Twice(Bucket);
 
 impl Objects for Twice {

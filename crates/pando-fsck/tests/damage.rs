@@ -1,5 +1,5 @@
-//! One damage for each invariant: it is found, called by its name and nothing else, and mended
-//! where that needs no guess.
+//! One damage for each invariant. It is found under its code and no other. It is mended if that
+//! needs no guess.
 
 mod support;
 
@@ -26,7 +26,7 @@ const ROOT: DirRef = DirRef::ROOT;
 const ZERO: ShardIndex = ShardIndex(0);
 const ONE: ShardIndex = ShardIndex(1);
 const TWO: ShardIndex = ShardIndex(2);
-/// A session that nobody knows, numbered as one that there was.
+/// A session that no shard knows, with a number that was given.
 const STRANGER: SessionId = SessionId(2);
 
 macro_rules! fixtures {
@@ -137,7 +137,7 @@ fixtures! {
         entry = Entry { is: entry.is.map(|(_, value)| (name("a"), value)), ..entry };
         drop(c.take(ROOT, "a"));
         c.put_name(ROOT, "a", entry.is.unwrap().1);
-        // The inode goes along with its name.
+        // The inode records its name, so the record moves with the name.
         let ino = c.ino("linked");
         let shard = c.volume.map.link(ino);
         c.delete(shard, &keys::link_name(ino, c.dir("b").id, b"linked-too"));
@@ -417,7 +417,7 @@ fixtures! {
         let number = decided(c, 1);
         let txn = TxnId { shard: ZERO, number };
         let record = prepared(c, Prepare::Join);
-        // What is below the floor is forgotten when it is raised.
+        // Finished steps below the floor are forgotten when the floor rises.
         let done = keys::finished(TxnId { shard: ZERO, number: 0 }, 0);
         for (key, _) in c.rows(ONE, &done[..4]) {
             c.delete(ONE, &key);
@@ -466,18 +466,18 @@ fixtures! {
     };
 }
 
-/// A number that was given once and that nothing has.
+/// An ino that was given once, and that nothing has.
 fn unused() -> Ino {
     Ino::new(ShardIndex(3), 20_000)
 }
 
-/// An id that no directory has, whose home is `shard`.
+/// An id that no directory has, with its home on `shard`.
 fn elsewhere(c: &Cluster, shard: ShardIndex) -> DirId {
     let ids = (0..=255).map(|n| DirId([n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6]));
     ids.into_iter().find(|id| c.volume.map.home(*id) == shard).unwrap()
 }
 
-/// A slot in which there is nothing.
+/// A hash slot without any rows.
 fn empty_slot(c: &Cluster) -> SlotIndex {
     let rows = Cluster::all_shards().flat_map(|shard| c.rows(shard, b""));
     let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::slot_of_row(&key)).collect();
@@ -519,7 +519,7 @@ fn slice_of(object: ObjectId, len: u64) -> Slice {
     Slice { offset: 0, range: support::object_range(object, len) }
 }
 
-/// All shards have heard of as many sessions; the stranger's was one of them.
+/// All shards have heard of equally many sessions, the stranger's among them.
 fn all_have_heard(c: &mut Cluster) {
     for shard in Cluster::all_shards() {
         let heard = SessionsHeard { position: 99, last: 99 };
@@ -542,7 +542,7 @@ fn prepared(c: &Cluster, prepare: Prepare) -> Vec<u8> {
     Prepared { place: Place::Home(c.dir("empty")), prepare }.encode()
 }
 
-/// A decision of shard 0 that lets another shard join; its number.
+/// Makes shard 0 decide that another shard joins. Returns the number of the transaction.
 fn decided(c: &mut Cluster, shard: u16) -> u64 {
     let numbers = c.record::<Numbers>(ZERO, &keys::table(Table::Numbers));
     let number = numbers.txns - 1;
@@ -554,8 +554,8 @@ fn decided(c: &mut Cluster, shard: u16) -> u64 {
     number
 }
 
-/// Half of a directory on its way to the shard that has the first of its orders already, or to none
-/// of its.
+/// Records that a part of a directory is arriving on the shard that already has its first orders.
+/// With `partition` 9 it is a directory that does not exist.
 fn arriving(c: &mut Cluster, txn: TxnId, dir: DirRef, partition: u32) {
     let (shard, _) = c.header(dir.id, 0);
     let radix = pando_placement::birth_radix(PartitionIndex(partition));

@@ -1,5 +1,4 @@
-//! Any one row is lost, or turned to nonsense: it is noticed, whatever it was, and no repair makes
-//! it worse.
+//! Each row in turn is lost or garbled. The check notices it, and no repair makes things worse.
 
 mod support;
 
@@ -20,7 +19,7 @@ fn all_rows(c: &Cluster) -> Vec<Row> {
     Cluster::all_shards().flat_map(of).collect()
 }
 
-/// Names that lead somewhere, by their rows: what a repair must not take away.
+/// Names that lead to something. No repair may take them away.
 fn names(c: &Cluster) -> BTreeSet<(DirId, String)> {
     let mut names = BTreeSet::new();
     for (_, key, value) in all_rows(c) {
@@ -47,21 +46,21 @@ fn names(c: &Cluster) -> BTreeSet<(DirId, String)> {
     names
 }
 
-/// What can be lost without a trace: it is no more than a promise about what is over, or a hole may
-/// be there as well.
+/// Whether a row can be lost without a trace. Such a row only says what is over, or it holds data
+/// that may as well be a hole.
 fn leaves_no_trace(key: &[u8]) -> bool {
     let of_table = |table: Table| key.starts_with(&keys::table(table));
     let is_link_inline = key[0] == b'l' && key.get(11) == Some(&(Kind::Inline as u8));
     of_table(Table::Floor)
         || of_table(Table::Finished)
         || of_table(Table::Lock)
-        // No session lives. What has been heard of them is told again.
+        // No session lives. What shards have heard of sessions is sent to them again.
         || key == keys::table(Table::Session)
         || is_link_inline
         || keys::kind_of(key) == Some(Kind::Inline as u8)
 }
 
-/// What has no form that could be wrong.
+/// Whether any bytes are a valid value of this row.
 fn has_no_form(key: &[u8]) -> bool {
     key.starts_with(&keys::table(Table::Finished)) || keys::kind_of(key) == Some(Kind::Inline as u8)
 }

@@ -1,4 +1,4 @@
-//! What is whole is found so, at rest and whenever everything stops.
+//! A healthy volume has no findings, at rest and after any stop.
 
 mod support;
 

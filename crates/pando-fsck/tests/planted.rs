@@ -1,4 +1,4 @@
-//! Faults that are planted into the check are found by what is demanded of each damage.
+//! Faults that are planted into the check are found by the tests of single damages.
 
 #[path = "../../babu/tests/common/found.rs"]
 mod found;
@@ -33,7 +33,7 @@ fn an_orphan_that_is_never_reported() {
         let Some((_, EntryValue::File(mut inode))) = c.record::<Entry>(shard, &key).is else {
             panic!("not a file")
         };
-        // A number that was given once and that nothing has.
+        // An ino that was given once, and that nothing has.
         (inode.attr.ino, inode.attr.nlink) = (Ino::new(ShardIndex(3), 20_000), 0);
         let (shard, key) = c.link_row(inode.attr.ino, Kind::Entry);
         c.put(shard, &key, &inode.encode());

@@ -1,5 +1,5 @@
-//! What a loss of power takes back of one shard, while others remember it, is no damage (durability
-//! mode `os`).
+//! A power loss takes back what one shard had done, while others remember it. That is no damage
+//! (durability mode `os`).
 
 mod support;
 
@@ -28,14 +28,14 @@ fn put_back(c: &mut Cluster, before: &[All]) {
     }
 }
 
-/// The slot of a linked file, who has it, and who gets it.
+/// The hash slot of a linked file, its owner, and its new owner.
 fn of_linked(c: &Cluster) -> (SlotIndex, ShardIndex, ShardIndex) {
     let ino = c.ino("linked");
     let from = c.volume.map.link(ino);
     (ino.slot(), from, ShardIndex((from.0 + 1) % support::SHARDS))
 }
 
-/// The source's record of a handover that is decided, if there is one now.
+/// The source's record of a decided handover, if there is one now: number, key, value.
 fn decided(c: &Cluster, from: ShardIndex, slot: SlotIndex) -> Option<(u64, Vec<u8>, Vec<u8>)> {
     let is_it = |change: &Change| matches!(change, Change::OwnSlot(news) if news.slot == slot);
     c.rows(from, &keys::table(Table::Txn)).into_iter().find_map(|(key, value)| {
@@ -46,8 +46,8 @@ fn decided(c: &Cluster, from: ShardIndex, slot: SlotIndex) -> Option<(u64, Vec<u
     })
 }
 
-/// The source forgot its decision, told the target so, and lost the forgetting: the slot has come
-/// all the same.
+/// The source forgot its decision, and told the target so. A power loss took back the forgetting.
+/// The hash slot has arrived all the same.
 #[test]
 fn a_decision_that_is_back_is_not_taken_for_one_that_is_unheard() {
     let mut c = Cluster::busy();
@@ -76,7 +76,7 @@ fn a_decision_that_is_back_is_not_taken_for_one_that_is_unheard() {
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
-/// The power goes between the tables and all other rows.
+/// A volume that loses power after its tables are read, and before all other rows are.
 struct Fails(Cluster, Option<Vec<All>>);
 
 impl Rows for Fails {
@@ -90,8 +90,8 @@ impl Rows for Fails {
     }
 }
 
-/// A handover was seen, and is undone by the loss of power before the slot's rows are looked at:
-/// they are where they belong.
+/// The check sees a handover. A power loss undoes it before the hash slot's rows are read. The rows
+/// are where they belong.
 #[test]
 fn a_handover_that_was_undone_is_no_damage() {
     let mut c = Cluster::busy();

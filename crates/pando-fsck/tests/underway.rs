@@ -1,5 +1,5 @@
-//! What is under way is no damage: at whatever message everything stops, and while everything goes
-//! on.
+//! Unfinished transactions are no damage: whichever message everything stops at, and while
+//! operations go on.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn is_clean(report: &Report, when: &str) {
     assert!(report.is_clean(), "{when}: {:#?}", report.findings);
 }
 
-/// Each operation that takes several shards, wherever it must run.
+/// All operations that take several shards, wherever they run.
 fn operations(c: &Cluster) -> Vec<(&'static str, Op)> {
     let [a, b, big, deep] = ["a", "b", "big", "deep"].map(|dir| c.dir(dir));
     let linked = FileRef { ino: c.ino("linked"), at: FileAt::Name(a, name("linked")) };
@@ -47,7 +47,7 @@ fn operations(c: &Cluster) -> Vec<(&'static str, Op)> {
     ]
 }
 
-/// How many partitions a directory has.
+/// Number of partitions of a directory.
 fn partitions(c: &Cluster, dir: DirRef) -> usize {
     let (from, _) = keys::dir_range(dir.id, Kind::Header, &(0..1));
     Cluster::all_shards().map(|shard| c.rows(shard, &from[..18]).len()).sum()
@@ -64,7 +64,7 @@ fn at_whatever_message_everything_stops_nothing_is_wrong() {
         looks += 1;
         decided += u64::from(report.pending.decided > 0);
     };
-    // Another session than that which has a file open.
+    // This session is not the one that has a file open.
     let first = c.session;
     c.begin_session();
     for (what, op) in operations(&c) {
@@ -92,7 +92,7 @@ fn at_whatever_message_everything_stops_nothing_is_wrong() {
             }
         }
     }
-    // Half of what it has split into is given back, to others and to itself.
+    // Half of the partitions are given back, to other shards and to their own.
     c.settle();
     let split = partitions(&c, c.dir("b"));
     for n in 0..40 {
@@ -141,7 +141,7 @@ fn at_whatever_message_a_handover_stops_nothing_is_wrong() {
     let dirs = ["a", "b", "big", "deep"].map(|dir| c.dir(dir).id.slot());
     let slots = dirs.into_iter().chain([c.ino("linked").slot()]);
     for slot in slots {
-        // From whoever has it to the next, and once around.
+        // From the owner to the next shard, and once around.
         for shard in Cluster::all_shards() {
             let to = ShardIndex((shard.0 + 1) % support::SHARDS);
             c.send(shard, Op::HandOver(shard, slot, to));
@@ -159,11 +159,11 @@ fn at_whatever_message_a_handover_stops_nothing_is_wrong() {
     is_clean(&c.check(), "at rest");
 }
 
-/// A cluster in which things happen between any two pages.
+/// A cluster in which operations go on between any two pages.
 struct Lively<'a>(&'a RefCell<Cluster>, &'a RefCell<u64>);
 
 impl Lively<'_> {
-    /// A message, or, if there is none, something new.
+    /// Delivers a message, or begins a new operation if there is none.
     fn step(&self) {
         let mut c = self.0.borrow_mut();
         if c.deliver() {
@@ -175,7 +175,8 @@ impl Lively<'_> {
         let (dir, other) = (dirs[(*n % 4) as usize], dirs[(*n / 4 % 4) as usize]);
         let (one, two) = (format!("x{}", *n * 7 % 13), format!("x{}", *n * 5 % 13));
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-        // Now more names are made, now more removed: partitions come and go.
+        // Phases in which more names are made alternate with phases in which more are removed. So
+        // partitions split and merge.
         let shrinks = *n / 200 % 2 == 1;
         let op = match *n % 6 {
             1 | 2 if shrinks => Op::Unlink(dir, name(&one)),
@@ -233,8 +234,7 @@ fn a_running_volume_is_not_slandered() {
     assert!(unjudged > 20, "only {unjudged} suspicions: nothing was proved");
 }
 
-/// Everything stands still while it is looked at, but for one thing that happens between the tables
-/// and all other rows.
+/// A volume in which one thing happens, after the tables are read and before all other rows are.
 struct Once<F>(Cluster, Option<F>);
 
 impl<F: FnOnce(&mut Cluster)> Rows for Once<F> {
@@ -248,8 +248,7 @@ impl<F: FnOnce(&mut Cluster)> Rows for Once<F> {
     }
 }
 
-/// Whether it is decided that partition 1 of a directory goes to another shard, which has not heard
-/// so.
+/// Whether a decision gives partition 1 of a directory to another shard, which has not heard of it.
 fn is_unheard(c: &Cluster, dir: DirRef) -> bool {
     Cluster::all_shards().any(|shard| {
         let rows = c.rows(shard, &keys::table(Table::Txn));
@@ -265,8 +264,7 @@ fn is_unheard(c: &Cluster, dir: DirRef) -> bool {
     })
 }
 
-/// Runs operations on the shards of a directory until a move of partition 1 is decided and not
-/// heard.
+/// Sends operations to all shards until a move of partition 1 is decided and not yet heard.
 fn until_unheard(c: &mut Cluster, dir: DirRef, ops: impl Iterator<Item = Op>) {
     for op in ops {
         for shard in Cluster::all_shards() {
@@ -284,7 +282,7 @@ fn until_unheard(c: &mut Cluster, dir: DirRef, ops: impl Iterator<Item = Op>) {
     panic!("partition 1 has not moved");
 }
 
-/// As many names as a directory needs to split once.
+/// Number of names after which a directory splits once.
 const FEW: usize = 10;
 
 fn fill(dir: DirRef) -> Vec<Op> {
@@ -309,8 +307,9 @@ fn run_all(c: &mut Cluster, ops: Vec<Op>) {
     c.settle();
 }
 
-/// The tables say that a partition is a shard's which has yet to hear it. Until the partitions are
-/// looked at it has heard, and the partition has gone back where it was: there are not two of it.
+/// The tables say that a partition belongs to a shard which has yet to hear so. Before the
+/// partitions are read, the shard hears it, and the partition moves back. It must not be counted
+/// twice.
 #[test]
 fn a_partition_that_went_and_came_back_while_it_was_looked_for_is_not_there_twice() {
     for gives_back in [false, true] {
@@ -332,7 +331,7 @@ fn a_partition_that_went_and_came_back_while_it_was_looked_for_is_not_there_twic
         let report = check(&mut rows, None, &volume, Mode::Running, &mut Unwatched).unwrap();
         is_clean(&report, if gives_back { "given back" } else { "split off" });
         assert!(rows.1.is_none());
-        // Where nothing is left of the directory, nothing is suspected.
+        // If nothing is left of the directory, nothing is suspected.
         assert_eq!(report.unjudged, u64::from(gives_back), "its partitions");
         let mut c = rows.0;
         assert_eq!(partitions(&c, dir), if gives_back { 2 } else { 1 });
@@ -410,8 +409,8 @@ fn a_name_is_told_by_its_path() {
     assert_eq!((found.path.as_deref(), found.shard), (Some("/a/deep"), shard));
 }
 
-/// What is left of a removed file of very many slices, which go in steps; without the record that
-/// says so it is damage.
+/// A removed file with very many slices loses them in steps. Without the record that says so, its
+/// slices are damage.
 #[test]
 fn slices_that_are_to_go_are_no_damage() {
     let (ino, order) = (Ino::new(ShardIndex(1), 1 << 30), 48);
@@ -435,7 +434,7 @@ fn slices_that_are_to_go_are_no_damage() {
         let record = keys::shred(&slices);
         c.put(shard, &record, &Shred { ino, at }.encode());
         is_clean(&c.check(), "before the first step");
-        // One object may be named by slices that go at once, and by others.
+        // Some slices of an object may be gone already, while others remain.
         c.put(shard, &keys::garbage(object), &[1]);
         is_clean(&c.check(), "between two steps");
         c.delete(shard, &record);

@@ -1,5 +1,5 @@
-//! Rows that the disk does not give back: they are named, what else is wrong is found, and nothing
-//! is said or mended for want of them.
+//! Rows that the disk does not give back. They are reported, and other faults are still found.
+//! Nothing is reported or mended only because these rows are missing.
 
 mod support;
 
@@ -19,7 +19,7 @@ const ONE: ShardIndex = ShardIndex(1);
 
 type Gap = (ShardIndex, Range<Vec<u8>>);
 
-/// For each shard, stretches of so many rows.
+/// All ranges of `rows` adjacent rows, for each shard.
 fn gaps(c: &Cluster, rows: usize) -> Vec<Gap> {
     let of = |shard| {
         let all: Vec<_> = c.rows(shard, b"").into_iter().map(|(key, _)| key).collect();
@@ -44,7 +44,7 @@ fn all_rows(c: &Cluster) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
     Cluster::all_shards().map(|shard| c.rows(shard, b"")).collect()
 }
 
-/// Nothing but the gaps is found, and nothing is mended.
+/// Checks and repairs with these gaps. Only the gaps are found, and nothing is mended.
 fn is_all_there_is(c: &mut Cluster, gaps: &[Gap]) {
     c.stores.gaps = gaps.to_vec();
     let (before, objects) = (all_rows(c), c.bucket.0.len());
@@ -71,7 +71,7 @@ fn whatever_row_cannot_be_read_nothing_else_is_said_to_be_wrong() {
             is_all_there_is(&mut c, &[gap]);
         }
     }
-    // Names here, and what they lead to there.
+    // Two gaps at a time, such as names on one shard and what they lead to on another.
     let all = gaps(&c, 3);
     for (n, gap) in all.iter().enumerate() {
         let other = &all[(n * 7 + all.len() / 2) % all.len()];
@@ -133,7 +133,7 @@ fn what_is_under_way_is_no_damage_if_the_word_of_it_cannot_be_read() {
     assert!(looks > 50, "{looks}");
 }
 
-/// An inode that nothing names: if what would name it cannot be read, it stays.
+/// An inode that no readable row names stays if rows that may name it cannot be read.
 #[test]
 fn nothing_is_removed_for_want_of_rows_that_cannot_be_read() {
     let mut c = Cluster::healthy();
@@ -142,7 +142,7 @@ fn nothing_is_removed_for_want_of_rows_that_cannot_be_read() {
     let (_, known) = c.link_row(ino, keys::Kind::LinkName);
     let link_names = c.rows(home, &known);
     assert!(link_names.len() > 1);
-    // Its names are where nobody can read them, and it has lost the word of them.
+    // The names are in gaps, and the inode has lost its record of them.
     for (key, _) in &link_names {
         c.delete(home, key);
     }

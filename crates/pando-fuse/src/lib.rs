@@ -1,5 +1,5 @@
-//! Kernel adaptor of Pando: turns FUSE requests into calls of the file system and its answers into
-//! replies.
+//! The kernel adaptor of Pando. It turns FUSE requests into calls of the file system, and results
+//! into replies.
 //!
 //! ```text
 //! kernel ── /dev/fuse ── device ── kernel::adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The kernel's structures stay within [`device`] and [`kernel`]. [`Vfs`] is the file system as
-//! Linux wants it, and can be used, and tested, without a kernel in between. [`device`] knows
-//! nothing of it, and serves the null file system of the benchmarks just as well.
+//! Linux wants it. It can be used and tested without a kernel. [`device`] depends on no file
+//! system: the null file system of the benchmarks uses it, too.
 
 pub mod device;
 pub mod kernel;

@@ -1,4 +1,4 @@
-//! What the adaptor asks of the client. Tests have a small model of it.
+//! The interface of the client that the adaptor uses. Tests implement a small model of it.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use pando_types::{
     SessionId, SetAttr,
 };
 
-/// What a call leads to, at once or later.
+/// A future of a call's result. It may be ready at once.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
 
-/// Names, permissions and attributes. Any thread may call, and any may poll. What each does is said
-/// at the client's method of the same name.
+/// Names, permissions and attributes. Any thread may call and poll. Each method does what the
+/// client's method of that name does.
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
 pub trait Namespace: Send + Sync {
     fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr>;
@@ -29,7 +29,7 @@ pub trait Namespace: Send + Sync {
         let _ = ino;
         false
     }
-    /// Whether a node was looked up, and not forgotten as often.
+    /// Whether the kernel knows a node: it was looked up more often than forgotten.
     fn knows(&self, ino: Ino) -> bool {
         let _ = ino;
         false
@@ -38,24 +38,25 @@ pub trait Namespace: Send + Sync {
     fn may_be_alone(&self) -> bool {
         false
     }
-    /// Whether what is open is asked for on behalf of those who opened it, as the superuser may not
-    /// have it.
+    /// Whether requests about open files run on behalf of the users who opened them. That is so
+    /// where the superuser may lack the right.
     fn asks_as_openers(&self) -> bool {
         false
     }
-    /// Asks to be alone; whether it is, from now on until it is [recalled](Namespace::recalled).
+    /// Asks to be alone. If the answer is true, the session is alone until it is
+    /// [recalled](Namespace::recalled).
     fn ask_alone(&self) -> Answer<'_, bool> {
         Box::pin(async { Ok(false) })
     }
-    /// Ready when another session wants to begin, or this one is over.
+    /// Waits until another session wants to begin, or this session is over.
     fn recalled(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
-    /// Is alone no longer.
+    /// Gives up being alone.
     fn end_alone(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
     }
-    /// The last answer has left, and there is nothing else to do at the moment.
+    /// Runs work after answers have left, when there is nothing else to do.
     fn afterwards(&self) {}
     fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()>;
     fn create<'a>(
@@ -110,7 +111,7 @@ pub trait Namespace: Send + Sync {
         limit: u32,
         plus: bool,
     ) -> Answer<'a, Vec<DirEntry>>;
-    /// All entries after `position`, page by page.
+    /// A listing of all entries after `position`, page by page.
     fn listing(
         self: Arc<Self>,
         by: &Credentials,
@@ -131,7 +132,7 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, ()>;
     fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
-    /// Whether it has the methods that follow; else the kernel keeps locks, of one mount.
+    /// Whether the lock methods below work. Otherwise the kernel keeps locks, for this mount alone.
     fn keeps_locks(&self) -> bool {
         false
     }
@@ -171,9 +172,9 @@ pub trait Namespace: Send + Sync {
     }
 }
 
-/// A listing under way.
+/// A listing in progress.
 pub trait Pages: Send {
-    /// The next entries; none at the end. A call that is dropped loses nothing: the next one goes
+    /// The next entries; empty at the end. A future may be dropped without loss: the next call goes
     /// on.
     fn next(&mut self) -> Answer<'_, Vec<DirEntry>>;
 }

@@ -18,9 +18,9 @@ use crate::namespace::Namespace;
 pub use files::{OpenFlags, Opened};
 pub use listing::{DirHandle, Listed};
 
-/// One mount's file system. Any thread may call, and poll what is asynchronous. What is not may
-/// wait for a disk, for a shard or for whoever uses the same file; the asynchronous ones do so only
-/// for a file that is open.
+/// The file system of one mount. Any thread may call it and poll its futures. Synchronous methods
+/// may wait for a disk, for a shard, or for another user of the file. Asynchronous methods do so
+/// only for an open file.
 pub struct Vfs {
     namespace: Arc<dyn Namespace>,
     data: Arc<DataFs>,
@@ -29,27 +29,27 @@ pub struct Vfs {
 /// Sizes of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatFs {
-    /// Bytes, all of them.
+    /// Size of the file system, bytes.
     pub total: u64,
-    /// Bytes not used.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that ordinary users may still use.
+    /// Free bytes that ordinary users may use.
     pub available: u64,
-    /// Inodes there are.
+    /// Number of inodes in use.
     pub inodes: u64,
 }
 
-/// Room to report where the store knows no limit.
+/// Size to report if the store knows no limit, bytes.
 const BOUNDLESS: u64 = 1 << 50;
 
 impl Vfs {
-    /// Names from `namespace`, contents from `data`, which must be of the same volume and session.
+    /// Makes a file system from names and contents. Both must be of one volume and one session.
     #[must_use]
     pub fn new(namespace: Arc<dyn Namespace>, data: Arc<DataFs>) -> Arc<Self> {
         Arc::new(Self { namespace, data })
     }
 
-    /// Names.
+    /// The client, for names.
     #[must_use]
     pub(crate) fn namespace(&self) -> &dyn Namespace {
         &*self.namespace
@@ -61,7 +61,7 @@ impl Vfs {
         &self.data
     }
 
-    /// Attributes.
+    /// Attributes of a node.
     pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         if self.data.is_open(ino) {
             return self.data.getattr(ino);
@@ -69,7 +69,7 @@ impl Vfs {
         self.namespace.getattr(ino).await
     }
 
-    /// Changes attributes.
+    /// Changes attributes of a node.
     pub async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         if self.data.is_open(ino) {
             return self.data.setattr(by, ino, set);
@@ -77,12 +77,12 @@ impl Vfs {
         self.namespace.setattr(by, ino, set).await
     }
 
-    /// `access(2)`.
+    /// Checks permissions, as `access(2)` does.
     pub async fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
         self.namespace.access(by, ino, mask).await
     }
 
-    /// Sizes. What is written and not yet stored has its room already.
+    /// Sizes of the file system. Bytes that are written but not yet stored count as used.
     pub async fn statfs(&self) -> Result<StatFs, Errno> {
         let (inodes, bytes) = self.namespace.statfs().await?;
         let (total, free, available) = match self.data.store().space() {
@@ -96,19 +96,19 @@ impl Vfs {
         Ok(StatFs { total, free: less(free), available: less(available), inodes })
     }
 
-    /// The kernel forgets `count` lookups of a node.
+    /// Takes back `count` lookups of a node, which the kernel forgets.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.data.forget(ino);
         self.namespace.forget(ino, count);
     }
 
-    /// The mount is going: stores what is unflushed.
+    /// Stores all unflushed writes, when the mount ends.
     pub fn shut_down(&self) -> Result<(), Errno> {
         self.data.flush_all()
     }
 
-    /// Attributes that came with a name, made up to date with what this mount has written. On an
-    /// error the lookup that came with them is given back.
+    /// Updates attributes that came with a name by what this mount has written. On an error, the
+    /// lookup that came with them is taken back.
     fn show(&self, mut attr: Attr) -> Result<Attr, Errno> {
         match self.data.show(&mut attr) {
             Ok(()) => Ok(attr),

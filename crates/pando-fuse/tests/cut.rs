@@ -1,4 +1,4 @@
-//! `O_TRUNC` of a file that is open, while what was written before is on its way to the shard.
+//! `O_TRUNC` of an open file, while earlier writes are on their way to the shard.
 
 mod common;
 
@@ -14,8 +14,8 @@ use pando_types::{Credentials, Ino, Name};
 
 const READ_WRITE: OpenFlags = OpenFlags(2);
 const CUT: OpenFlags = OpenFlags(0o1002);
-/// How long a cut that overtakes a flush is given to do so. One that waits for the flush is waited
-/// for in vain.
+/// How long a truncation may take to overtake a flush. One that waits for the flush does not end
+/// within this time.
 const OVERTAKEN_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]

@@ -1,5 +1,5 @@
-//! The adaptor under a real kernel, over a tree in memory. Fails where mounting is impossible;
-//! leaves nothing mounted.
+//! The adaptor under a real kernel, over a tree in memory. These tests fail if mounting is
+//! impossible. They leave nothing mounted.
 
 mod common;
 
@@ -101,8 +101,8 @@ fn large_directories_are_listed_completely() {
     }
 }
 
-/// Another mount takes setuid off: this kernel, which has learnt of it by a listing, asks before it
-/// says so of the file again.
+/// Another mount takes setuid off. This kernel has learnt of setuid by a listing. It must ask again
+/// before it reports the file's mode.
 #[test]
 fn a_program_that_a_listing_tells_of_is_remembered_for_no_time() {
     let timeout = Duration::from_secs(60);
@@ -218,8 +218,8 @@ fn a_full_store_is_reported_by_close_and_fsync() {
     assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
 }
 
-/// Bytes are lost behind the back of whoever wrote them. Whoever closes or syncs the file next is
-/// told, though it may only read.
+/// Bytes are lost after their writer has gone on. The next close or sync of the file reports the
+/// loss, even through a handle that only reads.
 #[test]
 fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
     let mount = Mount::new("lost", &Options::default());
@@ -237,8 +237,9 @@ fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
     assert_eq!(reader.sync_all().unwrap_err().raw_os_error(), Some(5));
     reader.sync_all().unwrap();
     file.sync_all().unwrap();
-    // `cp` looks at what `close` returns, of what it reads, too. Begun before, since what a new
-    // process does not inherit is closed.
+    // `cp` checks what `close` returns for its source, too. The shell starts before the loss. To
+    // start a process closes the descriptors that it does not inherit, and such a close would take
+    // the report.
     let script = "echo ready; read go; for i in 1 2; do cp \"$0\" /dev/null; echo $?; done";
     let mut copying = Command::new("sh")
         .args(["-c", script])
@@ -284,7 +285,7 @@ assert open(sys.argv[1], "rb").read()[15000:15005] == b"world"
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "python3"),
     }
-    // A program is mapped too.
+    // Running a program maps it, too.
     fs::copy("/bin/true", mount.path("true")).unwrap();
     fs::set_permissions(mount.path("true"), fs::Permissions::from_mode(0o755)).unwrap();
     assert!(Command::new(mount.path("true")).status().unwrap().success());
@@ -311,7 +312,7 @@ fn extended_attributes() {
     assert_eq!(rustix::fs::getxattr_query(&path, label), Err(rustix::io::Errno::OPNOTSUPP));
     rustix::fs::setxattr(&path, label, b"label", XattrFlags::empty()).unwrap();
     assert_eq!(rustix::fs::getxattr_query(&path, label), Ok(5));
-    // rw-r--r--, as `setfacl` would write it.
+    // The list rw-r--r--, as `setfacl` would write it.
     let mut acl = 2u32.to_le_bytes().to_vec();
     for (tag, permissions) in [(1u16, 6u16), (4, 4), (0x20, 4)] {
         acl.extend(tag.to_le_bytes());
@@ -327,7 +328,7 @@ fn extended_attributes() {
 #[test]
 fn a_caller_is_judged_by_the_kernel_by_all_its_groups() {
     let mount = Mount::new("groups", &Options::default());
-    // What is looked for in a directory of a group that is not its first.
+    // The file is in a directory of a group that is not the caller's first.
     fs::create_dir(mount.path("d")).unwrap();
     File::create_new(mount.path("d/f")).unwrap();
     std::os::unix::fs::chown(mount.path("d"), None, Some(8)).unwrap();
@@ -363,8 +364,8 @@ fn as_stranger(work: impl FnOnce() + Send) {
     });
 }
 
-/// Setuid and setgid are taken off by what is changed, or by a request to do just that, never by a
-/// mode.
+/// Setuid and setgid are taken off with the change itself, or by a request for just that. They are
+/// never taken off by setting a mode.
 #[test]
 fn no_mode_is_written_that_nobody_asked_for() {
     let mount = Mount::new("setid", &Options::default());
@@ -389,7 +390,7 @@ fn no_mode_is_written_that_nobody_asked_for() {
         let changes = std::mem::take(&mut *shards.changes.lock().unwrap());
         assert!(changes.iter().all(|set| set.mode.is_none()), "{number}: {changes:?}");
     }
-    // Who changes what is no program asks for nothing besides.
+    // A change of a file that is no program causes no further request.
     as_stranger(acts[0]);
     as_stranger(acts[3]);
     // Space that was there already changes nothing but the time.
@@ -431,7 +432,7 @@ fn the_end_of_a_mount_leaves_its_successor_at_the_same_path_alone() {
     let new = pando_fuse::mount(mount.setup.fs.clone(), &mount.path, &Options::default()).unwrap();
     mount.mounted = Some(new);
     fs::write(mount.path("f"), "new").unwrap();
-    // Its session is not over yet.
+    // The old session is not over yet.
     assert!(!old.is_over());
     old.request_unmount().unwrap();
     old.detach().unwrap();

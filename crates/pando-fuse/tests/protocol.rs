@@ -1,4 +1,4 @@
-//! The device core, with the test in the kernel's place: requests go over a socket that keeps them
+//! The device core with the test in place of the kernel. Requests go over a socket that keeps them
 //! apart.
 
 mod gated;
@@ -13,7 +13,7 @@ use pando_fuse::device::{Config, Errno, Running, shake_hands, start};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A process that is not there.
+/// Number of a process that does not exist.
 const GONE: u32 = u32::MAX;
 
 struct Kernel {
@@ -33,7 +33,7 @@ impl Kernel {
         Self::with(fs, config, |_| ())
     }
 
-    /// What `first` sends is there to be read when the session begins.
+    /// Starts a session. What `first` sends can be read when the session begins.
     fn with(fs: &Gated, config: Config, first: impl FnOnce(&mut Self)) -> Self {
         let (socket, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -42,13 +42,13 @@ impl Kernel {
             None,
         )
         .unwrap();
-        // A test that hears nothing fails.
+        // A test that gets no answer fails after this time.
         let limit = Some(Duration::from_secs(60));
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, limit).unwrap();
         let mut kernel = Self { socket, running: None, last: 0 };
         let offer = abi::InitIn { major: 7, minor: 31, max_readahead: 1 << 17, flags: u32::MAX };
         let more = abi::InitMore::default();
-        // Before it, nothing is served.
+        // Before INIT, no request is served.
         let hasty = kernel.send(opcode::GETATTR, 1, 0, abi::GetattrIn::default().as_bytes());
         let body = [offer.as_bytes(), more.as_bytes()].concat();
         let unique = kernel.send(opcode::INIT, 0, 0, &body);
@@ -82,7 +82,7 @@ impl Kernel {
         self.send(opcode::GETATTR, 2, pid, abi::GetattrIn::default().as_bytes())
     }
 
-    /// Says that a signal came.
+    /// Sends an INTERRUPT: a signal came to the caller.
     fn interrupt(&self, unique: u64) {
         let body = abi::InterruptIn { unique };
         let header = abi::InHeader {
@@ -123,7 +123,7 @@ fn bytes(structure: &(impl IntoBytes + Immutable), more: &[u8]) -> Vec<u8> {
     [structure.as_bytes(), more].concat()
 }
 
-/// A body that is good for each opcode.
+/// A well-formed body for each opcode.
 fn good_bodies() -> HashMap<u32, Vec<u8>> {
     let set = abi::SetxattrIn { size: 2, flags: 0 };
     let write = abi::WriteIn { size: 3, ..Default::default() };
@@ -164,7 +164,7 @@ fn good_bodies() -> HashMap<u32, Vec<u8>> {
     ])
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudo-random numbers with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -234,7 +234,7 @@ fn a_thousand_requests_wait_and_are_answered_in_another_order() {
     let mut kernel = Kernel::new(&fs, Config::default());
     let sent: HashSet<u64> = (0..1000).map(|_| kernel.getattr(0)).collect();
     fs.until("all wait", |counts| counts.waiting == 1000);
-    // Others are served meanwhile.
+    // Other requests are served meanwhile.
     let lookup = kernel.send(opcode::LOOKUP, 1, 0, b"file\0");
     kernel.expect_ok(lookup);
     let opener = {
@@ -262,7 +262,7 @@ fn who_is_gone_gets_eintr_at_once_and_what_is_done_later_is_undone() {
     for unique in [create, lookup] {
         kernel.interrupt(unique);
         kernel.expect(unique, Errno::INTR);
-        // A second one is about nothing, as the next request shows.
+        // A second interrupt has no request, as the next request shows.
         kernel.interrupt(unique);
         let next = kernel.getattr(0);
         kernel.expect(unique | abi::INTERRUPT_BIT, Errno::AGAIN);
@@ -316,7 +316,7 @@ fn threads_that_wait_hold_up_nobody() {
         let fs = Gated::default();
         fs.hold(operation);
         let mut kernel = Kernel::new(&fs, Config::default());
-        // More than there may be threads, where each is known to wait.
+        // More than the allowed number of threads, for the operation that steps aside.
         let (count, code, body) = match operation {
             "fsync" => (200, opcode::FSYNC, bytes(&abi::FsyncIn::default(), b"")),
             _ => (5, opcode::READ, bytes(&abi::ReadIn::default(), b"")),
@@ -336,8 +336,8 @@ fn threads_that_wait_hold_up_nobody() {
     }
 }
 
-/// Closes `releases` files, then looks up `lookups` names that are not there; the order in which
-/// that is answered.
+/// Closes `releases` files, then looks up `lookups` names that do not exist. Returns the order of
+/// the answers.
 fn closes_then_lookups(releases: u64, lookups: u64) -> Vec<u64> {
     let fs = Gated::default();
     fs.hold("release");

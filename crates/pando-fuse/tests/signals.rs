@@ -1,5 +1,5 @@
-//! Programs that wait for an answer that does not come, on a real mount. Fails where mounting is
-//! impossible; leaves nothing mounted.
+//! Programs that wait for an answer that does not come, on a real mount. These tests fail if
+//! mounting is impossible. They leave nothing mounted.
 
 mod gated;
 
@@ -16,7 +16,7 @@ use pando_fuse::kernel::session::{is_mountpoint, mount_filesystem};
 use pando_fuse::{Mounted, Options};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far more than a killed program needs, and far less than for ever.
+/// Far more time than a killed program needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Mount {
@@ -46,8 +46,7 @@ impl Mount {
     }
 
     fn spawn(&self, script: &str) -> Program {
-        // Whoever runs the tests in the background may ignore interrupts, and programs inherit
-        // that.
+        // Tests that run in the background may ignore interrupts, and programs inherit that.
         let child = Command::new("env")
             .args(["--default-signal=INT", "sh", "-c", script])
             .env("D", &self.path)
@@ -78,7 +77,7 @@ impl Drop for Mount {
     }
 }
 
-/// A program that outlives no test.
+/// A program that is killed when the test ends.
 struct Program(Child);
 
 impl Program {
@@ -101,7 +100,8 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        // Not waited for: where the test has failed, it may not end before the mount does.
+        // This does not wait: if the test has failed, the program may not end before the mount
+        // does.
         let _ = self.0.try_wait();
     }
 }
@@ -110,7 +110,8 @@ impl Drop for Program {
 fn a_program_that_waits_can_be_killed() {
     let mount = Mount::new("killed");
     let mut waiting = 0;
-    // Looked up, opened to be made, and both again by an interrupt from the keyboard.
+    // A lookup and a create wait; each program is ended by each signal, one of which the keyboard
+    // sends.
     for script in ["exec stat $D/stuck", "exec touch $D/new"] {
         for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
             let mut program = mount.spawn(script);
@@ -121,7 +122,7 @@ fn a_program_that_waits_can_be_killed() {
             mount.goes_on();
         }
     }
-    // What nobody waits for any more comes to an end, and leaves nothing behind.
+    // Operations without a caller end, and leave nothing behind.
     mount.fs.open();
     mount.fs.until("all are undone", |counts| counts.undelivered == waiting);
     let fs = mount.fs.clone();
@@ -133,7 +134,7 @@ fn a_program_that_waits_can_be_killed() {
 fn a_program_whose_close_waits_can_be_killed() {
     let mount = Mount::new("close");
     mount.fs.hold("flush");
-    // Killed by itself, it flushes on its way out, where no signal reaches it.
+    // The program kills itself. It flushes on its way out, where no signal reaches it.
     let mut program = mount.spawn("exec 3<$D/file; kill -9 $$");
     mount.fs.until("it closes", |counts| counts.waiting == 1);
     assert_eq!(program.end().signal(), Some(Signal::KILL.as_raw()));
@@ -178,7 +179,7 @@ fn who_waits_hears_of_the_end() {
         let mut mount = Mount::with_threads(name, threads);
         let mut program = mount.spawn("exec 3<$D/file; touch $D/new");
         mount.fs.until("it waits", |counts| counts.waiting == 1);
-        // As when the process stops: nobody opens the gate.
+        // As when the process of the mount stops: the gate stays closed.
         drop(mount.mounted.take());
         mount.fs.until("the session ends", |counts| counts.is_ended);
         assert_eq!(program.end().code(), Some(1));

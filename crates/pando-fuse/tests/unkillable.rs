@@ -1,6 +1,6 @@
-//! A mount that is killed while it waits for a page that only itself could bring. Each mount is a
-//! process of its own: this program, started once more. Fails where mounting is impossible; leaves
-//! nothing mounted.
+//! A mount that is killed while it waits for a page that only it could bring. Each mount is a
+//! process of its own: this program, started once more. The tests fail if mounting is impossible.
+//! They leave nothing mounted.
 
 mod gated;
 
@@ -17,7 +17,7 @@ use pando_fuse::Options;
 use pando_fuse::kernel::session::mount_filesystem;
 use rustix::mount::{UnmountFlags, unmount};
 
-/// Far more than anything needs, and far less than for ever.
+/// Far more time than anything here needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -41,7 +41,8 @@ fn main() {
     }
 }
 
-/// A mount whose one file is never read to the end. Once somebody reads, the page is to be dropped.
+/// Serves a mount with one file that is never read to the end. Once a program reads it, the page is
+/// to be dropped.
 fn serve(path: &Path, has_dropper: bool) {
     let mut options = Options { threads: 1, ..Options::default() };
     if has_dropper {
@@ -58,12 +59,12 @@ fn serve(path: &Path, has_dropper: bool) {
     panic!("the page is dropped that is being read");
 }
 
-/// A mount that waits for its own page, and whoever reads that.
+/// A mount that waits for its own page, and the program that reads the page.
 struct Stuck {
     path: PathBuf,
     mount: Child,
     reader: Child,
-    /// Threads of the mount and of the process that it has for its pages.
+    /// Threads of the mount and of its dropper.
     tasks: Vec<PathBuf>,
 }
 
@@ -90,12 +91,12 @@ impl Stuck {
         stuck
     }
 
-    /// Whether the kernel waits for the page, and no signal ends that.
+    /// Whether a thread waits for the page in the kernel, where no signal reaches it.
     fn is_waiting(&self) -> bool {
         self.tasks.iter().any(|task| state(task) == Some('D'))
     }
 
-    /// Whether nothing is left of it, waited for or not.
+    /// Whether all these threads have ended.
     fn is_gone(&self) -> bool {
         self.tasks.iter().all(|task| matches!(state(task), None | Some('Z' | 'X')))
     }
@@ -111,7 +112,7 @@ impl Stuck {
 impl Drop for Stuck {
     fn drop(&mut self) {
         let _ = self.mount.kill();
-        // Frees whoever waits still.
+        // Frees the programs that still wait.
         let _ = unmount(&self.path, UnmountFlags::FORCE);
         let _ = unmount(&self.path, UnmountFlags::DETACH);
         let _ = (self.mount.wait(), self.reader.wait());
@@ -141,10 +142,10 @@ fn tasks(process: u32) -> Vec<PathBuf> {
     own.into_iter().chain(children).collect()
 }
 
-/// `None`: there is no such thread any more.
+/// State of a thread; `None` if it does not exist any more.
 fn state(task: &Path) -> Option<char> {
     let stat = fs::read_to_string(task.join("stat")).ok()?;
-    // After the name in parentheses.
+    // The state is after the name in parentheses.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
@@ -155,7 +156,7 @@ fn it_ends_where_another_process_drops_its_pages() {
     stuck.has_ended();
 }
 
-/// As where the process for its pages was killed with it.
+/// As if the dropper was killed along with the mount.
 fn it_ends_once_its_connection_is_aborted() {
     let mut stuck = Stuck::new("alone");
     stuck.mount.kill().unwrap();

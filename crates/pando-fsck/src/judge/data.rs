@@ -1,4 +1,4 @@
-//! Slices and objects. Objects are listed after all rows were read.
+//! Judges slices and objects. Objects are listed after all rows are read.
 
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
@@ -21,18 +21,18 @@ use crate::sweep::{Sweep, dir_words, ino_words};
 
 const PAGE: usize = 4096;
 
-/// What the object store has, as far as it does not agree with the rows.
+/// How the object store differs from the rows.
 #[derive(Default)]
 pub struct Stores {
     pub missing: Vec<ObjectId>,
     pub short: Vec<ObjectId>,
-    /// With their sizes.
+    /// Unnamed objects with their sizes in bytes.
     pub unnamed: Vec<(ObjectId, u64)>,
     pub count: u64,
     not_kept: u64,
 }
 
-/// Lists the objects, and compares.
+/// Lists the objects, and compares them with the rows.
 pub fn stored(
     objects: &mut dyn Objects,
     sweep: &Sweep<'_>,
@@ -58,9 +58,9 @@ pub fn stored(
                     stored.keep(|s| &mut s.short, object.id);
                 }
                 Some(_) => {}
-                // While the volume runs a file may have moved past the sweep.
+                // In a running volume, a file may have moved past the sweep.
                 None if mode == Mode::Running || sweep.needed.is_garbage(object.id) => {}
-                // Whoever stored it may be about to name it.
+                // The session that stored the object may be about to name it.
                 None if sweep.tables.sessions.contains_key(&session_of(object.id)) => {}
                 None => stored.keep(|s| &mut s.unnamed, (object.id, object.bytes)),
             }
@@ -73,7 +73,7 @@ pub fn stored(
     }
 }
 
-/// Who stored an object.
+/// The session that stored an object.
 fn session_of(object: ObjectId) -> SessionId {
     SessionId((object.0 >> 64) as u64)
 }
@@ -140,7 +140,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// Something about a slice of a file.
+    /// A finding about a slice of a file.
     fn of_naming(
         &mut self,
         code: Code,
@@ -188,7 +188,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// Needed, and to be deleted: it stays.
+    /// Reports an object that is both needed and to be deleted. The repair keeps it.
     fn doomed(&mut self, id: ObjectId, naming: &Naming) -> Result<(), String> {
         let key = keys::garbage(id);
         for shard in self.probe.volume.shards() {

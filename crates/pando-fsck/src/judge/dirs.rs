@@ -1,5 +1,5 @@
-//! Directories: content, entry and partitions of each belong together. The content record is the
-//! truth about an id.
+//! Judges directories. The content, entry and partitions of each must agree. The content record of
+//! an id is taken as the truth.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::probe::Seen;
 use crate::sweep::dir_words;
 use crate::tree::has_sound_attributes;
 
-/// An entry that leads to the directory at hand.
+/// An entry that leads to the directory that is judged.
 struct Leads {
     seen: Seen<Entry>,
     parent: DirId,
@@ -39,7 +39,7 @@ impl Leads {
 }
 
 impl Judge<'_, '_> {
-    /// Everything about one directory.
+    /// Judges everything about one directory.
     pub(super) fn directory(&mut self, id: DirId) -> Result<(), String> {
         if self.is_unreadable(id) {
             return Ok(());
@@ -76,8 +76,8 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Entries that lead to a directory: those the sweep saw, and that where its content says it
-    /// is.
+    /// Entries that lead to a directory: those that the sweep saw, and the one at the place that
+    /// its content names.
     fn entries_of(&mut self, id: DirId) -> Result<Vec<Leads>, String> {
         let mut found: BTreeMap<Vec<u8>, Leads> = BTreeMap::new();
         let mut orders = Vec::new();
@@ -206,8 +206,8 @@ impl Judge<'_, '_> {
         );
     }
 
-    /// A directory that no entry leads to. It is put back where it says it is, if nothing else is
-    /// there.
+    /// Reports a directory that no entry leads to. The repair puts it back at the place that its
+    /// content names, if that is free.
     fn without_entry(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
         let parent = content.record.parent;
         let detail = match &content.record.name {
@@ -228,13 +228,14 @@ impl Judge<'_, '_> {
         let parent_content = self.probe.content(parent.id)?;
         let owner = self.probe.owner(parent.id, order)?;
         if owner.is_none() && parent_content.is_some() {
-            // The partition that should hold its entry is missing: that is what is wrong.
+            // The partition that should hold its entry is missing, and that is a finding of its
+            // own.
             return Ok(());
         }
         if let Some(owner) = owner {
             let names = self.probe.names(owner.shard, parent.id, order)?;
             let leads_here = |seen: &Seen<Entry>| matches!(&seen.record.is, Some((_, EntryValue::Dir(access))) if access.dir.id == id);
-            // A record that cannot be read may be it; or it has come since.
+            // An unreadable record may be that entry. Or the entry has come since.
             if !names.is_readable || names.records.iter().any(leads_here) {
                 return Ok(());
             }
@@ -258,7 +259,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// The one entry that leads to a directory.
+    /// Judges the only entry that leads to a directory.
     fn entry(&mut self, id: DirId, content: &Seen<Content>, entry: &Leads) -> Result<(), String> {
         let base = &content.record.base;
         if (entry.access.mode, entry.access.uid, entry.access.gid)
@@ -287,7 +288,7 @@ impl Judge<'_, '_> {
         if self.is_unreadable(entry.parent) {
             return Ok(());
         }
-        // A parent that is not there is a finding of its own.
+        // A missing parent is a finding of its own.
         let Some(parent) = self.probe.content(entry.parent)? else { return Ok(()) };
         let truth = DirRef { id: entry.parent, ino: parent.record.base.ino };
         let says = (content.record.parent, content.record.name.as_ref());
@@ -320,7 +321,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// Several entries lead to a directory. The one that its content confirms stays.
+    /// Reports several entries that lead to one directory. The entry that its content confirms
+    /// stays.
     fn named_twice(&mut self, id: DirId, content: &Seen<Content>, entries: &[Leads]) {
         let confirmed = |entry: &&Leads| {
             (entry.parent, Some(&entry.name))
@@ -346,7 +348,7 @@ impl Judge<'_, '_> {
                     .known_by(other.seen.evidence())
                     .under(Place::Name(other.parent, Order(other.order).base().0));
             }
-            // The first record of a crowded order stays, vacant.
+            // The first record of a crowded order must stay, vacant.
             if right.len() == 1 {
                 let key = entry.seen.key.clone();
                 let write = if entry.seen.record.crowded {
@@ -360,7 +362,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Directories each within the other.
+    /// Reports directories that are each within the other.
     pub(super) fn directory_loop(&mut self, members: &[DirId]) -> Result<(), String> {
         let mut finding: Option<Finding> = None;
         for (id, next) in members.iter().zip(members.iter().cycle().skip(1)) {
@@ -384,7 +386,7 @@ impl Judge<'_, '_> {
             });
             finding = Some(next);
         }
-        // Where there is a loop there is no path.
+        // A directory in a loop has no path.
         if let Some(finding) = finding {
             self.found.push(Finding { at: None, ..finding });
         }
@@ -392,7 +394,7 @@ impl Judge<'_, '_> {
     }
 }
 
-/// Something about a directory's content.
+/// A finding about a directory's content.
 pub(super) fn of(content: &Seen<Content>, id: DirId, code: Code, detail: String) -> Finding {
     Finding::new(code, content.shard, dir_words(id), detail)
         .at(At::Dir(id))

@@ -1,5 +1,5 @@
-//! Inodes at their link shards and the names that lead to them; numbers that two inodes have;
-//! orphans.
+//! Judges inodes at their link shards and the names that lead to them, numbers that two inodes
+//! have, and orphans.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::locate::Spot;
 use crate::probe::{Records, Seen};
 use crate::sweep::{dir_words, ino_words};
 
-/// A name that leads to the inode at hand.
+/// A name that leads to the inode that is judged.
 struct Named {
     seen: Seen<Entry>,
     dir: pando_types::DirId,
@@ -40,7 +40,7 @@ impl Named {
 }
 
 impl Judge<'_, '_> {
-    /// A link inode that does not agree with its names, or has none.
+    /// Judges a link inode that does not agree with its names, or has none.
     pub(super) fn link(&mut self, ino: Ino) -> Result<(), String> {
         if self.sweep.tables.unreadable_links.contains(&ino) {
             return Ok(());
@@ -88,7 +88,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// Names that lead to an inode: those that the look found, and those it knows.
+    /// Names that lead to an inode: those that the second pass found, and those that the inode
+    /// records.
     fn named(&mut self, ino: Ino, known: &[Seen<LinkedName>]) -> Result<Vec<Named>, String> {
         let mut places = BTreeSet::new();
         for spot in self.located.inos.get(&ino).into_iter().flatten() {
@@ -135,11 +136,12 @@ impl Judge<'_, '_> {
         );
     }
 
-    /// A name that leads to an inode which does not know it. Names are the truth: it learns of it.
+    /// Reports a name that leads to an inode which does not record it. Names are taken as the
+    /// truth: the repair records the name.
     fn unknown_name(&mut self, ino: Ino, inode: &Seen<Inode>, named: &Named) -> Result<(), String> {
         let key = keys::link_name(ino, named.dir, named.name.as_bytes());
         if crate::cursor::get(self.probe.rows, inode.shard, &key)?.is_some() {
-            // It cannot be read: that is what is wrong.
+            // The record exists but cannot be read, and that is a finding of its own.
             return Ok(());
         }
         let detail = format!("{} does not know this name", ino_words(ino));
@@ -157,8 +159,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// A name that an inode knows, and that is not there. It is forgotten if others are. False: it
-    /// cannot be judged.
+    /// Reports a name that an inode records but that does not lead to it. The repair drops the
+    /// record if other names lead there. Returns false if the name cannot be judged.
     fn stale_name(
         &mut self,
         ino: Ino,
@@ -171,7 +173,7 @@ impl Judge<'_, '_> {
         let owner = self.probe.owner(dir.id, order)?;
         let parent = self.probe.content(dir.id)?;
         if self.is_unreadable(dir.id) || owner.is_none() && parent.is_some() {
-            // The partition that should hold it is missing: that is what is wrong.
+            // The partition that should hold the name is missing, and that is a finding of its own.
             return Ok(false);
         }
         let what = format!("\"{name}\" in {}", dir_words(dir.id));
@@ -220,7 +222,7 @@ impl Judge<'_, '_> {
                 .known_by(named.seen.evidence())
                 .under(Place::Name(named.dir, order));
         }
-        // Without a name left, whether it should have one cannot be told.
+        // If no name is left, the right count is unknown.
         if names > 0 {
             let mut right = inode.record.clone();
             right.attr.nlink = names;
@@ -230,7 +232,7 @@ impl Judge<'_, '_> {
         self.found.push(finding);
     }
 
-    /// A file without names lives as long as somebody has it open.
+    /// Judges a file without names. It lives as long as a living session has it open.
     fn orphan(&mut self, ino: Ino, inode: &Seen<Inode>) -> Result<(), String> {
         let opens = self.probe.opens(inode.shard, ino)?;
         for open in &opens.records {
@@ -263,7 +265,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// A number that several inodes have.
+    /// Reports a number that several inodes have.
     pub(super) fn ino_twice(&mut self, ino: Ino) -> Result<(), String> {
         let mut owners: Vec<(Evidence, Place, String, Option<At>)> = Vec::new();
         let spots: Vec<Spot> = self.located.inos.get(&ino).cloned().unwrap_or_default();

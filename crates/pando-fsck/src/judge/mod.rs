@@ -1,6 +1,5 @@
-//! Looking closely at what the sweep made suspicious: the rows concerned are read, one by one, and
-//! judged together. A finding comes with all that it follows from, so that it can be confirmed, and
-//! mended.
+//! The closer look at what the sweep suspects. Single rows are read again and judged together. A
+//! finding lists everything that it follows from, so that it can be confirmed and mended.
 
 mod data;
 mod dirs;
@@ -22,10 +21,10 @@ use crate::probe::Probe;
 use crate::source::{Objects, Progress, Rows, Watch};
 use crate::sweep::Sweep;
 
-/// Suspicions of one kind that are looked at; more of them are only counted.
+/// Most suspicions of one kind that are looked at. Further ones are only counted.
 const SUSPECTS_MAX: usize = 100_000;
 
-/// Who judges.
+/// Judges suspicions and collects findings.
 pub struct Judge<'a, 's> {
     probe: Probe<'a>,
     sweep: &'s Sweep<'s>,
@@ -34,14 +33,14 @@ pub struct Judge<'a, 's> {
     not_looked_at: u64,
 }
 
-/// What came of it.
+/// Result of the judgement.
 pub struct Judged {
     pub found: Findings,
     pub not_looked_at: u64,
     pub objects: u64,
 }
 
-/// Judges all that is suspicious after a sweep.
+/// Judges everything that the sweep suspects.
 pub fn judge(
     rows: &mut dyn Rows,
     objects: &mut Option<&mut dyn Objects>,
@@ -97,7 +96,7 @@ pub fn judge(
         judge.ino_twice(ino)?;
     }
     judge.opens()?;
-    // A view that changes shows what shards have heard at different moments.
+    // While the volume runs, pages show what shards have heard at different moments.
     if mode != Mode::Running {
         judge.sessions()?;
         judge.sessions_heard()?;

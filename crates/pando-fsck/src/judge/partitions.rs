@@ -1,5 +1,5 @@
-//! Partitions: each directory's hold every order exactly once, are where their index puts them, and
-//! agree with its content.
+//! Judges partitions. Those of a directory must hold every order exactly once, be where their index
+//! puts them, and agree with the directory's content.
 
 use pando_core::Write;
 use pando_core::keys;
@@ -16,7 +16,7 @@ use crate::sweep::{Outside, dir_words};
 use crate::tree::{Part, inherit, is_placed, tiles};
 
 impl Judge<'_, '_> {
-    /// All partitions of a directory that is there.
+    /// Judges all partitions of an existing directory.
     pub(super) fn partitions(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
         let mut parts = Vec::new();
         let mut headers = Vec::new();
@@ -124,8 +124,8 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Rows of names in a gap between a shard's partitions. Where another shard answers for those
-    /// names nobody will ever ask for them here.
+    /// Judges rows of names in a gap between a shard's partitions. If another shard answers for
+    /// those names, no request ever reads them here.
     pub(super) fn outside(&mut self, outside: &Outside) -> Result<(), String> {
         let Outside { shard, dir, gap, rows, first } = outside;
         if self.is_unreadable(*dir) {
@@ -160,7 +160,8 @@ impl Judge<'_, '_> {
             });
             finding = finding.mended_by(*shard, clear.to_vec());
         } else {
-            // The partition that should hold them is missing: that is what is wrong.
+            // The partition that should hold these rows is missing, and that is a finding of its
+            // own.
             return Ok(());
         }
         self.found.push(finding);

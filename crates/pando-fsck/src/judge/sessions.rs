@@ -1,4 +1,4 @@
-//! Sessions, of which shards hear in one order (docs/design/sessions.md).
+//! Judges sessions. Shards hear of them in one order (docs/design/sessions.md).
 
 use pando_core::Write;
 use pando_core::keys::{self, Table};
@@ -12,15 +12,16 @@ use crate::cursor;
 use crate::finding::{Evidence, Finding};
 
 impl Judge<'_, '_> {
-    /// Shards hear of begins and ends in one order, from shard 0. What two of them know may differ
-    /// by what one has not heard yet.
+    /// Compares the living sessions of each shard with those of shard 0. Shards hear of begins and
+    /// ends in one order, from shard 0. A difference is right if one of the two has not heard of it
+    /// yet.
     pub(super) fn sessions(&mut self) -> Result<(), String> {
         let tables = &self.sweep.tables;
         let zero = ShardIndex(0);
         for (session, shards) in &tables.sessions {
             let record = |shard| shards.get(&shard).copied().flatten();
             let lives = |shard| record(shard).is_some_and(|record| record.over.is_none());
-            // Whether it can be that it lives on one, and not on the other.
+            // Whether a session may live on shard `on` and not on shard `off`.
             let can_be = |on: ShardIndex, off: ShardIndex| {
                 session.number() > tables.heard_by(off).last
                     || tables.heard_by(off).position > tables.heard_by(on).position
@@ -44,7 +45,8 @@ impl Judge<'_, '_> {
                     let row = cursor::get(self.probe.rows, at, &key)?;
                     finding = finding.known_by(Evidence::row(at, &key, row.as_deref()));
                 }
-                // Shard 0 is right. What the session has on the other goes when that runs.
+                // Shard 0 is right. Whatever the session has on the other shard goes when that
+                // shard runs.
                 let right = record(on).map(|record| match on == zero {
                     true => record,
                     false => {
@@ -62,7 +64,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// A shard has heard of each session that lives on it.
+    /// Checks that a shard has heard of each session that lives on it.
     pub(super) fn sessions_heard(&mut self) -> Result<(), String> {
         let tables = &self.sweep.tables;
         for shard in self.probe.volume.shards() {
@@ -95,13 +97,13 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// To whom a session belongs, all shards on which it lives say alike. The coordinator's word is
-    /// the truth: it began it.
+    /// Checks that all shards on which a session lives record one key for it. Shard 0 began the
+    /// session, so its record is the truth.
     pub(super) fn session_keys(&mut self) -> Result<(), String> {
         let coordinator = ShardIndex(0);
         for (session, shards) in &self.sweep.tables.sessions {
             let Some(Some(truth)) = shards.get(&coordinator) else { continue };
-            // Of one that is over, whose it was may not be known any more.
+            // The key of a session that is over may not be known any more.
             if truth.key.is_none() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The shards' own tables against each other and against what they speak of.
+//! Judges the shards' own tables, against each other and against the rows that they refer to.
 
 use pando_core::Write;
 use pando_core::keys::{self, Kind, Table};
@@ -16,24 +16,24 @@ use crate::finding::{At, Evidence, Finding};
 use crate::locate::Spot;
 use crate::sweep::{Sweep, ino_words};
 
-/// A counter is raised to what is in use, but not so far that the numbers run out: one so high was
-/// never given, and is itself what is wrong.
+/// A counter of inos is raised to what is in use only below this limit, so that numbers do not run
+/// out. A higher number was never given: it is itself the fault.
 const INOS_MAX: u64 = 1 << (Ino::COUNTER_BITS - 1);
-/// The same of transactions.
+/// A counter of transactions is raised only below this limit.
 const TXNS_MAX: u64 = 1 << 62;
 
 fn counter_of(ino: Ino) -> u64 {
     ino.0 & ((1 << Ino::COUNTER_BITS) - 1)
 }
 
-/// Of each allocator the highest number in use, where that was not given.
+/// The highest ino in use of each allocator, if the allocator has not given it.
 pub fn beyond_counters(sweep: &Sweep<'_>) -> Vec<Ino> {
     let highest = sweep.inos.highest().iter().filter(|(allocator, highest)| {
         let is_shard = allocator.0 < sweep.volume.map.shards;
         match sweep.tables.numbers.get(allocator) {
             // The root's number is below the first that is given.
             Some((_, numbers)) => **highest >= numbers.inos,
-            // Where the counter is missing, that is what is wrong.
+            // A missing counter is a finding of its own.
             None => !is_shard,
         }
     });
@@ -41,7 +41,7 @@ pub fn beyond_counters(sweep: &Sweep<'_>) -> Vec<Ino> {
 }
 
 impl Judge<'_, '_> {
-    /// An open inode is where its open says.
+    /// Checks that each open inode is where its open record says.
     pub(super) fn opens(&mut self) -> Result<(), String> {
         let opens = &self.sweep.tables.opens;
         for (shard, ino, at, (key, value)) in opens {
@@ -50,7 +50,7 @@ impl Judge<'_, '_> {
                     let there = keys::dir(*dir, Kind::Entry, *order);
                     let bytes = cursor::get(self.probe.rows, *shard, &there)?;
                     let entry = bytes.as_deref().map(Entry::decode);
-                    // What cannot be read may be it.
+                    // An entry that cannot be read may be the right one.
                     let Ok(entry) = entry.transpose() else { continue };
                     let is = entry.and_then(|entry| entry.is);
                     if matches!(&is, Some((_, EntryValue::File(inode))) if inode.attr.ino == *ino) {
@@ -88,7 +88,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// Numbers that something has were given by their shard's counters.
+    /// Checks that the counters of shards have given all numbers in use.
     pub(super) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
         for ino in beyond {
             self.beyond_counter(*ino)?;
@@ -115,7 +115,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// The highest number of an allocator, which it has not given.
+    /// Reports the highest number in use of an allocator, which has not given it.
     fn beyond_counter(&mut self, ino: Ino) -> Result<(), String> {
         let (allocator, counter) = (ino.allocator(), counter_of(ino));
         let mut finding = match self.sweep.tables.numbers.get(&allocator) {
@@ -153,7 +153,7 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// A partition does not come to where its names are already.
+    /// Checks that no partition arrives on a shard that already owns some of its names.
     pub(super) fn arrivals(&mut self) {
         for (shard, dir, orders) in &self.sweep.busy.arriving {
             for part in self.sweep.tree.parts_of(*dir) {
@@ -179,7 +179,8 @@ impl Judge<'_, '_> {
                     .at(At::Dir(*dir))
                     .known_by(Evidence::row(*shard, &key, Some(&value)))
                     .known_by(Evidence::row(*shard, &header, Some(&bytes)));
-                // The split is not decided: to undo it would clear what the shard owns.
+                // The split is not decided. Undoing it would clear rows that the shard owns, so
+                // only its record is deleted.
                 if owned.start <= orders.start && orders.end <= owned.end {
                     finding = finding.mended_by(*shard, vec![Write::Delete(key)]);
                 }
@@ -189,7 +190,8 @@ impl Judge<'_, '_> {
     }
 }
 
-/// What each shard counts for `df`. Judged only where all else is right, and nothing changes.
+/// Checks the counts of each shard for `df`. They are judged only if nothing else is wrong and
+/// nothing changes.
 pub fn usage(sweep: &Sweep<'_>, mode: Mode) -> Vec<Finding> {
     let mut found = Vec::new();
     if mode == Mode::Running {
@@ -218,7 +220,7 @@ pub fn usage(sweep: &Sweep<'_>, mode: Mode) -> Vec<Finding> {
     found
 }
 
-/// How messages name an object.
+/// Name of an object in messages.
 pub fn object_words(object: ObjectId) -> String {
     format!("object {:032x}", object.0)
 }

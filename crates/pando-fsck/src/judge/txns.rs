@@ -1,7 +1,7 @@
-//! Transactions: what a coordinator has decided, and what its participants are prepared for.
+//! Judges transactions: decisions of coordinators, and the steps that participants have prepared.
 //!
-//! A step that is prepared and that its coordinator does not know is no damage: it is undone at the
-//! next start. A decision without its participant is, for that shard never makes its part of it.
+//! A prepared step that its coordinator does not know is no damage: it is undone at the next start.
+//! A decision without its prepared step is damage, as that shard never carries out its part.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::code::Code;
 use crate::cursor;
 use crate::finding::{Evidence, Finding};
 
-/// One step of a decision, and what its participant has of it, read together.
+/// One step of a decision. It and the participant's records of it are read together.
 struct Step {
     coordinator: ShardIndex,
     number: u64,
@@ -31,7 +31,7 @@ impl Judge<'_, '_> {
         self.finished()
     }
 
-    /// A row and its evidence.
+    /// The value of a row, with its evidence.
     fn row(
         &mut self,
         shard: ShardIndex,
@@ -51,7 +51,7 @@ impl Judge<'_, '_> {
                 let at = (*shard, txn, *step);
                 let is_void = busy.is_void(*shard, txn);
                 let is_known = busy.prepared.contains_key(&at) || busy.finished.contains(&at);
-                // That there is such a shard is another question.
+                // Whether such a shard exists is checked elsewhere.
                 if shard.0 < self.probe.volume.map.shards && (is_void || !is_known) {
                     self.decision(&Step { coordinator, number, step: *step, shard: *shard })?;
                 }
@@ -83,9 +83,9 @@ impl Judge<'_, '_> {
                 .known_by(floor_row.clone())
         };
         if floor.is_void(number) {
-            // What is not prepared was finished, or no floor would be above it: its coordinator had
-            // forgotten it and lost that with its power (mode `os`). It says it again, and is told
-            // that it is over.
+            // A step that is not prepared was finished, or no floor would be above it. The
+            // coordinator had forgotten the transaction, and lost that in a power loss (mode `os`).
+            // It sends the decision again, and hears that it is over.
             if prepared.is_none() {
                 return Ok(());
             }
@@ -95,7 +95,7 @@ impl Judge<'_, '_> {
             );
             let lowest = self.sweep.busy.decided.range((coordinator, 0)..).next();
             let lowest = lowest.map_or(number, |((_, lowest), _)| *lowest);
-            // The coordinator's record is the truth: nothing from it on is over.
+            // The coordinator's record is the truth: no transaction from this one on is over.
             let put = Write::Put(floor_key, Floor::below(lowest).encode());
             let found = finding(Code::FloorAboveTransaction, detail);
             self.found.push(found.mended_by(shard, vec![put]));
@@ -150,7 +150,7 @@ impl Judge<'_, '_> {
     }
 }
 
-/// A place in words.
+/// Name of a place in messages.
 fn shown(place: &Place) -> String {
     match place {
         Place::Graph(DirId::ROOT) => "the right to move any directory".to_owned(),

@@ -16,7 +16,7 @@ use crate::key::{Cold, Key, kind_prefix};
 use crate::source::{Row, Rows};
 
 impl Sweep<'_> {
-    /// The next cold row of a kind whose order is at most `order`.
+    /// The next cold row of one kind, if its order is at most `order`.
     pub(super) fn next_cold(
         &mut self,
         rows: &mut dyn Rows,
@@ -44,8 +44,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// The cold rows of the entry at `order`, whose inode has this number; what lies before belongs
-    /// to nothing.
+    /// Collects the cold rows of the entry at `order`, which has the inode `ino`. Rows before it
+    /// belong to no file.
     pub(super) fn cold(
         &mut self,
         rows: &mut dyn Rows,
@@ -68,7 +68,7 @@ impl Sweep<'_> {
         Ok(found)
     }
 
-    /// A cold row of an inode.
+    /// Notes a cold row of an inode.
     pub(super) fn pass_cold(
         &mut self,
         found: &mut ColdRows,
@@ -93,7 +93,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// A cold row without an inode.
+    /// Reports a cold row without an inode.
     pub(super) fn stray(&mut self, dir: &mut Dir, key: &[u8], value: &[u8]) {
         let Some(order) = keys::order_of(key) else { return };
         match dir.region(order.0) {

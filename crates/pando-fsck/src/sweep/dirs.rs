@@ -15,19 +15,19 @@ use crate::finding::{At, Evidence, Finding};
 use crate::key::{Cold, Key, dir_prefix, kind_prefix};
 use crate::source::{Row, Rows, Watch};
 
-/// A partition that the shard owns, or will when it hears of a decision.
+/// A partition that the shard owns, or will own when it hears of a decision.
 pub struct Owned {
     pub orders: Range<u64>,
     pub header: Header,
-    /// Its row; `None`: the word of it is on its way.
+    /// The header's row; `None` if the shard has not heard of the decision yet.
     row: Option<Row>,
     pub names: u64,
     pub subdirs: u64,
-    /// A name in it that is not as it must be: then its count is not judged.
+    /// Whether a name in the partition is faulty. Then its count is not judged.
     pub is_doubtful: bool,
 }
 
-/// One directory on one shard, on its way.
+/// One directory on one shard, while its rows are read.
 pub struct Dir {
     pub shard: ShardIndex,
     pub id: DirId,
@@ -35,18 +35,18 @@ pub struct Dir {
     arriving: Vec<Range<u64>>,
     /// Cursors over cold rows, in the order of `Cold::KINDS`.
     pub sides: [Cursor; 3],
-    /// The entry at hand, by which rows beside it are judged.
+    /// The entry that was read last, by which rows beside it are judged.
     pub current: Option<(u64, Evidence)>,
     outside: Vec<Outside>,
 }
 
-/// Whose an order is.
+/// The partition that an order belongs to on this shard.
 pub enum Region {
-    /// Of this partition.
+    /// A partition that the shard owns; its index in `Dir::owned`.
     Owned(usize),
-    /// Nobody's yet.
+    /// A partition that is arriving, and is not owned yet.
     Arriving,
-    /// Nobody's, in this gap.
+    /// No partition; the order is in this gap between partitions.
     Nobody(Range<u64>),
 }
 
@@ -64,7 +64,8 @@ impl Dir {
         Region::Nobody(from..to.unwrap_or(Order::END))
     }
 
-    /// Whether the shard counts what is at an order: not before it has heard that it owns it.
+    /// Whether the shard counts an entry at this order. It does not before it has heard that it
+    /// owns the partition.
     pub fn is_counted(&self, order: u64) -> bool {
         match self.region(order) {
             Region::Owned(at) => self.owned[at].row.is_some(),
@@ -72,7 +73,7 @@ impl Dir {
         }
     }
 
-    /// A row in a gap.
+    /// Notes a row in a gap.
     pub fn is_outside(&mut self, gap: Range<u64>, key: &[u8], value: &[u8]) {
         match self.outside.iter_mut().find(|outside| outside.gap == gap) {
             Some(outside) => outside.rows += 1,
@@ -88,7 +89,7 @@ impl Dir {
 }
 
 impl Sweep<'_> {
-    /// Everything with this prefix; the cursor ends behind it.
+    /// Reads all rows of a directory on a shard. The cursor ends behind them.
     pub(super) fn dir(
         &mut self,
         rows: &mut dyn Rows,
@@ -144,7 +145,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// A header that waits for its slot to come.
+    /// Judges a header that waits for its hash slot to arrive.
     fn staged(&mut self, shard: ShardIndex, id: DirId, key: &[u8], value: &[u8]) {
         self.rows += 1;
         if self.busy.incoming.contains(&(shard, id.slot())) {
@@ -191,7 +192,7 @@ impl Sweep<'_> {
             found = self.decode::<Content>(shard, &what, &key, &value);
             match &found {
                 Some(content) => self.take_content(shard, id, content),
-                // It is there, though nobody knows what it says: what depends on it is not judged.
+                // The record exists, but it is unreadable. Whatever depends on it is not judged.
                 None => drop(self.tables.unreadable_dirs.insert(id)),
             }
         }
@@ -251,7 +252,7 @@ impl Sweep<'_> {
                     self.inos.used(header.ino);
                     self.tree.part(id, shard, start, &header);
                     let mut new = Owned::new(header, Some((key, value)));
-                    // Of one that is not what it says nothing follows.
+                    // Nothing follows from a header that contradicts its key.
                     new.is_doubtful = new.orders.start != start || new.orders.is_empty();
                     for other in &mut owned {
                         if new.overlaps(other) {

@@ -1,4 +1,4 @@
-//! An inode, wherever it is, and whether the rows beside it fit.
+//! Judges an inode in an entry or at its link shard, and whether the rows beside it fit.
 
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
@@ -17,7 +17,7 @@ use crate::key::{Cold, Key};
 use crate::source::Rows;
 
 impl Sweep<'_> {
-    /// An inode and the rows beside it.
+    /// Judges an inode and the rows beside it.
     #[expect(clippy::too_many_arguments, reason = "an inode, where it is, and how to say so")]
     pub(super) fn inode(
         &mut self,
@@ -39,13 +39,13 @@ impl Sweep<'_> {
         if inode.has_xattrs == has_xattrs && cold.misfit(inode).is_none() {
             return Ok(());
         }
-        // Read again, together: what was read beside each other may not belong together while the
-        // volume runs.
+        // The rows are read again, together. In a running volume, rows that were read one after the
+        // other may not belong together.
         let (cold, evidence) = beside.read(rows, shard)?;
         let has_xattrs = cold.has_xattrs();
         if inode.has_xattrs != has_xattrs {
             let found = if inode.has_xattrs {
-                // What was there is lost; that there is nothing follows.
+                // The attributes are lost. That there are none now follows from the rows.
                 let put = Write::Put(key.to_vec(), rewrite(Inode { has_xattrs, ..inode.clone() }));
                 let detail = "it is said to have extended attributes, and there are none";
                 finding(Code::WrongXattrFlag, detail.to_owned()).mended_by(shard, vec![put])
@@ -67,7 +67,7 @@ fn with(finding: Finding, evidence: &[Evidence]) -> Finding {
     evidence.iter().fold(finding, |finding, evidence| finding.known_by(evidence.clone()))
 }
 
-/// Where the rows beside an inode are.
+/// The place of the rows beside an inode.
 pub enum EvidenceBeside {
     Name(DirId, u64),
     Link(pando_types::Ino),
@@ -81,7 +81,7 @@ impl EvidenceBeside {
         }
     }
 
-    /// All of them, and what they are known by.
+    /// Reads all these rows, with their evidence.
     fn read(
         &self,
         rows: &mut dyn Rows,

@@ -18,7 +18,7 @@ use crate::key::{Key, link_prefix};
 use crate::source::{Row, Rows};
 
 impl Sweep<'_> {
-    /// Everything with this prefix; the cursor ends behind it.
+    /// Reads all rows of a link inode. The cursor ends behind them.
     pub(super) fn link(
         &mut self,
         rows: &mut dyn Rows,

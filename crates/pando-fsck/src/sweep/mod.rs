@@ -1,12 +1,12 @@
-//! One pass over all rows, shard by shard, in key order: what can be judged by rows that lie
-//! together is judged, and what concerns rows elsewhere is noted.
+//! The first pass over all rows, shard by shard, in key order. Rows that lie together are judged at
+//! once. What must agree with rows elsewhere is noted.
 //!
 //! ```text
 //!  shard 0: │d dir A: content headers entries ┊ xattrs ┊ inline ┊ slices│d dir B …│l inodes …│s tables …│
 //!                                     │ joined by order, each by a cursor of its own │
 //! ```
 //!
-//! Nothing is kept of a file with one name but a bit of its number.
+//! Of a file with one name, only a bit of its number is kept.
 
 mod cold;
 mod dirs;
@@ -34,24 +34,24 @@ use crate::tree::Tree;
 use crate::volume::Volume;
 pub use tables::Tables;
 
-/// Bytes in a page.
+/// Bytes in a page of the main cursor.
 const PAGE_BYTES: usize = 1 << 20;
-/// The same of cursors that run beside.
+/// Bytes in a page of the cursors over cold rows.
 const SIDE_BYTES: usize = 64 << 10;
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: u64 = 10_000;
 
-/// Rows of names that no partition of their shard holds, in one gap between such.
+/// Rows of names that no partition of their shard holds, in one gap between partitions.
 pub struct Outside {
     pub shard: ShardIndex,
     pub dir: DirId,
     pub gap: Range<u64>,
     pub rows: u64,
-    /// The first of them.
+    /// The first of these rows.
     pub first: Evidence,
 }
 
-/// What a pass came to.
+/// Result of the sweep.
 pub struct Sweep<'a> {
     pub volume: &'a Volume,
     pub busy: &'a Busy,
@@ -61,7 +61,7 @@ pub struct Sweep<'a> {
     pub needed: Needed,
     pub tables: Tables,
     pub outside: Vec<Outside>,
-    /// Inodes and bytes on each shard.
+    /// Number of inodes, and sum of their sizes in bytes, on each shard.
     pub usage: BTreeMap<ShardIndex, (u64, u64)>,
     pub rows: u64,
     pub pending: Pending,
@@ -69,7 +69,7 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Reads everything.
+    /// Reads all rows of all shards.
     pub fn run(
         rows: &mut dyn Rows,
         volume: &'a Volume,
@@ -158,7 +158,7 @@ impl<'a> Sweep<'a> {
         self.findings.push(Finding::new(Code::UnknownKey, shard, what, detail).known_by(evidence));
     }
 
-    /// A record, or the finding that it is none.
+    /// Decodes a record, or reports that it cannot be read.
     fn decode<R: Record>(
         &mut self,
         shard: ShardIndex,
@@ -194,12 +194,12 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// How messages name a directory whose path is not known.
+/// Name of a directory in messages.
 pub fn dir_words(dir: DirId) -> String {
     if dir == DirId::ROOT { "the root directory".to_owned() } else { format!("directory {dir}") }
 }
 
-/// How messages name a file whose path is not known.
+/// Name of an inode in messages.
 pub fn ino_words(ino: Ino) -> String {
     format!("inode {ino}")
 }

@@ -1,4 +1,4 @@
-//! The names of one directory on one shard, with the rows beside them.
+//! Reads the names of one directory on one shard, with the rows beside them.
 
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
@@ -17,7 +17,7 @@ use crate::key::{Key, kind_prefix};
 use crate::probe::group_range;
 use crate::source::{Row, Rows, Watch};
 
-/// An entry's row.
+/// The row of an entry.
 struct Read {
     order: Order,
     key: Vec<u8>,
@@ -68,7 +68,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// All entries of one order.
+    /// Judges all entries of one order.
     fn group(&mut self, rows: &mut dyn Rows, dir: &mut Dir, group: &[Read]) -> Result<(), String> {
         self.crowding(dir, group);
         for (nth, read) in group.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// An inode in its entry has one name.
+    /// Checks that an inode in its entry has one name.
     fn single_link(
         &mut self,
         inode: &Inode,
@@ -173,7 +173,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Whether the first record of an order tells of the others.
+    /// Checks that the first record of an order tells whether there are others.
     fn crowding(&mut self, dir: &Dir, group: &[Read]) {
         let Some(first) = group.first() else { return };
         let base = first.order.base();
@@ -213,12 +213,12 @@ impl Sweep<'_> {
     }
 }
 
-/// How messages name a name whose path is not known.
+/// Name of an entry in messages.
 pub fn in_words(dir: DirId, name: &Name) -> String {
     format!("\"{name}\" in {}", dir_words(dir))
 }
 
-/// The same of a link inode.
+/// Name of a link inode in messages.
 pub fn link_in_words(ino: pando_types::Ino) -> String {
     format!("{} at its link shard", ino_words(ino))
 }

@@ -1,5 +1,6 @@
-//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens,
-//! transactions, garbage, locks.
+//! Reads the shards' own tables. Their keys come in this order: numbers, counts for `df`, sessions,
+//! outcomes, opens, transactions, arrivals, garbage, owners, incoming hash slots, added shards,
+//! locks, removed files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,27 +26,27 @@ use crate::source::{Row, Rows};
 pub struct Tables {
     pub numbers: BTreeMap<ShardIndex, (Row, Numbers)>,
     pub stats: BTreeMap<ShardIndex, (Row, Stat)>,
-    /// What shards record of a session; `None`: that cannot be read.
+    /// Each session's record on each shard; `None` if it cannot be read.
     pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<SessionRecord>>>,
-    /// How much each shard has heard of sessions.
+    /// How far each shard has heard of sessions.
     pub heard: BTreeMap<ShardIndex, SessionsHeard>,
-    /// Opens of living sessions: on which shard, of which inode, where it is, the row.
+    /// Opens of living sessions: the shard, the inode, the inode's place, the row.
     pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
     /// By coordinator: what its counter of transactions must have reached, and a row that says so.
     pub txns: BTreeMap<ShardIndex, (u64, Evidence)>,
-    /// Directories with records that cannot be read.
+    /// Directories with unreadable records.
     pub unreadable_dirs: BTreeSet<DirId>,
-    /// Link inodes that cannot be read.
+    /// Link inodes that are unreadable.
     pub unreadable_links: BTreeSet<Ino>,
 }
 
 impl Tables {
-    /// How much a shard has heard of sessions.
+    /// How far a shard has heard of sessions.
     pub fn heard_by(&self, shard: ShardIndex) -> SessionsHeard {
         self.heard.get(&shard).copied().unwrap_or_default()
     }
 
-    /// Whether a session may have begun of which this shard has not heard. Shard 0 has heard of
+    /// Whether a session may have begun without this shard having heard of it. Shard 0 has heard of
     /// all.
     pub fn may_have_begun(&self, shard: ShardIndex, session: SessionId) -> bool {
         shard != ShardIndex(0) && session.number() > self.heard_by(shard).last
@@ -53,7 +54,7 @@ impl Tables {
 }
 
 impl Sweep<'_> {
-    /// One row; the cursor ends behind it.
+    /// Reads one row of a table. The cursor ends behind it.
     pub(super) fn table(
         &mut self,
         rows: &mut dyn Rows,
@@ -177,20 +178,21 @@ impl Sweep<'_> {
                     return Ok(());
                 }
                 self.decode::<LockSet>(shard, &what, key, value);
-                // Whose sessions are over is looked at when the shard hears that the slot is its
-                // own.
+                // When the shard hears that it owns the hash slot, it deals with locks of sessions
+                // that are over. Until then they are not judged.
                 if self.busy.is_arrived(shard, ino.slot()) {
                     return Ok(());
                 }
                 self.of_session(shard, session, Code::LockOfUnknownSession, what(), row);
             }
-            // Not of a table.
+            // Rows outside the tables, and `Joined`, which `Volume::grown` reads.
             _ => {}
         }
         Ok(())
     }
 
-    /// Who owns a slot is known to its owner, and all that ever did agree.
+    /// Checks the recorded owner of a hash slot. The owner itself must have a record of it. All
+    /// shards that ever owned the slot must agree.
     fn owner(
         &mut self,
         shard: ShardIndex,
@@ -212,7 +214,7 @@ impl Sweep<'_> {
         if let Some(((other, _), news)) = same {
             let detail =
                 format!("of the same version shard {other} says that it is shard {}", news.owner);
-            // It may be the same shard, which lost with its power what it said first.
+            // The other shard may be this one, if it lost its first record in a power loss.
             let there = Owner { version: news.version, owner: news.owner }.encode();
             let other = Evidence::row(*other, &keys::owner(slot), Some(&there));
             let finding = Finding::new(Code::SlotOwnersDiffer, shard, what, detail);
@@ -234,7 +236,7 @@ impl Sweep<'_> {
         shard.0 < self.volume.map.shards
     }
 
-    /// A number of a transaction, which its coordinator must have given.
+    /// Notes a number of a transaction, which its coordinator must have given.
     fn number(&mut self, coordinator: ShardIndex, reached: u64, row: &Evidence) {
         let known = self.tables.txns.entry(coordinator).or_insert((0, row.clone()));
         if reached > known.0 {
@@ -263,8 +265,8 @@ impl Sweep<'_> {
         });
     }
 
-    /// Whether a session has a record on this shard, or may have begun without having been heard of
-    /// there; else its row is a finding.
+    /// Whether a session has a record on this shard, or may have begun without the shard having
+    /// heard of it. Otherwise the row is reported.
     fn of_session(
         &mut self,
         shard: ShardIndex,

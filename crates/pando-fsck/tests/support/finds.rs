@@ -1,4 +1,4 @@
-//! One damage: it is found, called by its name and nothing else, and mended where that needs no
+//! Applies one damage. It is found under its code and no other. It is mended if that needs no
 //! guess.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use pando_fsck::Code;
 use super::Cluster;
 use Then::{Left, Mended};
 
-/// What `--repair` can do.
+/// What `--repair` does about a damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     Mended,
     Left,
 }
 
-/// A healthy volume is damaged.
+/// Damages a healthy volume, checks it, and repairs it.
 pub fn finds(code: Code, then: Then, inflict: fn(&mut Cluster)) {
     let mut c = Cluster::healthy();
     assert!(c.check().is_clean());

@@ -1,5 +1,5 @@
-//! A few real shards over real stores in one thread, with messages delivered at once, which can be
-//! stopped at any moment, damaged, checked and started again.
+//! Some real shards over real stores in one thread. Messages are delivered at once. The cluster can
+//! be stopped at any moment, damaged, checked and started again.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
 pub mod finds;
@@ -64,7 +64,7 @@ fn apply(db: &mut Db, writes: &[Write]) {
     db.write().unwrap();
 }
 
-/// Objects and their sizes.
+/// An object store in memory: objects with their sizes in bytes.
 #[derive(Default)]
 pub struct Bucket(pub BTreeMap<ObjectId, u64>);
 
@@ -92,16 +92,16 @@ impl Objects for Bucket {
     }
 }
 
-/// The stores, which outlive the shards.
+/// The stores of all shards. They outlive the shards.
 pub struct Stores {
     dbs: Vec<Db>,
     page_bytes: usize,
-    /// Keys that cannot be read.
+    /// Ranges of keys that cannot be read.
     pub gaps: Vec<(ShardIndex, Range<Vec<u8>>)>,
 }
 
 impl Stores {
-    /// The first gap that has keys from here on.
+    /// The first gap with keys from `from` on.
     fn gap(&self, shard: ShardIndex, from: &[u8]) -> Option<Range<Vec<u8>>> {
         let ahead = self.gaps.iter().filter(|(at, keys)| *at == shard && *keys.end > *from);
         ahead.map(|(_, keys)| keys.clone()).min_by(|a, b| a.start.cmp(&b.start))
@@ -137,7 +137,7 @@ impl Repairs for Stores {
     }
 }
 
-/// Everything.
+/// The shards with their stores, objects and messages.
 pub struct Cluster {
     pub volume: Volume,
     pub stores: Stores,
@@ -154,7 +154,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An empty volume, running, with a session.
+    /// Makes an empty, running volume with a session.
     pub fn new() -> Self {
         let map = ClusterMap::new(SHARDS);
         let secrets = Secrets { dir: [7; 32], name: [9; 16] };
@@ -192,7 +192,7 @@ impl Cluster {
         cluster
     }
 
-    /// All shards start, and finish what was under way.
+    /// Starts all shards. They finish their pending transactions.
     pub fn start(&mut self) {
         self.messages.clear();
         self.shards.clear();
@@ -207,7 +207,7 @@ impl Cluster {
         self.settle();
     }
 
-    /// Everything stops at once; what is on its way is lost.
+    /// Stops all shards at once. Undelivered messages are lost.
     pub fn stop(&mut self) {
         self.messages.clear();
         self.shards.clear();
@@ -237,7 +237,7 @@ impl Cluster {
         }
     }
 
-    /// Delivers one message. False: there is none.
+    /// Delivers one message. Returns false if there is none.
     pub fn deliver(&mut self) -> bool {
         let Some((to, peer)) = self.messages.pop_front() else { return false };
         self.input(to, Input::Peer(peer));
@@ -252,7 +252,7 @@ impl Cluster {
         }
     }
 
-    /// Delivers all messages and lets timers fire until nothing is left.
+    /// Delivers all messages and fires timers, until nothing is left.
     pub fn settle(&mut self) {
         for _ in 0..20 {
             while self.deliver() {}
@@ -303,14 +303,14 @@ impl Cluster {
         self.stores.write(shard, vec![Write::Delete(key.to_vec())]).unwrap();
     }
 
-    /// Reads a record, changes it, writes it.
+    /// Changes a record in its store.
     pub fn change<R: Record>(&mut self, shard: ShardIndex, key: &[u8], change: impl Fn(&mut R)) {
         let mut record = self.record::<R>(shard, key);
         change(&mut record);
         self.put(shard, key, &record.encode());
     }
 
-    /// Rows whose keys begin so, on a shard.
+    /// Rows of a shard with keys that begin with `prefix`.
     pub fn rows(&self, shard: ShardIndex, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let rows = self.stores.dbs[usize::from(shard.0)].prefix(prefix);
         rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()

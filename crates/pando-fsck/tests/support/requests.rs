@@ -1,4 +1,4 @@
-//! What clients ask for, and a volume with some of everything.
+//! Requests of clients, and a volume with all kinds of records.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use pando_types::{
 
 use super::{Cluster, SHARDS, TRAILER};
 
-/// Files in the directory that has split.
+/// Number of files in the directory that has split.
 pub const NAMES_OF_BIG: usize = 60;
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -35,7 +35,7 @@ pub fn name(name: &str) -> Name {
 }
 
 impl Cluster {
-    /// A stopped volume with some of everything, and nothing under way.
+    /// A stopped volume with all kinds of records and no pending transaction.
     pub fn healthy() -> Self {
         let mut cluster = Self::busy();
         cluster.end_session(cluster.session);
@@ -44,7 +44,7 @@ impl Cluster {
         cluster
     }
 
-    /// A running volume with some of everything, at rest, with a session that has a file open.
+    /// A running volume at rest, with all kinds of records. Its session has a file open.
     pub fn busy() -> Self {
         let mut c = Self::new();
         for dir in ["a", "b", "c", "big", "empty"] {
@@ -110,7 +110,7 @@ impl Cluster {
         self.run(ShardIndex(0), Op::EndSession(session)).unwrap();
     }
 
-    /// Sends a request, and waits for nothing.
+    /// Sends a request without waiting for the answer.
     pub fn send(&mut self, shard: ShardIndex, op: Op) {
         self.sequence += 1;
         let sequence = if self.session.0 == 0 { 0 } else { self.sequence };
@@ -133,7 +133,7 @@ impl Cluster {
         panic!("no answer");
     }
 
-    /// Tries all shards until one answers for good.
+    /// Asks all shards in turn until one gives a final answer.
     pub fn on_owner(&mut self, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in 0..SHARDS {
@@ -189,7 +189,7 @@ impl Cluster {
         self.done(Op::WriteData { file, base, pieces, mtime: None, kill: None });
     }
 
-    /// Data in an object for a file of directory `a`.
+    /// Stores data in an object for a file of directory `a`.
     pub fn store_object(&mut self, file: &'static str, len: u64) -> ObjectId {
         self.objects += 1;
         let object = ObjectId(u128::from(self.session.0) << 64 | u128::from(self.objects));
@@ -204,7 +204,7 @@ impl Cluster {
         self.done(Op::SetXattr { target, name, value, mode: XattrMode::Any });
     }
 
-    /// Names in a directory, over all shards.
+    /// All names in a directory, from all shards.
     pub fn list(&mut self, dir: DirRef) -> BTreeMap<String, Found> {
         let mut names = BTreeMap::new();
         let mut from = Some(Order(0));
@@ -223,7 +223,7 @@ impl Cluster {
         names
     }
 
-    /// The volume starts and does everything that a file system does, everywhere; then it stops.
+    /// Starts the volume, makes all kinds of changes in every directory, and stops it.
     pub fn serves(&mut self) {
         self.start();
         self.begin_session();
@@ -257,7 +257,7 @@ impl Cluster {
         self.stop();
     }
 
-    // ---- where things are ----
+    // Places of rows.
 
     /// Shard and key of a name's entry.
     pub fn entry(&self, dir: DirRef, child: &str) -> (ShardIndex, Vec<u8>) {
@@ -300,7 +300,7 @@ impl Cluster {
         self.change::<Content>(shard, key, |content| content.parent = parent);
     }
 
-    /// A coordinator that a shard has a floor of, and that shard.
+    /// A coordinator of which some shard has a floor, and that shard.
     pub fn floor(&self) -> (ShardIndex, ShardIndex) {
         for of in Self::all_shards() {
             for at in Self::all_shards() {
@@ -312,7 +312,7 @@ impl Cluster {
         panic!("no shard has a floor");
     }
 
-    /// Changes the counts of a name's partition.
+    /// Changes the counts of the partition that holds a name.
     pub fn count(&mut self, dir: DirRef, child: &str, entries: i64, subdirs: i64) {
         let order = self.volume.secrets.order(child.as_bytes());
         let (shard, key) = self.header(dir.id, order.0);
@@ -322,7 +322,7 @@ impl Cluster {
         });
     }
 
-    /// Takes a name out of its directory; what it led to.
+    /// Removes a name from its directory. Returns its entry.
     pub fn take(&mut self, dir: DirRef, child: &str) -> Entry {
         let (shard, key) = self.entry(dir, child);
         let entry = self.record::<Entry>(shard, &key);
@@ -330,7 +330,7 @@ impl Cluster {
         entry
     }
 
-    /// Puts a name into a directory; its count is not changed.
+    /// Adds a name to a directory, without changing the counts.
     pub fn put_name(&mut self, dir: DirRef, child: &str, is: pando_types::peer::EntryValue) {
         let (shard, key) = self.entry(dir, child);
         assert!(self.get(shard, &key).is_none());

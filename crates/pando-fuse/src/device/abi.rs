@@ -1,13 +1,13 @@
-//! The kernel's structures, as `include/uapi/linux/fuse.h` has them: native byte order, all padding
-//! spelled out.
+//! The kernel's structures, as in `include/uapi/linux/fuse.h`. They have native byte order, and all
+//! padding is spelled out.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Major version of the protocol.
 pub const MAJOR: u32 = 7;
-/// Newest minor version whose requests are known here: Linux 6.18.
+/// Newest minor version that is known here: that of Linux 6.18.
 pub const MINOR: u32 = 45;
-/// Oldest minor version served: Linux 5.4. Structures have their present sizes from there on.
+/// Oldest minor version served: that of Linux 5.4. From it on, structures have their present sizes.
 pub const MINOR_OLDEST: u32 = 31;
 
 /// Defines structures of the protocol.
@@ -35,27 +35,27 @@ structures! {
         atimensec: u32, mtimensec: u32, ctimensec: u32,
         mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32, blksize: u32, flags: u32,
     }
-    /// A node that was looked up or made.
+    /// Reply with a node that was looked up or made.
     EntryOut {
         nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64,
         entry_valid_nsec: u32, attr_valid_nsec: u32, attr: Attr,
     }
-    /// Attributes that were asked for.
+    /// Reply with attributes.
     AttrOut { attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr }
-    /// A handle.
+    /// Reply with a handle.
     OpenOut { fh: u64, open_flags: u32, backing_id: i32 }
-    /// Bytes written, or copied.
+    /// Reply with the number of bytes written or copied.
     WriteOut { size: u32, padding: u32 }
-    /// Sizes of the file system.
+    /// Reply with the sizes of the file system.
     StatfsOut {
         blocks: u64, bfree: u64, bavail: u64, files: u64, ffree: u64,
         bsize: u32, namelen: u32, frsize: u32, padding: u32, spare: [u32; 6],
     }
-    /// How long an extended attribute is.
+    /// Reply with the length of an extended attribute.
     XattrOut { size: u32, padding: u32 }
-    /// A position, or a count of bytes.
+    /// Reply with a position, or a count of bytes.
     OffsetOut { offset: u64 }
-    /// What was agreed.
+    /// Reply to INIT: what was agreed.
     InitOut {
         major: u32, minor: u32, max_readahead: u32, flags: u32,
         max_background: u16, congestion_threshold: u16, max_write: u32, time_gran: u32,
@@ -65,71 +65,71 @@ structures! {
     /// An entry of a listing; its name follows, padded to eight bytes.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
 
-    /// What the kernel offers; newer ones follow with `InitMore`.
+    /// Request INIT: what the kernel offers. Newer kernels send `InitMore` after it.
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32 }
-    /// The rest of it, with `INIT_EXT`.
+    /// Rest of INIT, if `INIT_EXT` is set.
     InitMore { flags2: u32, unused: [u32; 11] }
-    /// FORGET
+    /// Request FORGET
     ForgetIn { nlookup: u64 }
-    /// BATCH_FORGET
+    /// Request BATCH_FORGET
     BatchForgetIn { count: u32, dummy: u32 }
-    /// One of a batch.
+    /// One node of a BATCH_FORGET
     ForgetOne { nodeid: u64, nlookup: u64 }
-    /// GETATTR
+    /// Request GETATTR
     GetattrIn { getattr_flags: u32, dummy: u32, fh: u64 }
-    /// SETATTR
+    /// Request SETATTR
     SetattrIn {
         valid: u32, padding: u32, fh: u64, size: u64, lock_owner: u64,
         atime: u64, mtime: u64, ctime: u64, atimensec: u32, mtimensec: u32, ctimensec: u32,
         mode: u32, unused4: u32, uid: u32, gid: u32, unused5: u32,
     }
-    /// MKNOD
+    /// Request MKNOD
     MknodIn { mode: u32, rdev: u32, umask: u32, padding: u32 }
-    /// MKDIR
+    /// Request MKDIR
     MkdirIn { mode: u32, umask: u32 }
-    /// RENAME
+    /// Request RENAME
     RenameIn { newdir: u64 }
-    /// RENAME2
+    /// Request RENAME2
     Rename2In { newdir: u64, flags: u32, padding: u32 }
-    /// LINK
+    /// Request LINK
     LinkIn { oldnodeid: u64 }
-    /// OPEN, OPENDIR
+    /// Request OPEN, OPENDIR
     OpenIn { flags: u32, open_flags: u32 }
-    /// CREATE
+    /// Request CREATE
     CreateIn { flags: u32, mode: u32, umask: u32, open_flags: u32 }
-    /// READ, READDIR, READDIRPLUS
+    /// Request READ, READDIR, READDIRPLUS
     ReadIn {
         fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32,
     }
-    /// WRITE
+    /// Request WRITE
     WriteIn {
         fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32,
     }
-    /// RELEASE, RELEASEDIR
+    /// Request RELEASE, RELEASEDIR
     ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64 }
-    /// FLUSH
+    /// Request FLUSH
     FlushIn { fh: u64, unused: u32, padding: u32, lock_owner: u64 }
-    /// A lock of a range: both ends included; `pid` is whose it is.
+    /// A lock of a range: both ends are included. `pid` is the process that holds or wants it.
     FileLock { start: u64, end: u64, kind: u32, pid: u32 }
-    /// GETLK, SETLK, SETLKW
+    /// Request GETLK, SETLK, SETLKW
     LkIn { fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32 }
-    /// What is in the way.
+    /// Reply to GETLK: the conflicting lock.
     LkOut { lk: FileLock }
-    /// FSYNC, FSYNCDIR
+    /// Request FSYNC, FSYNCDIR
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32 }
-    /// SETXATTR
+    /// Request SETXATTR
     SetxattrIn { size: u32, flags: u32 }
-    /// GETXATTR, LISTXATTR
+    /// Request GETXATTR, LISTXATTR
     GetxattrIn { size: u32, padding: u32 }
-    /// ACCESS
+    /// Request ACCESS
     AccessIn { mask: u32, padding: u32 }
-    /// INTERRUPT
+    /// Request INTERRUPT
     InterruptIn { unique: u64 }
-    /// FALLOCATE
+    /// Request FALLOCATE
     FallocateIn { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }
-    /// LSEEK
+    /// Request LSEEK
     LseekIn { fh: u64, offset: u64, whence: u32, padding: u32 }
-    /// COPY_FILE_RANGE
+    /// Request COPY_FILE_RANGE
     CopyFileRangeIn {
         fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64,
     }
@@ -153,11 +153,11 @@ const _: () = {
 /// Defines the opcodes.
 macro_rules! opcodes {
     ($($name:ident = $number:literal),* $(,)?) => {
-        /// What a request asks for.
+        /// Opcodes of requests.
         #[expect(missing_docs, reason = "named as the kernel's")]
         pub mod opcode {
             $(pub const $name: u32 = $number;)*
-            /// All of them.
+            /// All opcodes, with their names.
             pub const NAMES: &[(u32, &str)] = &[$(($number, stringify!($name))),*];
         }
     };
@@ -172,7 +172,7 @@ opcodes! {
     READDIRPLUS = 44, RENAME2 = 45, LSEEK = 46, COPY_FILE_RANGE = 47, COPY_FILE_RANGE_64 = 53,
 }
 
-/// Flags of INIT that are spoken of here; the upper half is `flags2`.
+/// Flags of INIT that are used here. The upper 32 bits are `flags2`.
 #[expect(missing_docs, reason = "named as the kernel's")]
 pub mod init {
     pub const ASYNC_READ: u64 = 1;
@@ -241,9 +241,10 @@ pub mod notify {
     pub const INVAL_ENTRY: i32 = 3;
     pub const DELETE: i32 = 6;
     pub const INC_EPOCH: i32 = 8;
-    /// Flag of INVAL_ENTRY: the name is asked for anew, what hangs on it stays.
+    /// Flag of INVAL_ENTRY: the kernel asks for the name anew, and keeps what is mounted below it.
     pub const EXPIRE_ONLY: u32 = 1;
 }
 
-/// Set in the number of an INTERRUPT; the rest is the number of the request it is about.
+/// Bit set in the number of an INTERRUPT. The other bits are the number of the request that it is
+/// about.
 pub const INTERRUPT_BIT: u64 = 1;

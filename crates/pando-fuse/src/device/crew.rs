@@ -1,20 +1,22 @@
-//! Who does what: threads, and the posts they hold.
+//! The reader pool: the threads of a session, and the posts that they hold.
 //!
-//! A *post* is a thing that at most one thread does at a time: reading one channel of the device,
-//! or going on with tasks that were woken. Whoever reads a request also handles it, since a wake-up
-//! on another CPU costs more than most requests do. If that takes long, another thread gets the
-//! post:
+//! A *post* is a duty that at most one thread has at a time. There is one post for reading each
+//! channel, and one for running woken tasks. The thread that reads a request also handles it. A
+//! wake-up on another CPU costs more than most requests do. If the work takes long, another thread
+//! gets the post:
 //!
 //! ```text
-//! reader ── knows that it will wait (fsync, an object to store): steps aside ─┐
-//!        └─ waits and did not know (a lock, a slow log): the watch relieves it ┴─► a spare thread reads on
+//! reader ── knows that it will wait (fsync, an object to store): steps aside ─────────┐
+//!        └─ waits and did not know (a lock, a slow log): the watch relieves it ───────┴─► a spare thread reads on
 //! ```
 //!
-//! The one who was relieved finishes its request, answers it itself, and becomes a spare.
+//! A relieved thread finishes its request, answers it itself, and becomes a spare.
 //!
-//! A post's stamp is even while its holder waits for the kernel (or a task), odd while it works on
-//! something. Only the holder makes it odd; who makes an odd one even again decides what becomes of
-//! the post.
+//! Invariants of a post's stamp:
+//! 1. It is even while the holder waits for the kernel or for a task, and odd while the holder
+//!    works.
+//! 2. Only the holder makes it odd.
+//! 3. The thread that makes an odd stamp even decides what becomes of the post.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,29 +26,29 @@ use std::time::Instant;
 
 use super::session::Session;
 
-/// Threads beyond which work that waits is queued instead of getting one of its own.
+/// With this many threads, work that will wait is queued. It gets no thread of its own.
 const THREADS_MAX: usize = 128;
-/// Threads beyond which nobody is relieved: all of them wait for something that ends, and reading
-/// goes on then. Each needs a request under way, so that a user with many processes could have any
-/// number of them.
+/// With this many threads, no thread is relieved. All of them wait for something that ends, and
+/// reading goes on then. Each such thread needs a pending request. Without a bound, a user with
+/// many processes could cause any number of threads.
 const THREADS_EVER: usize = 512;
-/// Threads kept for the next time that one is needed.
+/// Idle threads kept for later use.
 const SPARES: usize = 1;
 
-/// Work for any thread.
+/// Work that any thread can do.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads and posts of one session.
 pub(super) struct Crew {
     stamps: Box<[Stamp]>,
     floor: Mutex<Floor>,
-    /// A post is open, a job came, or it is over.
+    /// Signals that a post is open, that a job came, or that the session is over.
     changed: Condvar,
-    /// A thread went home, or it is over.
+    /// Signals that a thread has ended, or that the session is over.
     left: Condvar,
 }
 
-/// On cache lines of its own.
+/// The stamp of a post, on cache lines of its own.
 #[repr(align(128))]
 struct Stamp(AtomicU64);
 
@@ -56,11 +58,11 @@ struct Floor {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Nothing more is read; who has nothing to do goes home.
+    /// Nothing more is read; a thread without work ends.
     is_over: bool,
 }
 
-/// The right to do something, as of a stamp.
+/// The right to hold a post, valid while the post has this stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Post {
     pub(super) role: usize,
@@ -73,25 +75,25 @@ enum Work {
 }
 
 thread_local! {
-    /// The post this thread holds while it works on something.
+    /// The post that this thread holds while it works.
     static POST: Cell<Option<Post>> = const { Cell::new(None) };
-    /// The session whose requests this thread answers.
+    /// The session that this thread answers requests for.
     static CREW_OF: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
 }
 
-/// Whether the calling thread answers requests.
+/// Whether the calling thread is in the reader pool of a session.
 pub(super) fn is_crew() -> bool {
     CREW_OF.with_borrow(Option::is_some)
 }
 
-/// To be called before the calling thread waits for long: if it is one that answers requests,
-/// another one reads them from then on. False if there is none to spare.
+/// Gives the calling thread's post to another thread. A thread of a reader pool calls this before
+/// it waits for long. Returns false if no thread can be spared.
 pub fn step_aside() -> bool {
     CREW_OF.with_borrow(|session| session.as_ref().is_none_or(Session::step_aside))
 }
 
 impl Crew {
-    /// Posts for so many roles, all of them open.
+    /// Makes `roles` posts, all of them open.
     pub(super) fn new(roles: usize) -> Self {
         let open = (0..roles).map(|role| Post { role, stamp: 0 }).collect();
         Self {
@@ -106,24 +108,24 @@ impl Crew {
         self.floor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stamps of all posts.
+    /// Current stamps of all posts.
     pub(super) fn stamps(&self) -> impl Iterator<Item = u64> {
         self.stamps.iter().map(|stamp| stamp.0.load(Ordering::SeqCst))
     }
 
-    /// The holder begins to work on something.
+    /// Marks that the holder begins to work.
     pub(super) fn begin(&self, post: Post) {
         let stamp = post.stamp + 1;
         self.stamps[post.role].0.swap(stamp, Ordering::SeqCst);
         POST.set(Some(Post { stamp, ..post }));
     }
 
-    /// It is done. Nothing: somebody else has the post.
+    /// Marks that the work is done. Returns `None` if another thread has the post.
     pub(super) fn end(&self) -> Option<Post> {
         self.leave(POST.take()?)
     }
 
-    /// Makes an odd stamp even, unless somebody else did.
+    /// Makes an odd stamp even. Returns `None` if another thread did so first.
     fn leave(&self, post: Post) -> Option<Post> {
         let (order, next) = (Ordering::SeqCst, post.stamp + 1);
         let stamp = &self.stamps[post.role].0;
@@ -131,7 +133,7 @@ impl Crew {
         Some(Post { stamp: next, ..post })
     }
 
-    /// What an idle thread does next. Nothing: it goes home.
+    /// Waits for the next work of an idle thread. Returns `None` if the thread should end.
     fn next(&self) -> Option<Work> {
         let mut floor = self.lock();
         loop {
@@ -150,14 +152,14 @@ impl Crew {
         }
     }
 
-    /// Nothing more will be read.
+    /// Ends reading for good.
     pub(super) fn close(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
         self.left.notify_all();
     }
 
-    /// Waits until nothing more will be read.
+    /// Waits until reading has ended.
     pub(super) fn await_close(&self) {
         let mut floor = self.lock();
         while !floor.is_over {
@@ -180,7 +182,7 @@ impl Crew {
 }
 
 impl Session {
-    /// Threads for all open posts.
+    /// Starts one thread for each open post.
     pub(super) fn staff(self: &Arc<Self>) -> std::io::Result<()> {
         let mut floor = self.crew.lock();
         for _ in 0..floor.open.len() {
@@ -189,8 +191,8 @@ impl Session {
         Ok(())
     }
 
-    /// Before a wait: somebody else gets this thread's post. False, and nothing changes, if there
-    /// is nobody: the work is then to be queued.
+    /// Gives this thread's post to another thread, before a wait. Returns false and changes nothing
+    /// if there is no other thread. The caller then has to queue the work.
     pub(super) fn step_aside(self: &Arc<Self>) -> bool {
         let Some(post) = POST.get() else { return true };
         let mut floor = self.crew.lock();
@@ -207,25 +209,26 @@ impl Session {
         true
     }
 
-    /// Has `job` done by a thread that holds no post, when there is one.
+    /// Queues `job` for a thread that holds no post.
     pub(super) fn queue(self: &Arc<Self>, job: Job) {
         let mut floor = self.crew.lock();
         floor.jobs.push_back(job);
         let wanted = floor.open.len() + floor.jobs.len();
         if floor.idle < wanted && floor.threads < THREADS_MAX {
-            // Without a new one, the next that comes free does it.
+            // If no thread can be started, the next idle one does the job.
             let _ = self.hire(&mut floor);
         }
         drop(floor);
         self.crew.changed.notify_one();
     }
 
-    /// Gives the post of somebody who has worked since `stamp` on one thing to another thread.
+    /// Takes the post from a thread that has worked on one request since `stamp`, and gives it to
+    /// another thread.
     pub(super) fn relieve(self: &Arc<Self>, role: usize, stamp: u64) {
         let mut floor = self.crew.lock();
         let is_spare = floor.idle > floor.open.len() + floor.jobs.len();
-        // Beyond the first limit, too: somebody should read what would end the waiting of all
-        // others.
+        // More than `THREADS_MAX` threads are allowed here. One thread must go on reading. The
+        // request that it reads may end the waiting of all others.
         if !is_spare && (floor.threads >= THREADS_EVER || self.hire(&mut floor).is_err()) {
             return;
         }
@@ -245,7 +248,7 @@ impl Session {
     }
 
     fn work(self: Arc<Self>) {
-        /// Also when the thread panics.
+        /// Counts the thread out at its end, also after a panic.
         struct Leaving<'a>(&'a Crew);
         impl Drop for Leaving<'_> {
             fn drop(&mut self) {

@@ -1,16 +1,16 @@
-//! Pages are dropped by a process of its own, if there is one for it.
+//! Another process drops pages for the mount, if a program for that is configured.
 //!
-//! Who has the kernel drop pages waits until nobody reads them from here any more, and not even
-//! `SIGKILL` ends that wait. A mount that is killed meanwhile would never end: the waiting thread
-//! keeps its descriptors, with them the kernel keeps the connection, and the readers wait for
-//! answers that cannot come. The answer to a read that is under way can be given up with the
-//! channel it was read from, but the reader then asks again. So another process waits, and does
-//! what is left to do once the mount is gone:
+//! A thread that has the kernel drop pages waits until no page is being read from this mount. Not
+//! even `SIGKILL` ends that wait. So a mount that is killed meanwhile would never end. The waiting
+//! thread keeps its descriptors, and with them the kernel keeps the connection. The programs that
+//! read wait for answers that cannot come. The kernel gives up a pending read with the channel that
+//! it was read from, but the program then asks again. Therefore another process waits, and cleans
+//! up once the mount is gone:
 //!
 //! ```text
 //! mount ── number, node ──► dropper ── INVAL_INODE ──► kernel        stdin: a channel of its own   stdout: the socket
 //!       ◄── number, errno ──   │
-//!       killed: end of file ──►┴─ answers all requests with ECONNABORTED until nobody waits any more, and ends
+//!       killed: end of file ──►┴─ answers all requests with ECONNABORTED until its own waits are over, and ends
 //! ```
 
 use std::collections::HashMap;
@@ -35,17 +35,17 @@ use super::abi::{self, notify, opcode};
 use super::mount::clone_channel;
 use super::session::{BUFFER_SIZE, write};
 
-/// A question or an answer: two numbers.
+/// A message: number of the request, then the node (to the dropper) or the errno (from it).
 type Words = [u64; 2];
-/// While nothing is asked of it, a dropper whose mount is gone looks so often whether anybody waits
-/// still.
+/// Interval at which a dropper checks whether any of its threads still waits, once the mount is
+/// gone.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The mount's side.
+/// The mount's side of the dropper.
 #[derive(Debug)]
 pub(super) struct Dropper {
-    /// What is to be run, and its arguments: it calls [`drop_pages`].
+    /// Program to run, and its arguments. It calls [`drop_pages`].
     program: Vec<OsString>,
     helper: Mutex<Option<Arc<Helper>>>,
 }
@@ -59,7 +59,7 @@ struct Helper {
 #[derive(Default, Debug)]
 struct Waiting {
     last: u64,
-    /// It has ended.
+    /// Whether the process has ended.
     is_over: bool,
     by_number: HashMap<u64, Sender<Result<(), Errno>>>,
 }
@@ -83,8 +83,8 @@ impl Dropper {
         Self { program, helper: Mutex::default() }
     }
 
-    /// Has all pages of a node dropped, and waits until they are. Nothing: there is no process for
-    /// it.
+    /// Has all pages of a node dropped, and waits until they are. Returns `None` if there is no
+    /// process for it.
     pub(super) fn drop_pages(&self, channel: &OwnedFd, node: u64) -> Option<Result<(), Errno>> {
         let helper = self.helper(channel).ok()?;
         let (tell, told) = mpsc::channel();
@@ -96,13 +96,13 @@ impl Dropper {
             waiting.last += 1;
             let number = waiting.last;
             waiting.by_number.insert(number, tell);
-            // Within the lock: no two questions are mixed.
+            // The lock is held here, so that two messages are not mixed.
             put(&helper.socket, [number, node]).ok()?;
         }
         told.recv().ok()
     }
 
-    /// The process, begun if there is none: most mounts never need it.
+    /// The process, started if there is none. Most mounts never need it.
     fn helper(&self, channel: &OwnedFd) -> io::Result<Arc<Helper>> {
         let mut current = lock(&self.helper);
         if let Some(helper) = &*current
@@ -117,7 +117,8 @@ impl Dropper {
             .stdin(Stdio::from(clone_channel(channel)?))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(Stdio::null())
-            // Who kills the mount's group, from a terminal say, leaves it.
+            // A signal to the mount's process group, such as from a terminal, must not reach this
+            // process.
             .process_group(0)
             .spawn()?;
         let helper = Arc::new(Helper { socket: ours, waiting: Mutex::default() });
@@ -137,7 +138,7 @@ impl Drop for Dropper {
 }
 
 impl Helper {
-    /// Hands on what the process says, until it ends.
+    /// Passes on the answers of the process, until the process ends.
     fn hear(&self, mut child: Child) {
         while let Ok([number, errno]) = get(&self.socket) {
             let result = match i32::try_from(errno) {
@@ -150,15 +151,15 @@ impl Helper {
         }
         let mut waiting = lock(&self.waiting);
         waiting.is_over = true;
-        // Who waits drops them without it.
+        // Threads that wait drop the pages themselves.
         waiting.by_number.clear();
         drop(waiting);
         let _ = child.wait();
     }
 }
 
-/// The process's side: `device` is a channel of the mount, `mount` the socket at which it asks.
-/// Ends with the mount.
+/// Runs the dropper's side. `device` is a channel of the mount, `mount` the socket over which the
+/// mount asks. Returns once the mount is gone and no page waits any more.
 pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     let (device, mount) = (Arc::new(device), Arc::new(UnixStream::from(mount)));
     let (underway, sending) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
@@ -179,7 +180,7 @@ pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
             answered(told.err().map_or(0, Errno::raw_os_error));
             left.fetch_sub(1, Ordering::SeqCst);
         };
-        // One each: any of them may have to wait.
+        // Each request has a thread of its own, since each may have to wait.
         if Builder::new().spawn(work).is_err() {
             underway.fetch_sub(1, Ordering::SeqCst);
             answer(libc::EAGAIN);
@@ -188,10 +189,10 @@ pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     bury(&device, &underway);
 }
 
-/// Nobody answers requests any more, and whoever has pages dropped may wait for one: they fail,
-/// until none of them waits.
+/// Fails all requests after the mount is gone, until none of this process's threads waits. Nothing
+/// else answers requests now, and a thread that drops pages may wait for an answer.
 fn bury(device: &OwnedFd, underway: &AtomicUsize) {
-    // A request may be withdrawn between a look and the read.
+    // Another request may be withdrawn between the poll and the read. The read must not block then.
     let _ = rustix::fs::fcntl_setfl(device, OFlags::NONBLOCK);
     let mut buffer = vec![0; BUFFER_SIZE];
     while underway.load(Ordering::SeqCst) > 0 {
@@ -200,7 +201,7 @@ fn bury(device: &OwnedFd, underway: &AtomicUsize) {
             continue;
         }
         let Ok(len) = rustix::io::read(device, &mut buffer) else {
-            // Unmounted, say.
+            // The mount may have been unmounted.
             std::thread::sleep(PAUSE);
             continue;
         };

@@ -1,49 +1,50 @@
-//! What is agreed with the kernel at the beginning.
+//! What a session agrees on with the kernel when a mount begins.
 //!
-//! - `PARALLEL_DIROPS`: lookups and listings of one directory need not wait for each other;
-//! - `ATOMIC_O_TRUNC`: `open(O_TRUNC)` is one request, so that truncation is part of the open;
-//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: attributes ride on a listing when the kernel guesses
-//!   they are wanted; only with timeouts above zero, since without them the kernel would ask for
-//!   each attribute again;
-//! - `HANDLE_KILLPRIV_V2`: setuid and setgid are taken off by us on write, truncation and change of
-//!   owner. Left to the kernel, it would ask for an extended attribute before each write, and
-//!   change the mode in the name of the writer, who need not be the owner;
-//! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB;
-//! - not `ASYNC_DIO`: with it the kernel drops the pages that it has of what is written before the
-//!   write has reached us, and not once it has, so that a buffered reader beside AIO with
-//!   `O_DIRECT` puts old bytes back (xfstests generic/451). Without, such a write is over when it
-//!   is submitted;
-//! - `NO_EXPORT_SUPPORT`: a file handle cannot be opened once the kernel has forgotten its node, so
-//!   `name_to_handle_at` says `EOPNOTSUPP` at once;
-//! - not `WRITEBACK_CACHE`: a write reaches us at once, so that size and times are ours;
-//! - `POSIX_LOCKS`, `FLOCK_LOCKS` for a file system that keeps locks: else the kernel does, within
-//!   the mount.
+//! - `PARALLEL_DIROPS`: lookups and listings of one directory need not wait for each other.
+//! - `ATOMIC_O_TRUNC`: `open(O_TRUNC)` is one request, so the truncation is part of the open.
+//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: a listing carries attributes when the kernel guesses
+//!   that they are wanted. This needs timeouts above zero. With a zero timeout the kernel would ask
+//!   for each attribute again.
+//! - `HANDLE_KILLPRIV_V2`: this side takes off setuid and setgid on a write, a truncation and a
+//!   change of owner. The kernel would otherwise ask for an extended attribute before each write.
+//!   It would also change the mode in the name of the writer, which need not be the owner.
+//! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB.
+//! - `ASYNC_DIO` is not set. With it, the kernel drops the pages of a direct write before the write
+//!   has reached this side, and not after. A buffered reader beside AIO with `O_DIRECT` would put
+//!   old bytes back (xfstests generic/451). Without it, such a write is over when it is submitted.
+//! - `NO_EXPORT_SUPPORT`: a file handle cannot be opened once the kernel has forgotten its node. So
+//!   `name_to_handle_at` fails with `EOPNOTSUPP` at once.
+//! - `WRITEBACK_CACHE` is not set. A write reaches this side at once, so size and times are decided
+//!   here.
+//! - `POSIX_LOCKS`, `FLOCK_LOCKS`: for a file system that keeps locks. Otherwise the kernel keeps
+//!   them, within the mount.
 
 use super::abi::{self, init};
 use super::request::InitRequest;
 
 /// Largest `write` request, bytes.
 pub const WRITE_SIZE_MAX: u32 = 1 << 20;
-/// Unit of `max_pages`, bytes. On machines with larger pages this asks for more than needed, which
-/// the kernel cuts.
+/// Unit of `max_pages`, bytes. On machines with larger pages this asks for more than needed, and
+/// the kernel reduces it.
 const PAGE_SIZE: u32 = 4096;
-/// Requests the kernel may have under way in the background (readahead, releases).
+/// Number of requests that the kernel may have in the background, such as readahead and releases.
 const BACKGROUND_MAX: u16 = 256;
-/// Beyond this many it considers us congested.
+/// Number of background requests from which the kernel considers the mount congested.
 const CONGESTION: u16 = BACKGROUND_MAX / 4 * 3;
 
-/// What to do about an INIT.
+/// Result of an INIT.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Agreement {
-    /// Answer so, and begin.
+    /// Send this answer and begin.
     Agreed(abi::InitOut),
-    /// Answer so; the kernel then begins anew with a major version we know.
+    /// Send this answer. The kernel then begins anew with a major version that is known here.
     Again(abi::InitOut),
-    /// Its version is too old.
+    /// The kernel's version is too old.
     TooOld,
 }
 
-/// Agrees, with listings that carry attributes or without, and locks or without.
+/// Decides on an INIT. `readdir_plus`: whether listings carry attributes. `file_locks`: whether the
+/// file system keeps locks.
 pub(super) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -> Agreement {
     let version = abi::InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() };
     if offer.major > abi::MAJOR {

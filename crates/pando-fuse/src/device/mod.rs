@@ -1,21 +1,21 @@
-//! The FUSE protocol, by hand: what is read from the device and written to it, and by which
-//! threads. Knows nothing of any file system; [`FileSystem`] is what it serves.
+//! The FUSE protocol, by hand: what the threads of a mount read from the device and write to it.
+//! This module depends on no file system. It serves anything that implements [`FileSystem`].
 //!
 //! ```text
-//! /dev/fuse ─► session: parse ─► FileSystem::handle ─┬─ answers at once, on the thread that read
+//! /dev/fuse ─► session: parse ─► FileSystem::handle ─┬─ replies at once, on the reader's thread
 //!     ▲          │ interrupts                        ├─ a future that is not ready: task ─► task runner
 //!     │          ▼                                   └─ waits for a disk: steps aside, another thread reads
-//!     └──── reply ◄── pending: who is still to be answered ◄── watch: signals, threads that are stuck
+//!     └──── reply ◄── pending: unanswered requests ◄── watch: signals, threads that are stuck
 //! ```
 //!
-//! There is a library for this (`fuser`); it cannot answer an interrupt, which leaves programs that
-//! cannot be killed, and binds each request to the thread that read it.
+//! The library `fuser` does not suffice. It cannot answer an interrupt, so some programs could not
+//! be killed. It also binds each request to the thread that read it.
 //!
 //! Invariants:
 //! 1. Every request that wants an answer gets exactly one, whatever becomes of its handler.
-//! 2. Per post one thread at most: one reader a channel, one task runner ([`crew`]).
-//! 3. A waker runs nothing but itself ([`task`]).
-//! 4. Whoever is told that an answer did not arrive undoes what the kernel does not know of
+//! 2. Each post has at most one thread: one reader for each channel, one task runner ([`crew`]).
+//! 3. A waker only queues its task. It runs no other code ([`task`]).
+//! 4. If an answer does not reach the kernel, the handler undoes what the kernel does not know of
 //!    ([`Undelivered`]).
 
 pub mod abi;

@@ -1,5 +1,5 @@
-//! Mounting and unmounting: by system call for root, by `fusermount3`, which is setuid root, for
-//! anybody else.
+//! Mounting and unmounting. Root mounts by system call. Other users mount through `fusermount3`,
+//! which is setuid root.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, IoSliceMut};
@@ -18,41 +18,42 @@ use rustix::net::{
 use rustix::thread::CapabilitySet;
 
 const DEVICE: &str = "/dev/fuse";
-/// Kind of file system as it is shown, after `fuse.`.
+/// Subtype of the file system, shown after `fuse.`.
 const SUBTYPE: &str = "pando";
-/// Programs that mount for ordinary users.
+/// Programs that mount for ordinary users, in the order in which they are tried.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
-/// What a mount is called, and who may do what.
+/// Name and access rules of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// Source shown in `/proc/mounts`.
     pub source: String,
-    /// Whether users other than the one who mounts may enter.
+    /// Whether users other than the mounting one may enter.
     pub allow_other: bool,
-    /// Mounts read-only.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Whether setuid and setgid bits of programs count. Ordinary users cannot have it so.
+    /// Whether setuid and setgid bits of programs take effect. Ordinary users cannot enable this.
     pub suid: bool,
-    /// Whether device nodes lead to devices. Ordinary users cannot have it so.
+    /// Whether device nodes lead to devices. Ordinary users cannot enable this.
     pub dev: bool,
-    /// Whether the kernel itself judges who may do what, by modes and owners that it is told.
+    /// Whether the kernel judges permissions itself, by the modes and owners that it is told.
     pub default_permissions: bool,
 }
 
-/// How a mount can be undone. May be used from any thread, as often as wanted: what others mount at
-/// the same path later is never touched.
+/// Undoes a mount. Any thread may use it, any number of times. It never touches a later mount at
+/// the same path.
 #[derive(Debug)]
 pub struct Unmounter {
     mountpoint: PathBuf,
-    /// Number of its device, `MAJOR:MINOR`: no other mount has it while its channel is open.
+    /// Number of the mount's device, `MAJOR:MINOR`. No other mount has it while this one's channel
+    /// is open.
     device: Vec<u8>,
-    /// It was made by this one.
+    /// The helper that made the mount, if one did.
     helper: Option<&'static str>,
 }
 
-/// Mounts at an existing directory, an absolute path; what the kernel then asks is read from the
-/// channel.
+/// Mounts at an existing directory, given by an absolute path. The kernel's requests are read from
+/// the returned channel.
 pub fn mount(mountpoint: &Path, options: &MountOptions) -> io::Result<(OwnedFd, Unmounter)> {
     let device = open_device()?;
     let (channel, helper) = match mount_directly(&device, mountpoint, options) {
@@ -110,7 +111,8 @@ fn may_not_be_opened() -> String {
     )
 }
 
-/// Whether this user can mount at all: the device opens, and somebody is there who is permitted to.
+/// Checks whether this user can mount at all. The device must open. The user must have the
+/// privilege, or a helper must be installed.
 pub fn can_mount() -> io::Result<()> {
     open_device()?;
     let is_permitted = rustix::thread::capabilities(None)
@@ -125,7 +127,7 @@ pub fn can_mount() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("cannot mount: {}", no_helper())))
 }
 
-/// Why nothing can be mounted where there is no helper.
+/// The reason why mounting is impossible where there is no helper.
 fn no_helper() -> &'static str {
     if rustix::process::geteuid().is_root() {
         "the kernel does not permit it here (CAP_SYS_ADMIN is needed); a container needs `--cap-add SYS_ADMIN`"
@@ -169,7 +171,8 @@ fn mount_by_helper(
     Err(failed(mountpoint, io::ErrorKind::PermissionDenied, &no_helper()))
 }
 
-/// The helper mounts, and sends the channel over a socket. `NotFound`: there is no such program.
+/// Has a helper mount. The helper sends the channel over a socket. `NotFound` means that there is
+/// no such program.
 fn ask_helper(helper: &str, mountpoint: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -177,7 +180,7 @@ fn ask_helper(helper: &str, mountpoint: &Path, options: &MountOptions) -> io::Re
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // The child has it under its number.
+    // The child inherits the descriptor under its number.
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
     let mut child = Command::new(helper)
         .arg("-o")
@@ -193,7 +196,7 @@ fn ask_helper(helper: &str, mountpoint: &Path, options: &MountOptions) -> io::Re
     let received = receive_channel(&ours);
     let mut said = String::new();
     if let Some(mut stderr) = child.stderr.take() {
-        // It is only for the message.
+        // The text is only for the error message.
         let _ = io::Read::read_to_string(&mut stderr, &mut said);
     }
     let status = child.wait()?;
@@ -232,7 +235,7 @@ fn helper_options(options: &MountOptions) -> OsString {
     text.into()
 }
 
-/// The descriptor that comes over a socket; nothing, if it is closed instead.
+/// Receives a descriptor over a socket. Returns `None` if the socket is closed instead.
 fn receive_channel(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -253,13 +256,13 @@ fn receive_channel(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// A further channel of the same mount, with a queue of its own for what is read from it.
+/// Opens a further channel of a mount. It has a queue of requests of its own.
 pub fn clone_channel(channel: &OwnedFd) -> io::Result<OwnedFd> {
-    /// `FUSE_DEV_IOC_CLONE`
+    /// Request number `FUSE_DEV_IOC_CLONE` of the device.
     const CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
     let clone = open_device()?;
     let mut number = channel.as_raw_fd().cast_unsigned();
-    // SAFETY: this request of /dev/fuse reads one u32, a descriptor, where it is pointed to, and
+    // SAFETY: this request of /dev/fuse reads one u32, a descriptor, through the pointer, and
     // writes nothing.
     unsafe {
         let request = rustix::ioctl::Updater::<CLONE, u32>::new(&mut number);
@@ -269,32 +272,32 @@ pub fn clone_channel(channel: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 impl Unmounter {
-    /// Number of the mount's device, `MAJOR:MINOR`, as `/proc/*/mountinfo` has it.
+    /// Number of the mount's device, `MAJOR:MINOR`, as `/proc/*/mountinfo` shows it.
     #[must_use]
     pub fn device(&self) -> &[u8] {
         &self.device
     }
 
-    /// Where it is mounted.
+    /// Path of the mount point.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// Unmounts, if nobody uses it: else `EBUSY`, also if something else is mounted over it. That
-    /// it is not mounted any more is no error.
+    /// Unmounts. Fails with `EBUSY` if the mount is in use, or if something else is mounted over
+    /// it. A mount that is gone already is no error.
     pub fn unmount(&self) -> io::Result<()> {
         if self.is_there()? { self.by_call(UnmountFlags::empty(), &[]) } else { Ok(()) }
     }
 
-    /// Detaches it from the tree; who uses it may go on. `EBUSY` if something else is mounted over
-    /// it.
+    /// Detaches the mount from the tree. Programs that use it may go on. Fails with `EBUSY` if
+    /// something else is mounted over it.
     pub fn detach(&self) -> io::Result<()> {
         if self.is_there()? { self.by_call(UnmountFlags::DETACH, &["-z"]) } else { Ok(()) }
     }
 
-    /// Whether an unmount at the path meets this mount: false if it is gone, an error if it is
-    /// below another one.
+    /// Whether an unmount at the path meets this mount. Returns false if the mount is gone, and an
+    /// error if it is below another mount.
     fn is_there(&self) -> io::Result<bool> {
         let devices = devices_at(&self.mountpoint)?;
         if devices.last() == Some(&self.device) || !devices.contains(&self.device) {
@@ -307,13 +310,13 @@ impl Unmounter {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
-    /// Ends it: whoever waits for an answer gets `ECONNABORTED`, and so does everybody who comes
-    /// later. True if so; only root can, and for others it is detached.
+    /// Aborts the connection: all present and later callers get `ECONNABORTED`. Only root can do
+    /// that. Otherwise the mount is only detached, and the result is false.
     pub fn abort(&self) -> bool {
         if !self.is_there().unwrap_or(false) {
             return false;
         }
-        // Aborts, and may still find it busy.
+        // This aborts the connection even if the unmount itself fails as busy.
         let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
         let forced = rustix::mount::unmount(&self.mountpoint, flags);
         let _ = self.detach();
@@ -322,7 +325,7 @@ impl Unmounter {
 
     fn by_call(&self, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {
         let error = match rustix::mount::unmount(&self.mountpoint, flags | UnmountFlags::NOFOLLOW) {
-            // Someone else has unmounted it already.
+            // Another process has unmounted it already.
             Ok(()) | Err(Errno::INVAL) => return Ok(()),
             Err(Errno::PERM) => match self.helper {
                 Some(helper) => return self.by_helper(helper, helper_flags),
@@ -350,9 +353,9 @@ fn by_helper(helper: &str, mountpoint: &Path, flags: &[&str]) -> io::Result<()> 
     Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
-/// Unmounts or detaches what is mounted at a path, absolute and free of links, for whoever did not
-/// mount it: its process may be gone. Users other than root have the helper do it, which lets them
-/// unmount what is theirs.
+/// Unmounts or detaches what is mounted at `path`, which is absolute and free of links. It needs no
+/// [`Unmounter`], since the mount's process may be gone. Users other than root go through the
+/// helper, which unmounts only their own mounts.
 pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
@@ -370,32 +373,33 @@ pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Ends the connection of what is mounted at a path, absolute and free of links, and of which no
-/// process is to be found: one that was killed may wait for an answer that only it could have
-/// given, and whoever else waits for one gets `ECONNABORTED`.
+/// Aborts the connection of the mount at `path`, which is absolute and free of links. It is for a
+/// mount of which no process is to be found. A killed process may wait for an answer that only it
+/// could have given. All callers get `ECONNABORTED`.
 pub fn abort_at(path: &Path) {
     let Some(device) = devices_at(path).ok().and_then(|mut devices| devices.pop()) else { return };
     let minor = device.rsplit(|&byte| byte == b':').next().unwrap_or_default();
     let control = format!("/sys/fs/fuse/connections/{}/abort", String::from_utf8_lossy(minor));
-    // Belongs to who has mounted it, and is there if the system has mounted it.
+    // The file belongs to the user that mounted. It exists if the system has mounted fusectl.
     if std::fs::write(control, "1").is_err() {
-        // For root only; it may also be unmounted by this.
+        // Only root may do this. It may also unmount.
         let _ = rustix::mount::unmount(path, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
     }
 }
 
-/// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.
+/// Whether `path`, absolute and free of links, is a mount point in the kernel's own list.
 pub(crate) fn is_listed(path: &Path) -> io::Result<bool> {
     devices_at(path).map(|devices| !devices.is_empty())
 }
 
-/// Devices of all that is mounted at `path`, absolute and free of links, by the kernel's own list:
-/// the topmost is last. No request goes to any of them.
+/// Devices of all mounts at `path`, which is absolute and free of links. The kernel's own list has
+/// the topmost last. No request goes to any of these mounts.
 fn devices_at(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     std::fs::read("/proc/self/mountinfo").map(|list| devices_in(&list, path))
 }
 
-/// A line: number, number of the parent, `MAJOR:MINOR`, root, where it is mounted, and more.
+/// Devices of the mounts at `path` in a list of `/proc`. The fields of a line: number, number of
+/// the parent, `MAJOR:MINOR`, root, mount point, and more.
 fn devices_in(list: &[u8], path: &Path) -> Vec<Vec<u8>> {
     let device = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');

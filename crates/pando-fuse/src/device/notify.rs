@@ -1,4 +1,4 @@
-//! What is said to the kernel without being asked.
+//! Notifications: messages to the kernel that it did not ask for.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -10,64 +10,64 @@ use super::abi::{self, notify};
 use super::crew::is_crew;
 use super::session::Session;
 
-/// Tells the kernel what is out of date. It may take locks of the directory or file meant, which
-/// whoever waits for an answer may hold: threads that answer requests are refused with
-/// [`io::ErrorKind::Deadlock`].
+/// Tells the kernel what is out of date. To process most notifications, the kernel takes locks of
+/// the directory or file. A caller that waits for an answer may hold such a lock. So these fail
+/// with [`io::ErrorKind::Deadlock`] on threads that answer requests.
 #[derive(Clone, Debug)]
 pub struct Notifier(pub(super) Weak<Session>);
 
 impl Notifier {
-    /// Attributes of a node, and its pages from `offset` on: `len` bytes, 0 for all; with a
-    /// negative offset no pages.
+    /// Invalidates a node's attributes, and `len` bytes of its pages from `offset` on. A `len` of 0
+    /// means all further pages. A negative `offset` means no pages.
     pub fn inval_inode(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
         let out = abi::InvalInodeOut { ino, off: offset, len };
         self.send(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
-    /// Attributes of a node and all its pages: waits until nobody reads one of them from here. If
-    /// this process is killed meanwhile it ends all the same, where there is a [process for
-    /// it](super::drop_pages()).
+    /// Invalidates a node's attributes and all its pages. It waits until no page is being read from
+    /// this mount. With a [process for it](super::drop_pages()), this process can still be killed
+    /// meanwhile.
     pub fn drop_pages(&self, ino: u64) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         match session.drop_pages(ino) {
             None => self.inval_inode(ino, 0, 0),
-            // It does not know the node.
+            // The kernel does not know the node.
             Some(Ok(()) | Err(Errno::NOENT)) => Ok(()),
             Some(Err(errno)) => Err(errno.into()),
         }
     }
 
-    /// Attributes of a node, no pages. Any thread may say so: the kernel waits for nothing that a
-    /// caller of ours holds.
+    /// Invalidates a node's attributes, but no pages. Any thread may call this. The kernel waits
+    /// for no lock that a caller of this mount may hold.
     pub fn forget_attributes(&self, ino: u64) -> io::Result<()> {
         let out = abi::InvalInodeOut { ino, off: -1, len: 0 };
         self.say(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
-    /// Whether whoever made the request with this number still waits for its answer.
+    /// Whether the request with this number is still unanswered.
     pub fn awaits_answer(&self, request: u64) -> bool {
         self.0.upgrade().is_some_and(|session| session.pending.contains(request))
     }
 
-    /// All names: each is asked for anew when next used. `EINVAL` before Linux 6.16. Any thread may
-    /// say so.
+    /// Invalidates all names: the kernel looks each up anew at its next use. Any thread may call
+    /// this. `EINVAL` before Linux 6.16.
     pub fn forget_names(&self) -> io::Result<()> {
         self.say(notify::INC_EPOCH, &[])
     }
 
-    /// A name in a directory: it is dropped, also where a file below is open.
+    /// Invalidates a name in a directory. The kernel drops it even if a file below it is open.
     pub fn inval_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
         self.entry(parent, name, 0)
     }
 
-    /// A name in a directory: it is asked for anew when next used, and keeps what is mounted on it.
-    /// From Linux 6.2 on.
+    /// Expires a name in a directory. The kernel looks it up anew at its next use, and keeps what
+    /// is mounted on it. Needs Linux 6.2.
     pub fn expire_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
         self.entry(parent, name, notify::EXPIRE_ONLY)
     }
 
-    /// A name is gone, and so is what it led to, if that still is `child`: watchers hear of a
-    /// removal.
+    /// Tells that a name is removed, and with it the node `child` if the name still leads there.
+    /// Watchers see a removal.
     pub fn delete(&self, parent: u64, child: u64, name: &[u8]) -> io::Result<()> {
         let out = abi::DeleteOut { parent, child, namelen: name.len() as u32, padding: 0 };
         self.send(notify::DELETE, &[out.as_bytes(), name, b"\0"])
@@ -89,7 +89,7 @@ impl Notifier {
     fn say(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         match session.write(0, 0, code, parts) {
-            // It does not know the node or name, so nothing of it is out of date.
+            // The kernel does not know the node or the name, so nothing of it is out of date.
             Err(Errno::NOENT) => Ok(()),
             other => Ok(other?),
         }

@@ -1,7 +1,7 @@
-//! Requests under way, and what is known of signals to those who wait for them.
+//! Pending requests of a session, and the signals that came to their callers.
 //!
-//! A request has one answer. Whoever takes its entry out of here may give it: the handler when it
-//! is done, or the [watch](super::watch) with `EINTR` before that.
+//! Invariant: a request has one answer. The thread that takes the request out of this table sends
+//! it. That is the handler when it is done, or the [watch](super::watch) before that, with `EINTR`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,47 +9,47 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
-/// Interrupts kept that came before their request; the next request shows which of them are about
-/// nothing.
+/// Number of interrupts kept that came before their request. The next request shows which of them
+/// have no request.
 const EARLY_MAX: usize = 256;
 
 /// One request that was read and is not answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Underway {
-    /// Channel its answer must go to.
+    /// Channel that the answer must go to.
     pub(super) channel: usize,
-    /// Thread that waits; 0: unknown.
+    /// Thread of the caller; 0 if unknown.
     pub(super) pid: u32,
-    /// What a signal means for it.
+    /// What a signal means for the request.
     pub(super) patience: Patience,
     /// When the kernel said that a signal came.
     pub(super) interrupted: Option<Instant>,
-    /// When the watch saw it first.
+    /// When the watch first saw the request.
     pub(super) seen: Option<Instant>,
 }
 
 /// What a signal means for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Patience {
-    /// A signal that does not kill is heeded after this time.
+    /// How long the request goes on after a signal that does not kill.
     pub(super) after_signal: Duration,
-    /// It is also asked for by a process that is ending, whom no signal reaches any more (`close`
-    /// at exit).
+    /// Whether an exiting process may be the caller (`close` at exit). No signal reaches such a
+    /// process any more.
     pub(super) at_exit: bool,
 }
 
-/// An interrupt whose request was not there.
+/// An interrupt that came before its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Early {
-    /// Number of the request it is about.
+    /// Number of the request that is interrupted.
     pub(super) target: u64,
-    /// Its own number.
+    /// Number of the interrupt itself.
     pub(super) unique: u64,
-    /// Channel it came by.
+    /// Channel that the interrupt came by.
     pub(super) channel: usize,
 }
 
-/// All of them, of one session.
+/// All pending requests of one session.
 #[derive(Default)]
 pub(super) struct Pending(Mutex<Inner>);
 
@@ -59,12 +59,12 @@ struct Inner {
     early: Vec<Early>,
 }
 
-/// What was waiting for a request to begin.
+/// Interrupts that were kept when a request began.
 #[derive(Default, Debug)]
 pub(super) struct Begun {
-    /// Its interrupt had come before it.
+    /// Whether an interrupt of this request had come before it.
     pub(super) is_interrupted: bool,
-    /// Interrupts that are about no request there is.
+    /// Interrupts that belong to no request.
     pub(super) unknown: Vec<Early>,
 }
 
@@ -73,7 +73,7 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request was read.
+    /// Adds a request that was read.
     pub(super) fn begin(&self, unique: u64, mut request: Underway) -> Begun {
         let mut inner = self.lock();
         let mut begun = Begun::default();
@@ -91,13 +91,14 @@ impl Pending {
         begun
     }
 
-    /// Takes a request out, so that it can be answered. Nothing: it was answered already.
+    /// Takes a request out, so that it can be answered. Returns `None` if it was answered already.
     pub(super) fn end(&self, unique: u64) -> Option<Underway> {
         self.lock().requests.remove(&unique)
     }
 
-    /// A signal came to whoever waits for `early.target`. Returns the request, or what must be
-    /// answered `EAGAIN` if too many interrupts wait for theirs.
+    /// Notes that a signal came to the caller of request `early.target`. Returns that request. If
+    /// it is not here yet, the interrupt is kept. The error is the oldest interrupt if there are
+    /// too many, to be answered with `EAGAIN`.
     pub(super) fn interrupt(&self, early: Early) -> Result<Underway, Option<Early>> {
         let mut inner = self.lock();
         if let Some(request) = inner.requests.get_mut(&early.target) {
@@ -109,23 +110,23 @@ impl Pending {
         Err(oldest)
     }
 
-    /// Whether a request is still to be answered, and no signal came to who waits for it.
+    /// Whether a request is unanswered, and no signal came to its caller.
     pub(super) fn is_wanted(&self, unique: u64) -> bool {
         self.lock().requests.get(&unique).is_some_and(|request| request.interrupted.is_none())
     }
 
-    /// Whether a request is still to be answered.
+    /// Whether a request is unanswered.
     pub(super) fn contains(&self, unique: u64) -> bool {
         self.lock().requests.contains_key(&unique)
     }
 
-    /// Whether nothing is under way.
+    /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().requests.is_empty()
     }
 
-    /// Those of which it is to be asked whether somebody still waits, with whether their time is up
-    /// anyway.
+    /// Requests that may have lost their callers: number, thread, and whether the time after a
+    /// signal is up. An exiting process counts after `at_exit_after`.
     pub(super) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<(u64, u32, bool)> {
         let mut doubtful = Vec::new();
         for (&unique, request) in &mut self.lock().requests {

@@ -1,4 +1,4 @@
-//! Answers.
+//! Replies to requests.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use zerocopy::{Immutable, IntoBytes};
 use super::abi;
 use super::session::Session;
 
-/// Where the answer to one request goes. It may be given by any thread, at any time; dropped
-/// without one, it says `EIO`.
+/// Sends the answer to one request. Any thread may send it, at any time. A `Reply` that is dropped
+/// unused answers `EIO`.
 ///
-/// Every answer tells whether it arrived. If it did not ([`Undelivered`]), the kernel knows nothing
-/// of what was done: a node that was looked up must be forgotten, a handle released.
+/// Every answer tells whether it reached the kernel. If it did not ([`Undelivered`]), the kernel
+/// does not know what was done. Then a node that was looked up must be forgotten, and a handle
+/// released.
 #[must_use = "a request wants an answer"]
 pub struct Reply {
     session: Arc<Session>,
@@ -23,28 +24,29 @@ pub struct Reply {
     is_answered: bool,
 }
 
-/// The kernel had its answer already (the caller was interrupted), or is gone.
+/// The answer did not reach the kernel. The request was answered before because its caller was
+/// interrupted, or the kernel has closed the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Undelivered;
 
-/// Whether an answer arrived.
+/// Whether an answer reached the kernel.
 pub type Delivery = Result<(), Undelivered>;
 
-/// A node, and for how long what is said of it holds.
+/// A node with its attributes, and how long the kernel may remember both.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its number towards the kernel.
+    /// Number of the node towards the kernel; 0 for a name that does not exist.
     pub node: u64,
-    /// Its attributes.
+    /// Attributes of the node.
     pub attr: abi::Attr,
-    /// For how long the name leads there.
+    /// How long the kernel may remember that the name leads to this node.
     pub entry_timeout: Duration,
-    /// For how long the attributes are these.
+    /// How long the kernel may remember the attributes.
     pub attr_timeout: Duration,
 }
 
 impl Entry {
-    /// That a name leads nowhere, which holds for so long.
+    /// Tells that a name does not exist. The kernel may remember that for `entry_timeout`.
     #[must_use]
     pub fn absent(entry_timeout: Duration) -> Self {
         let attr = abi::Attr::default();
@@ -69,29 +71,29 @@ impl Reply {
         Self { session, channel, unique, is_answered: false }
     }
 
-    /// It failed.
+    /// Replies with an error.
     pub fn error(self, errno: Errno) -> Delivery {
         self.send(errno.raw_os_error(), &[])
     }
 
-    /// Whether somebody waits for the answer who was not sent a signal since: for operations that
-    /// wait for long.
+    /// Whether the caller still waits, and no signal came to it. Operations that wait for long poll
+    /// this.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.session.pending.is_wanted(self.unique)
     }
 
-    /// What is in the way of a lock.
+    /// Replies to GETLK with the conflicting lock.
     pub fn lock(self, lk: abi::FileLock) -> Delivery {
         self.structure(&abi::LkOut { lk })
     }
 
-    /// It is done.
+    /// Replies with success.
     pub fn ok(self) -> Delivery {
         self.send(0, &[])
     }
 
-    /// As [`Self::ok`] or [`Self::error`].
+    /// Replies with success or with the error.
     pub fn done(self, result: Result<(), Errno>) -> Delivery {
         match result {
             Ok(()) => self.ok(),
@@ -99,60 +101,60 @@ impl Reply {
         }
     }
 
-    /// Bytes: contents, a link's target, an extended attribute.
+    /// Replies with bytes: contents, a link's target, an extended attribute.
     pub fn data(self, bytes: &[u8]) -> Delivery {
         self.send(0, &[bytes])
     }
 
-    /// A node, which from then on counts as looked up once more.
+    /// Replies with a node. It counts as looked up once more from then on.
     pub fn entry(self, entry: &Entry) -> Delivery {
         self.structure(&entry.out())
     }
 
-    /// Attributes.
+    /// Replies with attributes, which the kernel may remember for `timeout`.
     pub fn attr(self, attr: abi::Attr, timeout: Duration) -> Delivery {
         let (attr_valid, attr_valid_nsec) = (timeout.as_secs(), timeout.subsec_nanos());
         self.structure(&abi::AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr })
     }
 
-    /// A handle, which is to be released.
+    /// Replies with a handle. The kernel releases it later.
     pub fn opened(self, fh: u64, open_flags: u32) -> Delivery {
         self.structure(&abi::OpenOut { fh, open_flags, backing_id: 0 })
     }
 
-    /// A node that was made, looked up and opened.
+    /// Replies with a node that was made and opened. It counts as looked up once more.
     pub fn created(self, entry: &Entry, fh: u64, open_flags: u32) -> Delivery {
         let open = abi::OpenOut { fh, open_flags, backing_id: 0 };
         self.send(0, &[entry.out().as_bytes(), open.as_bytes()])
     }
 
-    /// So many bytes were written or copied.
+    /// Replies with the number of bytes written or copied.
     pub fn written(self, size: u32) -> Delivery {
         self.structure(&abi::WriteOut { size, padding: 0 })
     }
 
-    /// A position in a file, or a count of bytes in 64 bits.
+    /// Replies with a position in a file, or with a count of bytes in 64 bits.
     pub fn offset(self, offset: u64) -> Delivery {
         self.structure(&abi::OffsetOut { offset })
     }
 
-    /// Sizes of the file system.
+    /// Replies with the sizes of the file system.
     pub fn statfs(self, sizes: &abi::StatfsOut) -> Delivery {
         self.structure(sizes)
     }
 
-    /// How long an extended attribute is.
+    /// Replies with the length of an extended attribute.
     pub fn xattr_size(self, size: u32) -> Delivery {
         self.structure(&abi::XattrOut { size, padding: 0 })
     }
 
-    /// A part of a directory.
+    /// Replies with a part of a directory's listing.
     pub fn listing(self, listing: &Listing) -> Delivery {
         self.send(0, &[&listing.bytes])
     }
 
-    /// Goes on with this request in a future: on this thread as long as it is ready, later by
-    /// another one.
+    /// Handles this request in a future. This thread polls it first. If it is not ready, the task
+    /// runner goes on with it.
     pub fn run<F>(self, work: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -161,8 +163,8 @@ impl Reply {
         session.tasks.begin(work(self));
     }
 
-    /// Goes on with this request in some other thread, which may wait for as long as it likes: for
-    /// when there is none to [step aside](super::step_aside) for.
+    /// Handles this request in another thread, which may wait for any time. It is for work for
+    /// which the thread cannot [step aside](super::step_aside).
     pub fn queue(self, job: impl FnOnce(Self) + Send + 'static) {
         let session = Arc::clone(&self.session);
         session.queue(Box::new(move || job(self)));
@@ -187,7 +189,7 @@ impl Drop for Reply {
     }
 }
 
-/// Entries of a directory, up to the size the kernel has room for.
+/// Entries of a directory, up to the size that the kernel has room for.
 #[derive(Debug)]
 pub struct Listing {
     bytes: Vec<u8>,
@@ -195,27 +197,27 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// An empty one with room for `size` bytes.
+    /// Makes an empty listing with room for `size` bytes.
     #[must_use]
     pub fn new(size: u32) -> Self {
         let size = size as usize;
         Self { bytes: Vec::with_capacity(size.min(1 << 16)), size }
     }
 
-    /// Whether nothing was added.
+    /// Whether the listing has no entry.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Adds an entry after which a listing goes on at `position`; `mode` tells what it is. True if
-    /// there is no room.
+    /// Adds an entry; the listing goes on at `position` after it. The type is taken from `mode`.
+    /// Returns true if there is no room.
     pub fn add(&mut self, ino: u64, position: u64, mode: u32, name: &[u8]) -> bool {
         self.push(None, ino, position, mode, name)
     }
 
-    /// The same in a listing with attributes. With an entry it counts as looked up; `.` and `..`
-    /// come without.
+    /// Adds an entry with attributes; the listing goes on at `position` after it. With `entry` the
+    /// node counts as looked up. `.` and `..` come without. Returns true if there is no room.
     pub fn add_plus(
         &mut self,
         entry: Option<&Entry>,

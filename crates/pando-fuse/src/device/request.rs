@@ -1,39 +1,38 @@
-//! From bytes to a request. Nothing the kernel (or whoever plays it) sends can do more than be
-//! refused.
+//! Parses a request of the kernel from bytes. Malformed bytes cause an error and nothing else.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::abi::{self, opcode};
 
-/// A request, as far as it can be understood without knowing the file system.
+/// A request, parsed as far as that needs no knowledge of the file system.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// Number of the request.
     pub unique: u64,
-    /// What it is called: one of [`opcode`].
+    /// Opcode of the request, one of [`opcode`].
     pub opcode: u32,
-    /// Node it is about; of operations on names, the directory.
+    /// Node that the request is about. For operations on names this is the directory.
     pub node: u64,
-    /// On whose behalf.
+    /// The user, group and thread that the request runs for.
     pub caller: Caller,
-    /// What is to be done.
+    /// The operation and its arguments.
     pub operation: Operation<'a>,
 }
 
-/// On whose behalf a request runs.
+/// The user, group and thread that a request runs for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// Effective user (the one for file systems).
+    /// User id for file systems (fsuid).
     pub uid: u32,
-    /// The same of the group.
+    /// Group id for file systems (fsgid).
     pub gid: u32,
-    /// Thread; 0 if the kernel cannot say.
+    /// Number of the thread; 0 if the kernel cannot tell it.
     pub pid: u32,
-    /// Number of the request, until it is answered.
+    /// Number of the request, valid until it is answered.
     pub request: u64,
 }
 
-/// What is to be done. Names are without their NUL, and otherwise as they came.
+/// An operation with its arguments. Names come without their NUL, otherwise unchanged.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "named as the kernel's")]
 pub enum Operation<'a> {
@@ -76,7 +75,7 @@ pub enum Operation<'a> {
         old: u64,
         name: &'a [u8],
     },
-    /// `open_flags` are of [`abi::open`].
+    /// Bits of `open_flags` are in [`abi::open`].
     Open {
         flags: u32,
         open_flags: u32,
@@ -121,9 +120,9 @@ pub enum Operation<'a> {
     Flush {
         lock_owner: u64,
     },
-    /// To be told what is in the way of a lock.
+    /// Asks for a lock that conflicts.
     Getlk(FileLock),
-    /// To lock, or unlock. `waits`: until nothing is in the way.
+    /// Locks or unlocks. With `waits`, the request waits until no other lock conflicts.
     Setlk {
         lock: FileLock,
         waits: bool,
@@ -151,7 +150,7 @@ pub enum Operation<'a> {
         offset: u64,
         whence: u32,
     },
-    /// `wide`: the count is to be answered in 64 bits.
+    /// With `wide`, the answer's count has 64 bits.
     CopyFileRange {
         offset: u64,
         to: u64,
@@ -164,51 +163,51 @@ pub enum Operation<'a> {
         unique: u64,
     },
     Destroy,
-    /// One that nobody here knows, or that is of no use here: to be answered `ENOSYS`, after which
-    /// Linux does without.
+    /// A request that is unknown or unused here. It is answered `ENOSYS`; Linux then does without
+    /// it.
     Other {
         opcode: u32,
     },
 }
 
-/// A lock that is asked about.
+/// A lock of a range of a file, in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileLock {
-    /// Handle by which it is asked for.
+    /// Handle of the open file.
     pub handle: u64,
-    /// Whose it is to be: a process, or an open file.
+    /// Owner of the lock, a number that stands for a process or an open file.
     pub owner: u64,
     /// First byte.
     pub start: u64,
-    /// Last byte.
+    /// Last byte, included.
     pub end: u64,
-    /// One of [`abi::lk`]'s.
+    /// Kind of lock, one of [`abi::lk`].
     pub kind: u32,
     /// Process that asks.
     pub pid: u32,
-    /// Of `flock`.
+    /// Whether the lock was asked for by `flock`.
     pub is_flock: bool,
 }
 
-/// What the kernel offers at the beginning.
+/// What the kernel offers when a mount begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InitRequest {
-    /// Its version.
+    /// Major version of its protocol.
     pub major: u32,
-    /// Its version.
+    /// Minor version of its protocol.
     pub minor: u32,
-    /// Readahead it would do, bytes.
+    /// Largest readahead it would do, bytes.
     pub max_readahead: u32,
-    /// What it can do.
+    /// Flags of its features, of [`abi::init`].
     pub flags: u64,
 }
 
-/// Nodes to be forgotten.
+/// Nodes that the kernel forgets, each with its number of lookups.
 #[derive(Clone, Debug)]
 pub struct Forgets<'a>(&'a [u8]);
 
 impl Iterator for Forgets<'_> {
-    /// Node, and how many lookups of it.
+    /// A node, and how many lookups of it are forgotten.
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -218,15 +217,15 @@ impl Iterator for Forgets<'_> {
     }
 }
 
-/// Bytes that are no request.
+/// Bytes that do not parse as a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// Number to answer to, if it came so far and wants an answer.
+    /// Number that an error reply goes to. `None` if the number is missing, or no reply is wanted.
     pub unique: Option<u64>,
 }
 
 impl<'a> Request<'a> {
-    /// Understands one request.
+    /// Parses one request.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (header, body) =
             abi::InHeader::read_from_prefix(bytes).map_err(|_| Malformed { unique: None })?;
@@ -255,7 +254,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is left to be understood.
+/// The unparsed rest of a request.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {

@@ -1,4 +1,4 @@
-//! A file system at work: channels to the kernel, what is under way, and who does it.
+//! The session of one mount: its channels to the kernel, its pending requests, and its threads.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,75 +23,78 @@ use super::request::{Operation, Request};
 use super::task::Tasks;
 use super::watch::{Watch, is_doomed};
 
-/// Room for the largest request: what a write brings, and what stands before it.
+/// Size of the buffer for one request, bytes: the largest write, and the headers before its data.
 pub(super) const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
-/// Answers up to this size are written in one piece: all but contents, listings and long
-/// attributes.
+/// Answers up to this size, in bytes, are copied together and written in one piece. That covers all
+/// answers but contents, listings and long extended attributes.
 const SMALL_ANSWER: usize = 256;
-/// Failures to read in a row after which a mount is given up, and how long it waits after each.
+/// A reader gives the mount up after this many failures to read in a row. It pauses for
+/// `READ_PAUSE` after each.
 const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
-/// How long a reader looks for the next request before it sleeps: some wake-ups' worth
+/// How long a reader polls for the next request before it sleeps. It is worth a few wake-ups
 /// (docs/BENCHMARKS-HISTORY.md).
 const LINGER: Duration = Duration::from_micros(50);
-/// How much of that passes before it does what was put off: whoever is busy asks for the next thing
+/// How long a reader polls before it runs postponed work. A busy program sends its next request
 /// sooner.
 const PUT_OFF_FOR: Duration = Duration::from_micros(20);
-/// Requests read in a row after which what was put off is done, though there are more to read.
+/// After this many requests in a row, a reader runs postponed work even if more requests are
+/// waiting.
 const IN_A_ROW_MAX: u32 = 32;
-/// How long the end waits for operations that are under way.
+/// How long the end of a session waits for pending requests.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What was counted, by name.
+/// Counters: names and values.
 pub type Counts = Vec<(&'static str, u64)>;
 
-/// Opcodes that are counted: above all there are.
+/// Number of opcodes that are counted. All opcodes in use are smaller.
 const OPCODES: usize = 64;
 
-/// What is served. Methods run in threads of the session.
+/// A file system that a session serves. The session's threads call its methods.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers a request now, or sees to it that it is answered later ([`Reply::run`],
-    /// [`Reply::queue`]). Any but INIT, DESTROY, INTERRUPT, FORGET and BATCH_FORGET.
+    /// Answers a request now, or arranges for a later answer ([`Reply::run`], [`Reply::queue`]).
+    /// The session itself handles INIT, DESTROY, INTERRUPT, FORGET and BATCH_FORGET.
     fn handle(&self, request: &Request<'_>, reply: Reply);
-    /// The kernel forgets `count` lookups of a node.
+    /// Tells that the kernel forgets `count` lookups of `node`.
     fn forget(&self, node: u64, count: u64);
-    /// A thread begins that will call the others.
+    /// Runs once at the start of each thread that will call the other methods.
     fn thread_begins(&self) {}
-    /// Answers have left, and there is nothing to read at the moment: to be done now is what they
-    /// did not have to wait for.
+    /// Runs work that answers did not have to wait for. The answers have left, and there is no
+    /// request to read at the moment.
     fn afterwards(&self) {}
-    /// Whether there are requests whose callers do not wait, kept for a moment in which nobody else
-    /// does.
+    /// Whether there are postponed requests: their callers do not wait, so they run when no other
+    /// request does.
     fn has_put_off(&self) -> bool {
         false
     }
-    /// Does these, or the oldest of them.
+    /// Runs the postponed requests, or the oldest of them.
     fn catch_up(&self) {}
-    /// It is over: the last request was answered, or given up.
+    /// Ends the file system. The last request is answered or given up.
     fn end(&self) {}
-    /// Whether it keeps locks of files; else the kernel does, of this mount's.
+    /// Whether the file system keeps locks of files. Otherwise the kernel keeps them, for this
+    /// mount alone.
     fn keeps_locks(&self) -> bool {
         false
     }
-    /// What else it counts.
+    /// Further counters of the file system.
     fn counters(&self) -> Counts {
         Vec::new()
     }
 }
 
-/// How a session works.
+/// Settings of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Threads that read requests at the same time; above 0.
+    /// Number of threads that read requests concurrently, at least 1.
     pub readers: usize,
-    /// Whether listings carry attributes.
+    /// Whether listings carry attributes (READDIRPLUS).
     pub readdir_plus: bool,
-    /// Whether locks of files are asked for here.
+    /// Whether the kernel sends locks of files to this session.
     pub file_locks: bool,
-    /// A signal that does not kill is heeded after this time, by operations on names and
-    /// attributes.
+    /// How long an operation on names or attributes goes on after a signal that does not kill.
     pub signal_patience: Duration,
-    /// The same of operations on contents, which may rightly take longer.
+    /// How long an operation on contents goes on after a signal that does not kill. Such operations
+    /// may rightly take longer.
     pub content_patience: Duration,
 }
 
@@ -107,7 +110,7 @@ impl Default for Config {
     }
 }
 
-/// One mount's session.
+/// The session of one mount.
 pub struct Session {
     channels: Vec<OwnedFd>,
     pub(super) fs: Arc<dyn FileSystem>,
@@ -116,13 +119,14 @@ pub struct Session {
     pub(super) crew: Crew,
     pub(super) tasks: Arc<Tasks>,
     pub(super) watch: Watch,
-    /// How long a reader looks for the next request before it sleeps.
+    /// How long a reader polls for the next request before it sleeps.
     linger: Duration,
-    /// Why reading ended, if not by an unmount.
+    /// The error that ended reading, if it was not an unmount.
     failure: Mutex<Option<Errno>>,
-    /// Requests read, by opcode.
+    /// Number of requests read, by opcode.
     requests: [AtomicU64; OPCODES],
-    /// Who has the kernel drop pages, if this process does not itself.
+    /// Has the kernel drop pages from another process. If it is not set, this process does so
+    /// itself.
     dropper: OnceLock<Dropper>,
 }
 
@@ -132,7 +136,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A session that was begun.
+/// A session that has been started.
 #[derive(Debug)]
 pub struct Running {
     session: Arc<Session>,
@@ -140,26 +144,26 @@ pub struct Running {
 }
 
 impl Running {
-    /// Whether it is over, because someone unmounted it.
+    /// Whether the session is over because the mount was unmounted.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.main.is_finished()
     }
 
-    /// Has pages dropped by a process of its own: what is run for it calls
+    /// Sets the command that drops pages for this mount, in a process of its own. It calls
     /// [`drop_pages`](super::drop_pages()).
     pub fn drop_pages_by(&self, program: Vec<OsString>) {
         let _ = self.session.dropper.set(Dropper::new(program));
     }
 
-    /// For what the kernel should know.
+    /// A sender of notifications to the kernel.
     #[must_use]
     pub fn notifier(&self) -> Notifier {
         Notifier(Arc::downgrade(&self.session))
     }
 
-    /// Requests read so far, for each kind with any, named as the kernel's; and what the file
-    /// system itself counts.
+    /// Number of requests read so far, for each kind that occurred, under the kernel's names. The
+    /// second list is the file system's own counters.
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         let count = |code: u32| self.session.requests.get(code as usize);
@@ -168,7 +172,7 @@ impl Running {
         (requests.filter(|(_, count)| *count > 0).collect(), self.session.fs.counters())
     }
 
-    /// Waits until it is over.
+    /// Waits until the session is over. Returns the error that ended reading, if there was one.
     pub fn join(self) -> io::Result<()> {
         drop(self.session);
         let panicked = |_| io::Error::other("the thread of a mount panicked");
@@ -176,7 +180,8 @@ impl Running {
     }
 }
 
-/// Agrees with the kernel over `channel`. Blocks until it has asked.
+/// Agrees with the kernel on version and flags over `channel`. Blocks until the kernel has sent
+/// INIT.
 pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_SIZE];
     loop {
@@ -220,8 +225,8 @@ pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
     }
 }
 
-/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels, of which there
-/// must be one at least.
+/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels. There must be at
+/// least one channel.
 pub fn start(
     channels: Vec<OwnedFd>,
     fs: Arc<dyn FileSystem>,
@@ -235,7 +240,7 @@ pub fn start(
         pending: Pending::default(),
         tasks: Arc::default(),
         watch: Watch::default(),
-        // On one CPU the caller runs only if the reader sleeps.
+        // With one CPU, the caller can run only while the reader sleeps.
         linger: match std::thread::available_parallelism() {
             Ok(cpus) if cpus.get() > 1 => LINGER,
             _ => Duration::ZERO,
@@ -257,7 +262,7 @@ pub fn start(
 }
 
 impl Session {
-    /// What a thread does that was given a post.
+    /// Works at a post until the thread loses it or the session is over.
     pub(super) fn hold(self: &Arc<Self>, post: Post, buffer: &mut Vec<u8>) {
         // The last role is the task runner's.
         if post.role < self.config.readers.max(1) {
@@ -269,24 +274,25 @@ impl Session {
 
     fn read_requests(self: &Arc<Self>, post: Post, buffer: &mut Vec<u8>) {
         if buffer.is_empty() {
-            // Zeros from the kernel: pages that no request reaches are never touched.
+            // The allocator takes these zeros from the kernel. Pages that no request reaches are
+            // never touched.
             *buffer = vec![0; BUFFER_SIZE];
         }
         let channel = post.role % self.channels.len();
-        // Who had the post before may have put something off.
+        // The previous holder of the post may have postponed work.
         let Some(mut post) = self.linger(channel, post) else { return };
         let mut failures = 0;
         let mut in_a_row: u32 = 0;
         loop {
             let len = match rustix::io::read(&self.channels[channel], &mut buffer[..]) {
-                // Unmounted; or whoever plays the kernel has hung up.
+                // The mount was unmounted, or a test that plays the kernel has hung up.
                 Ok(0) | Err(Errno::NODEV) => return self.nothing_more(None),
                 Ok(len) => len,
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
                 Err(errno) if failures == READ_FAILURES_MAX => {
                     return self.nothing_more(Some(errno));
                 }
-                // For want of memory, say; the kernel has answered that request itself.
+                // Memory may be short. The kernel has answered that request itself.
                 Err(_) => {
                     failures += 1;
                     std::thread::sleep(READ_PAUSE);
@@ -318,7 +324,7 @@ impl Session {
         }
     }
 
-    /// Does something as the holder of a post. Nothing: somebody else has it now.
+    /// Runs `work` as the holder of a post. Returns `None` if another thread has the post now.
     fn work_at(&self, post: Post, work: impl FnOnce()) -> Option<Post> {
         self.crew.begin(post);
         self.watch.wake();
@@ -326,16 +332,16 @@ impl Session {
         self.crew.end()
     }
 
-    /// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs
-    /// both sides more than that. Meanwhile what was put off is done, all of it before this thread
-    /// sleeps; then whoever else could use this CPU gets it. Nothing: somebody else has the post.
+    /// Polls for the next request before the thread sleeps. A wake-up from another CPU costs both
+    /// sides more than that. Meanwhile the thread runs all postponed work, then yields the CPU.
+    /// Returns `None` if another thread has the post.
     fn linger(&self, channel: usize, mut post: Post) -> Option<Post> {
         let begun = Instant::now();
         let (until, busy) = (begun + self.linger, begun + PUT_OFF_FOR.min(self.linger));
         let mut is_first = true;
         loop {
             let mut ready = [PollFd::new(&self.channels[channel], PollFlags::IN)];
-            // Anything but silence is for the read that follows.
+            // The read that follows handles requests and errors.
             if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
                 return Some(post);
             }
@@ -379,7 +385,7 @@ impl Session {
             Operation::Destroy => {
                 let _ = self.write(channel, unique, 0, &[]);
             }
-            // It has been agreed on.
+            // The session has already agreed with the kernel.
             Operation::Init(_) => {
                 let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
             }
@@ -411,8 +417,8 @@ impl Session {
         );
         let Config { signal_patience, content_patience, .. } = self.config;
         let after_signal = match operation {
-            // Whoever waits for a lock looks himself ([`Reply::is_wanted`]), so that he is not
-            // given one that nobody wants.
+            // A handler that waits for a lock checks for signals itself ([`Reply::is_wanted`]). So
+            // it never takes a lock for a caller that has given up.
             Operation::Setlk { waits: true, .. } => Duration::MAX,
             _ if is_content => content_patience,
             _ => signal_patience,
@@ -420,7 +426,8 @@ impl Session {
         Patience { after_signal, at_exit: matches!(operation, Operation::Flush { .. }) }
     }
 
-    /// A signal came to whoever waits for a request. The watch sees to the rest.
+    /// Notes that a signal came to the caller of a request. A caller that is being killed is
+    /// answered at once; the watch sees to the others.
     fn interrupted(&self, early: Early) {
         match self.pending.interrupt(early) {
             Ok(request) if is_doomed(request.pid) => self.cut_short(early.target),
@@ -429,12 +436,13 @@ impl Session {
         }
     }
 
-    /// No such request; if there is one after all, the kernel asks again.
+    /// Answers an interrupt of a request that is not known here. The kernel repeats the interrupt
+    /// while the request is unanswered.
     fn not_now(&self, early: Early) {
         let _ = self.write(early.channel, early.unique, Errno::AGAIN.raw_os_error(), &[]);
     }
 
-    /// Gives an answer, unless there was one.
+    /// Sends an answer, unless one was sent already.
     pub(super) fn answer(
         &self,
         channel: usize,
@@ -445,11 +453,11 @@ impl Session {
         self.pending.end(unique).ok_or(Undelivered)?;
         match self.write(channel, unique, errno, parts) {
             Ok(()) => Ok(()),
-            // The kernel does not wait for it any more, or is gone.
+            // The kernel does not wait for the answer any more, or is gone.
             Err(Errno::NOENT | Errno::NODEV | Errno::PIPE) => Err(Undelivered),
             Err(_) => {
-                // It did not like the answer (no memory, or a fault of ours), and still waits for
-                // one.
+                // The kernel rejected the answer, for lack of memory or by an error of this code.
+                // It still waits for one.
                 let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
                 Err(Undelivered)
             }
@@ -463,13 +471,13 @@ impl Session {
         error: i32,
         parts: &[&[u8]],
     ) -> Result<(), Errno> {
-        // Answers tell errors as negative numbers; notifications, which have no number, their code
-        // as it is.
+        // An answer carries its error as a negative number. A notification has `unique` 0, and
+        // carries its code as it is.
         write(&self.channels[channel], unique, error, parts)
     }
 
-    /// Has the kernel drop all pages of a node, and waits until it has. Nothing: this process is to
-    /// do so itself.
+    /// Has the kernel drop all pages of a node, and waits until it has. Returns `None` if this
+    /// process has to do so itself.
     pub(super) fn drop_pages(&self, node: u64) -> Option<Result<(), Errno>> {
         self.dropper.get()?.drop_pages(&self.channels[0], node)
     }
@@ -485,8 +493,7 @@ impl Session {
         self.crew.close();
     }
 
-    /// Waits for the last reader, and ends what is left: operations under way have [`GRACE`] to
-    /// come to an end.
+    /// Waits for the last reader, then ends the rest. Pending requests have [`GRACE`] to finish.
     fn see_to_the_end(&self, watch: JoinHandle<()>) -> io::Result<()> {
         self.crew.await_close();
         let deadline = Instant::now() + GRACE;
@@ -510,7 +517,8 @@ impl Session {
     }
 }
 
-/// One answer (`error`: 0, or the errno), or with `unique` 0 one notification (`error`: its code).
+/// Writes one answer or one notification. For an answer, `error` is 0 or the errno. With `unique` 0
+/// it is a notification, and `error` is its code.
 pub(super) fn write(
     channel: &OwnedFd,
     unique: u64,
@@ -538,7 +546,7 @@ pub(super) fn write(
     retried(|| rustix::io::writev(channel, &slices[..=parts.len()]))
 }
 
-/// The device takes all or nothing.
+/// Repeats an interrupted write. The device takes all of a write or nothing.
 fn retried(write: impl Fn() -> Result<usize, Errno>) -> Result<(), Errno> {
     loop {
         match write() {

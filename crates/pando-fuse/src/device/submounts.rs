@@ -1,11 +1,12 @@
-//! What the kernel would break if it forgot all names of a mount at once, in any mount namespace.
+//! Checks what would break if the kernel forgot all names of a mount at once, in any mount
+//! namespace.
 //!
-//! - What is mounted on a directory of the mount would be taken off with its name.
-//! - An overlay (`overlayfs`) over a tree of the mount holds that tree by a name, and would answer
+//! - A mount on a directory of this mount would be taken off with the directory's name.
+//! - An overlay (`overlayfs`) over a tree of the mount holds that tree by a name. It would answer
 //!   `ESTALE` from then on.
 //!
-//! Both are read from `/proc/PID/mountinfo`. Where a list leaves something open, it is taken for
-//! what would be broken: that costs whoever joins a few seconds, and nothing else.
+//! Both are read from `/proc/PID/mountinfo`. What a list leaves open counts as something that would
+//! break. That costs a client that joins a few seconds, and nothing else.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,14 +16,14 @@ use std::{fs, io};
 
 use super::mount::unescape;
 
-/// Whether anything depends on names of the mount with this device, `MAJOR:MINOR`, in any mount
-/// namespace that a process which can be seen is in.
+/// Whether any mount depends on names of the mount with this device, `MAJOR:MINOR`. All mount
+/// namespaces of processes that this one can see are searched.
 pub(crate) fn has_submounts(device: &[u8]) -> io::Result<bool> {
     let mut seen = Seen::new(device);
     let mut complete = HashSet::new();
     for process in fs::read_dir("/proc")?.flatten() {
         let path = process.path();
-        // Processes end meanwhile, and what is not to be read is another user's.
+        // The process may have ended. What may not be read belongs to another user.
         let Ok(namespace) = fs::read_link(path.join("ns/mnt")) else { continue };
         if complete.contains(&namespace) {
             continue;
@@ -40,16 +41,16 @@ pub(crate) fn has_submounts(device: &[u8]) -> io::Result<bool> {
     Ok(seen.is_anything())
 }
 
-/// What lists of several namespaces say of a mount. Numbers of mounts are the same in all.
+/// What the lists of several namespaces say of one mount. A mount has one number in all namespaces.
 struct Seen<'a> {
     device: &'a [u8],
-    /// Mounts of the device.
+    /// Numbers of the mounts of this device.
     ours: HashSet<Vec<u8>>,
-    /// Where those are mounted.
+    /// Mount points of these mounts.
     places: HashSet<PathBuf>,
-    /// Mounts upon which another one is mounted.
+    /// Numbers of mounts on which another one is mounted.
     parents: HashSet<Vec<u8>>,
-    /// Trees that overlays lie over.
+    /// Trees that overlays are made of.
     layers: HashSet<PathBuf>,
 }
 
@@ -70,8 +71,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// A line: number, number of the parent, `MAJOR:MINOR`, root, where it is mounted, its options,
-    /// optional fields, a hyphen, type, source, options of the file system.
+    /// Adds one line of a list. Its fields: number, number of the parent, `MAJOR:MINOR`, root,
+    /// mount point, options, optional fields, a hyphen, type, source, options of the file system.
     fn add_mount(&mut self, line: &[u8]) -> Option<()> {
         let mut fields = line.split(|byte| *byte == b' ');
         let (number, parent, device) = (fields.next()?, fields.next()?, fields.next()?);
@@ -89,7 +90,7 @@ impl<'a> Seen<'a> {
     }
 
     fn is_anything(&self) -> bool {
-        // Of a relative path nobody knows where it begins.
+        // The starting point of a relative path is unknown, so it counts.
         let lies_within = |layer: &PathBuf| {
             layer.is_relative() || self.places.iter().any(|place| layer.starts_with(place))
         };
@@ -102,9 +103,9 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Trees in the options of an overlay. A comma, or another byte that would divide options, is
-/// escaped by `/proc`. Within a value a colon divides trees, and a backslash takes the meaning of
-/// what follows; not in all options of all kernels, so it is tried both ways.
+/// Trees in the options of an overlay. `/proc` escapes a comma, and any other byte that would
+/// divide options. Within a value a colon divides trees, and a backslash quotes the next character.
+/// Not every option of every kernel does so, hence both readings are returned.
 fn layers(options: &[u8]) -> HashSet<PathBuf> {
     let mut layers = HashSet::new();
     for option in options.split(|byte| *byte == b',') {
@@ -124,7 +125,8 @@ fn layers(options: &[u8]) -> HashSet<PathBuf> {
     layers
 }
 
-/// Trees with colons between them; two are before those with contents alone.
+/// Splits a value into trees at its unquoted colons. Two colons precede trees that hold contents
+/// only.
 fn divided(value: &[u8]) -> impl Iterator<Item = PathBuf> {
     let mut is_escaped = false;
     let parts = value.split(move |byte| {
@@ -135,7 +137,7 @@ fn divided(value: &[u8]) -> impl Iterator<Item = PathBuf> {
     parts.map(plain)
 }
 
-/// Without the backslashes that take the meaning of what follows.
+/// Removes the backslashes that quote the next character.
 fn plain(value: &[u8]) -> PathBuf {
     let mut is_escaped = false;
     let bytes = value.iter().copied().filter(|byte| {

@@ -1,6 +1,8 @@
-//! Requests that may not be ready at once: futures, polled first by the thread that read the
-//! request (if need be twice, the second time with a waker), and later by whichever has the post of
-//! the task runner. A waker only puts its task into the queue.
+//! Tasks: futures of requests that may not be ready at once.
+//!
+//! The thread that read the request polls the future first, and a second time with a waker if it is
+//! not ready. Later the holder of the task runner's post polls it. A waker only puts its task into
+//! the queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -11,13 +13,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Nobody is at it, and it has not been woken.
+/// The task is neither polled nor woken.
 const IDLE: u8 = 0;
-/// In the queue.
+/// The task is in the queue.
 const QUEUED: u8 = 1;
-/// Being polled.
+/// The task is being polled.
 const RUNNING: u8 = 2;
-/// Being polled, and woken meanwhile.
+/// The task is being polled, and was woken meanwhile.
 const RUNNING_WOKEN: u8 = 3;
 
 /// Tasks of one session.
@@ -25,7 +27,7 @@ const RUNNING_WOKEN: u8 = 3;
 pub(super) struct Tasks {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Those that have been polled and are not done.
+    /// Tasks that have been polled and are not done.
     waiting: Mutex<HashMap<usize, Arc<Task>>>,
 }
 
@@ -35,7 +37,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// One request's future.
+/// The future of one request.
 pub(super) struct Task {
     state: AtomicU8,
     work: Mutex<Option<Work>>,
@@ -47,10 +49,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tasks {
-    /// Begins a task on this thread, and ends it there if it is ready.
+    /// Polls a future on this thread. If it is not ready, it becomes a task.
     pub(super) fn begin(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let mut work: Work = Box::pin(work);
-        // Most are ready at once, and need nothing by which to be woken.
+        // Most futures are ready at once, and need no waker.
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
@@ -63,7 +65,7 @@ impl Tasks {
         task.rest();
     }
 
-    /// The next one that was woken; nothing once they are closed.
+    /// Waits for the next woken task. Returns `None` once the tasks are closed.
     pub(super) fn next(&self) -> Option<Arc<Task>> {
         let mut queue = lock(&self.queue);
         loop {
@@ -77,18 +79,18 @@ impl Tasks {
         }
     }
 
-    /// How many wait.
+    /// Number of tasks that are not done.
     pub(super) fn waiting(&self) -> usize {
         lock(&self.waiting).len()
     }
 
-    /// Ends it: what waits is dropped where it stands.
+    /// Ends the queue. Tasks that wait are dropped.
     pub(super) fn close(&self) {
         lock(&self.queue).is_closed = true;
         self.changed.notify_all();
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         for task in waiting.into_values() {
-            // Apart from the map's lock: a future may do anything when it is dropped.
+            // The map's lock is not held here: a future may run any code when it is dropped.
             drop(lock(&task.work).take());
         }
         lock(&self.queue).woken.clear();
@@ -105,7 +107,7 @@ impl Task {
         Arc::as_ptr(self).addr()
     }
 
-    /// Goes on with it after it was woken.
+    /// Polls a task that was woken.
     pub(super) fn run(self: Arc<Self>) {
         self.state.store(RUNNING, Ordering::SeqCst);
         if self.poll() {
@@ -115,7 +117,7 @@ impl Task {
         }
     }
 
-    /// Whether it is done.
+    /// Polls the future. Returns whether it is done.
     fn poll(self: &Arc<Self>) -> bool {
         let waker = Waker::from(Arc::clone(self));
         let mut work = lock(&self.work);
@@ -129,7 +131,8 @@ impl Task {
         }
     }
 
-    /// After a poll that left it waiting: to the queue, if it was woken meanwhile.
+    /// Ends a poll that left the task waiting. If the task was woken meanwhile, it goes to the
+    /// queue.
     fn rest(self: Arc<Self>) {
         let order = Ordering::SeqCst;
         if self.state.compare_exchange(RUNNING, IDLE, order, order).is_err() {
@@ -194,7 +197,7 @@ mod tests {
             let mut work = Some(move || done.send(()).unwrap());
             tasks.begin(poll_fn(move |context| {
                 polls.fetch_add(1, Ordering::SeqCst);
-                // Twice on the thread that begins it.
+                // The thread that begins a task polls it twice.
                 if left < 19 {
                     assert_eq!(std::thread::current().id(), runner);
                 }

@@ -1,16 +1,17 @@
-//! The watch: a thread that looks on while requests are under way, and sleeps when there are none.
-//! It relieves who works on one thing for long, and answers for those whose caller wants to wait no
-//! longer.
+//! The watch: a thread that runs while requests are pending, and sleeps otherwise. It relieves
+//! threads that work on one request for long. It answers requests for which the caller wants to
+//! wait no longer.
 //!
-//! **Signals.** Linux tells us when a signal comes to whoever waits (once a request), and goes on
-//! to wait for our answer, even if the signal kills. So:
-//! - a caller that is being killed, is ending or is gone gets `EINTR` at once, whatever it waits
-//!   for;
-//! - for any other signal, an operation has some more time: programs do not expect `stat` or
-//!   `mkdir` to fail with `EINTR` for an alarm clock, and most operations are done before anybody
-//!   looks;
-//! - what is cut short goes on behind the scenes: nobody can know whether a shard ran it. Its
-//!   answer finds nobody, and what it would leave behind (an open, a lookup) is taken back.
+//! **Signals.** Linux sends one INTERRUPT for a request when a signal comes to its caller. It goes
+//! on to wait for the answer, even if the signal kills. So the watch keeps these rules:
+//! - A caller that is being killed, is exiting or is gone gets `EINTR` at once, whatever it waits
+//!   for.
+//! - After any other signal an operation has some more time. Programs do not expect `stat` or
+//!   `mkdir` to fail with `EINTR` because of a timer. Most operations are done before that time is
+//!   up.
+//! - An operation that is cut short goes on in the background, since a shard may have run it
+//!   already. Its answer does not reach the kernel. What it would leave behind (an open, a lookup)
+//!   is undone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,16 +21,17 @@ use rustix::io::Errno;
 
 use super::session::Session;
 
-/// How often it looks. Who worked on one thing from one look to the next is relieved.
+/// Time between two looks. A thread that works on one request from one look to the next is
+/// relieved.
 const TICK: Duration = Duration::from_millis(10);
-/// Looks without any activity after which it sleeps.
+/// Looks without activity after which the watch sleeps.
 const QUIET_TICKS: u32 = 100;
-/// Of how many looks one is for the callers.
+/// Number of looks for each look at the callers.
 const CALLERS_EVERY: u32 = 10;
-/// A process that is ending waits this long for a `close`.
+/// How long an exiting process waits for a `close`.
 const AT_EXIT: Duration = Duration::from_secs(1);
 
-/// How the watch is woken, and sent home.
+/// Wakes and stops the watch.
 #[derive(Default)]
 pub(super) struct Watch {
     is_asleep: AtomicBool,
@@ -38,7 +40,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Something is under way. Costs next to nothing unless the watch sleeps.
+    /// Wakes the watch if it sleeps. Otherwise it costs next to nothing.
     pub(super) fn wake(&self) {
         if self.is_asleep.load(Ordering::SeqCst) {
             let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,14 +49,14 @@ impl Watch {
         }
     }
 
-    /// Ends it.
+    /// Ends the watch.
     pub(super) fn stop(&self) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
-    /// Waits for a tick; or, if all is `quiet` and stays so, until something happens. False: it is
-    /// over.
+    /// Waits for one tick. If all is `quiet` and stays so, waits until something happens. Returns
+    /// false if the watch should end.
     fn wait(&self, quiet: bool, is_still_quiet: impl FnOnce() -> bool) -> bool {
         let mut is_over = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_over {
@@ -78,7 +80,7 @@ impl Watch {
 }
 
 impl Session {
-    /// The thread's work.
+    /// The watch's loop.
     pub(super) fn look_on(self: &Arc<Self>) {
         let mut seen: Vec<u64> = self.crew.stamps().collect();
         let (mut quiet_ticks, mut ticks) = (0, 0u32);
@@ -100,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Whether nobody did anything since, and nothing is under way.
+    /// Whether no stamp has changed since `seen`, and no request is pending.
     fn is_quiet(&self, seen: &[u64]) -> bool {
         self.crew.stamps().eq(seen.iter().copied()) && self.pending.is_empty()
     }
@@ -113,24 +115,24 @@ impl Session {
         }
     }
 
-    /// Answers `EINTR` in the handler's stead.
+    /// Answers a request with `EINTR` in place of its handler.
     pub(super) fn cut_short(&self, unique: u64) {
         if let Some(request) = self.pending.end(unique) {
-            // Whoever cannot be told is not there any more.
+            // If the write fails, the caller is gone.
             let _ = self.write(request.channel, unique, Errno::INTR.raw_os_error(), &[]);
         }
     }
 }
 
-/// Whether a thread is being killed, is ending, or is gone. A signal that kills without a core file
-/// becomes a SIGKILL of each thread.
+/// Whether a thread is being killed, is exiting, or is gone. A signal that kills without a core
+/// file becomes a SIGKILL of each thread.
 pub(super) fn is_doomed(pid: u32) -> bool {
     if pid == 0 {
-        // In a container whose processes we do not see.
+        // The caller is in a container, and its processes are not visible here.
         return false;
     }
-    // `stat` would not do: reading it waits for a process in the middle of `execve`, which may be
-    // waiting for us.
+    // `/proc/PID/stat` does not suffice. Reading it waits for a process in the middle of `execve`,
+    // which may wait for this mount.
     match std::fs::read(format!("/proc/{pid}/status")) {
         Ok(status) => is_being_killed(&status) || is_ending(&status),
         Err(error) => {
@@ -151,7 +153,7 @@ fn is_being_killed(status: &[u8]) -> bool {
     })
 }
 
-/// Whoever ends gives its memory up first, then closes its files.
+/// Whether a process is exiting. It gives up its memory before it closes its files.
 fn is_ending(status: &[u8]) -> bool {
     !status.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"VmSize:"))
 }

@@ -1,7 +1,9 @@
-//! [`Vfs`] as a file system of the [`device`](crate::device): each request is one call. What
-//! concerns names is a future, ready at once if the shard is in this process and free. What
-//! concerns contents is done by the thread that read the request; if it has to store something it
-//! steps aside first, so that names need not wait for contents.
+//! Serves a [`Vfs`] as a file system of the [`device`](crate::device): each request becomes one
+//! call.
+//!
+//! Requests about names are futures. They are ready at once if the shard is in this process and
+//! free. Requests about contents run on the thread that read them. If such a request has to store
+//! something, the thread steps aside first, so that names need not wait for contents.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,14 +26,14 @@ use crate::vfs::{OpenFlags, Opened, StatFs, Vfs};
 
 /// Unit of sizes in `statfs`, bytes.
 const STATFS_BLOCK: u32 = 4096;
-/// Inodes that may still be made, as far as `statfs` is concerned: there is no limit worth telling.
+/// Number of free inodes that `statfs` reports. There is no real limit.
 const INODES_FREE: u64 = 1 << 40;
-/// Bytes copied by one request.
+/// Largest number of bytes that one request copies.
 const COPY_MAX: u64 = 64 << 20;
-/// Largest answer of a request for extended attributes.
+/// Largest answer to a request for the names of extended attributes, bytes.
 const XATTR_LIST_MAX: usize = 65536;
-/// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is
-/// named.
+/// Answers `$reply` with the future `$work`. It can use `$this`, the inner adaptor, and `$answer`,
+/// the reply.
 macro_rules! later {
     ($inner:expr, $reply:expr, |$this:ident, $answer:ident| $work:expr) => {{
         let $this = Arc::clone($inner);
@@ -39,8 +41,9 @@ macro_rules! later {
     }};
 }
 
-/// Makes a request about these nodes on behalf of `$caller`; again, with all that the caller may,
-/// if a shard refuses what is known of it. `$work` is an expression of `Result` that uses `$by`.
+/// Makes a request about `$nodes` on behalf of `$caller`. If a shard refuses it, the request is
+/// made again with the caller's groups and capabilities. `$work` is an expression of type `Result`
+/// that uses `$by`.
 macro_rules! judged {
     ($inner:expr, $caller:expr, $nodes:expr, |$by:ident| $work:expr) => {{
         let mut by = $inner.caller($caller, $nodes);
@@ -57,7 +60,8 @@ macro_rules! judged {
     }};
 }
 
-/// The same for a request about a node: `$work` is its result.
+/// Answers a request about one node. `$work` computes the result as in `judged!`, and `$answer`
+/// replies with it.
 macro_rules! of_node {
     ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $ino:ident| $work:expr, $answer:expr) => {{
         let (caller, node) = ($request.caller, $request.node);
@@ -76,21 +80,21 @@ pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
     pub(super) gone: Gone,
-    /// If `/proc` tells of callers.
+    /// How this process sees callers in `/proc`; `None` if it cannot.
     pub(super) sight: Option<Sight>,
     listings: Listings,
-    /// Of files and directories. To a file's contents it says nothing, as they belong to the ino;
-    /// its locks may be of it.
+    /// Number of the next handle, for files and directories. Contents do not use handles, as they
+    /// belong to the ino. Locks may.
     next_handle: AtomicU64,
     closing: Closing,
-    /// It is unmounted.
+    /// Set once the file system is unmounted.
     is_over: AtomicBool,
     locking: Arc<Locking>,
-    /// Once it is mounted.
+    /// Set once the file system is mounted.
     notifier: OnceLock<Notifier>,
-    /// `MAJOR:MINOR`, once it is mounted.
+    /// Number of the device, `MAJOR:MINOR`; set once the file system is mounted.
     device: OnceLock<Vec<u8>>,
-    /// Once it is mounted, of a session that may be alone.
+    /// Set once the file system is mounted, if the session may be alone.
     keeper: Mutex<Option<Keeper>>,
 }
 
@@ -112,26 +116,26 @@ impl Adaptor {
         }))
     }
 
-    /// It is mounted now.
+    /// Completes the adaptor after the file system is mounted.
     pub(crate) fn mounted(&self, mounted: &Mounted) {
         let notifier = mounted.notifier();
         self.0.memory.set_forgets_names(notifier.forget_names().is_ok());
         let _ = self.0.notifier.set(notifier);
         let _ = self.0.device.set(mounted.device().to_owned());
         if self.0.fs.namespace().may_be_alone() {
-            // Without the thread it is one of several, which is slower.
+            // Without the thread, the mount acts as one of several, which is slower.
             *self.0.keeper() = Keeper::start(&self.0).ok();
         }
     }
 }
 
 impl Inner {
-    /// Once it is mounted.
+    /// Sender of notifications; `None` until the file system is mounted.
     pub(super) fn notifier(&self) -> Option<&Notifier> {
         self.notifier.get()
     }
 
-    /// `MAJOR:MINOR`, once it is mounted.
+    /// Number of the device, `MAJOR:MINOR`; `None` until the file system is mounted.
     pub(super) fn device(&self) -> Option<&[u8]> {
         self.device.get().map(Vec::as_slice)
     }
@@ -146,16 +150,17 @@ impl Inner {
 
     fn open_flags(&self, opened: &Opened) -> u32 {
         let keep = if opened.keep_pages { fopen::KEEP_CACHE } else { 0 };
-        // Locks of a process go when it closes any descriptor of the file.
+        // Any close of a descriptor ends the process's locks of the file, so the kernel has to send
+        // it.
         let no_flush = opened.no_flush && !self.locking.wants_flush(opened.attr.ino);
         keep | if no_flush { fopen::NOFLUSH } else { 0 }
     }
 
-    /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is
-    /// forgotten.
+    /// Replies with a node that a name leads to. The reply counts as one lookup. If it does not
+    /// arrive, the lookup is taken back.
     fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) -> Delivery {
-        // Looked at first: it may have to wait for a disk, which whoever is not alone any more
-        // would wait for, too.
+        // Check this before taking the lock below: the check may wait for a disk, and a recall
+        // would wait for that, too.
         let is_settled = was_settled && self.is_settled(attr);
         let delivery = {
             let telling = self.memory.telling();
@@ -167,13 +172,12 @@ impl Inner {
         delivery
     }
 
-    /// Whether what is told of a file is all there is: nothing that was written to it is to be
-    /// stored yet.
+    /// Whether these attributes are final: the mount has no unstored writes to the file.
     fn is_settled(&self, attr: &Attr) -> bool {
         attr.kind != FileKind::Regular || self.fs.data().is_stored(attr.ino)
     }
 
-    /// The same, or what is wrong.
+    /// Replies with a node that was made, or with the error.
     fn made(&self, reply: Reply, result: Result<Attr, Errno>) -> Delivery {
         match result {
             Ok(attr) => self.entry(reply, &attr, true),
@@ -204,7 +208,7 @@ impl Inner {
         }
     }
 
-    /// The kernel asks for the attributes of a node anew when it needs them next.
+    /// Has the kernel ask for the attributes of a node at their next use.
     pub(super) fn forget_attributes_of(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {
             // A kernel that does not know the node has nothing to forget.
@@ -234,10 +238,10 @@ impl Inner {
         }
     }
 
-    /// A file was opened.
+    /// Notes an opened file if it is open for appending, or was truncated.
     fn appends(&self, node: u64, opened: &Opened, flags: OpenFlags) {
         if flags.is_append() && !flags.is_read_only() {
-            // The kernel takes what was written for a part of it, stored or not.
+            // The kernel counts this mount's writes as part of the file, stored or not.
             let mut attr = opened.attr.clone();
             let _ = self.fs.data().show(&mut attr);
             self.memory.appends.opened(node, attr.size);
@@ -247,7 +251,7 @@ impl Inner {
         }
     }
 
-    /// A file was closed.
+    /// Releases one closed file.
     fn release(&self, reply: Reply, ino: Ino) {
         let fs = Arc::clone(&self.fs);
         reply.run(move |reply| async move {
@@ -256,7 +260,7 @@ impl Inner {
         });
     }
 
-    /// Files were closed.
+    /// Releases closed files together.
     fn release_all(&self, closed: Vec<Closed>) {
         let (mut replies, inos): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
         let Some(last) = replies.pop() else { return };
@@ -277,7 +281,7 @@ fn entry_of(telling: &Telling<'_>, attr: &Attr, is_settled: bool) -> Entry {
     }
 }
 
-/// Nothing is to be undone if nobody heard the answer.
+/// Ignores a failed delivery where nothing is to be undone.
 fn ignore(_: Delivery) {}
 
 fn failed(reply: Reply, error: Errno) {
@@ -375,7 +379,7 @@ impl FileSystem for Adaptor {
     }
 
     fn thread_begins(&self) {
-        // What concerns the contents of an open file waits for its shard on the thread itself.
+        // Requests about the contents of an open file wait for their shard on the thread itself.
         pando_client::before_park(|| _ = step_aside());
     }
 
@@ -394,7 +398,7 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
         drop(self.0.keeper().take());
-        // What fails here is counted as lost; nobody is left to be told.
+        // Data that cannot be stored here is counted as lost. No caller is left to hear the error.
         let _ = self.0.fs.shut_down();
     }
 
@@ -407,14 +411,14 @@ impl FileSystem for Adaptor {
 }
 
 impl Adaptor {
-    /// Operations on nodes, but not on their contents.
+    /// Handles operations on nodes, except on their contents.
     fn nodes(&self, request: &Request<'_>, reply: Reply) {
         let this = &self.0;
         match request.operation {
             Operation::Getattr => {
                 let ino = Ino(request.node);
                 later!(this, reply, |this, reply| {
-                    // What is stored meanwhile changes its times once more.
+                    // A write that is stored during the request changes the file's times again.
                     let is_settled = this.fs.data().is_stored(ino);
                     let found = this.getattr(ino).await;
                     this.attr(reply, found, is_settled);

@@ -1,5 +1,5 @@
-//! Being alone on the volume: asked for, made use of, and given up before another session begins
-//! (docs/design/alone.md).
+//! The state of being alone on the volume: the session asks for it, uses it, and gives it up before
+//! another session begins (docs/design/alone.md).
 //!
 //! ```text
 //!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
@@ -17,13 +17,13 @@ use std::time::Duration;
 use super::adaptor::Inner;
 use crate::device::{Notifier, has_submounts};
 
-/// How often a session that is not alone asks whether it is.
+/// How often a session that is not alone asks to be.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// A thread that was answered before the recall may take in a node after the kernel forgot all
-/// attributes. So the kernel forgets them again, after these times from one another.
+/// Pauses between further rounds in which the kernel forgets all attributes. A thread may take in a
+/// node after the first round, from an answer that was sent before the recall.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// The thread that keeps a session alone. Ends when it is dropped.
+/// Runs the thread that keeps a session alone. The thread ends when this is dropped.
 pub(crate) struct Keeper {
     ending: Arc<Ending>,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.ending.end();
         if let Some(thread) = self.thread.take() {
-            // It panics for no reason that this could mend.
+            // There is nothing to do about a panic here.
             let _ = thread.join();
         }
     }
@@ -79,7 +79,7 @@ impl Ending {
         }
     }
 
-    /// What `work` leads to; `None` if it is to end before.
+    /// Waits for `work`. Returns `None` if the keeper has to end before that.
     async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -95,7 +95,7 @@ impl Ending {
         .await
     }
 
-    /// Sleeps for so long, or until it is to end.
+    /// Sleeps for `time`, or until the keeper has to end.
     fn sleep(&self, time: Duration) {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let until = std::time::Instant::now() + time;
@@ -125,7 +125,7 @@ impl std::task::Wake for Unpark {
 }
 
 impl Inner {
-    /// Asks to be alone, and is until somebody else comes.
+    /// Asks to be alone. If shard 0 agrees, stays alone until another session wants to begin.
     fn be_alone(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
         let asked = pando_client::block_on(ending.unless_ended(namespace.ask_alone()));
@@ -142,7 +142,8 @@ impl Inner {
         self.forget_listings();
         self.forget_names(ending);
         self.forget_attributes();
-        // If it does not get there, the session is over, and with it its being alone.
+        // If the message does not arrive, the session is over, and with it the state of being
+        // alone.
         let _ = pando_client::block_on(ending.unless_ended(namespace.end_alone()));
         for pause in AGAIN_AFTER {
             ending.sleep(pause);
@@ -150,16 +151,16 @@ impl Inner {
         }
     }
 
-    /// The kernel asks for each name anew when it is next used: at once, or when it has remembered
-    /// all of them for as long as it may.
+    /// Makes the kernel look up each name anew. Waits until that is so: at once, or when all
+    /// timeouts have passed.
     fn forget_names(&self, ending: &Ending) {
-        // What is mounted on a directory would be taken off with its name, and an overlay would
-        // lose what it lies over.
+        // The kernel would detach mounts below along with their names. An overlay would lose its
+        // layers.
         let has_submounts =
             self.device().is_none_or(|device| has_submounts(device).unwrap_or(true));
         let forgets = |notifier: &Notifier| !has_submounts && notifier.forget_names().is_ok();
         if !self.notifier().is_some_and(forgets) {
-            // Two units of its own time more, as it rounds up.
+            // The kernel rounds up to its own unit of time, hence the extra time.
             ending.sleep(self.memory.names_kept() + Duration::from_millis(50));
         }
     }

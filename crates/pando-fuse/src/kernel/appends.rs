@@ -1,27 +1,27 @@
-//! Which writes of a file that is open with `O_APPEND` go to its end.
+//! Decides which writes to a file that is open with `O_APPEND` go to its end.
 //!
-//! The kernel sends the flags of the file and an offset. It has put the offset to the end as it
-//! knows it, which another mount may have moved since, so that such a write goes to the end as the
-//! shards know it. A caller may ask for another place (`RWF_NOAPPEND`); the request does not say
-//! so. But then its offset is none that the kernel took for the end.
+//! The kernel sends the flags of the file and an offset. It has set the offset to the end that it
+//! knows. Another mount may have moved the end since. So such a write goes to the end that the
+//! shards know. But a caller may ask for another place (`RWF_NOAPPEND`), and the request does not
+//! say so. In that case the offset is none that the kernel took for the end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many of the last sizes count: between the kernel's look at the size and its request, answers
-/// may tell it others.
+/// Number of sizes remembered for each file. Between the kernel's look at the size and its request,
+/// answers may tell it other sizes.
 const SIZES: usize = 8;
 
-/// What the kernel takes, and took, for the sizes of files that are appended to.
+/// The sizes that the kernel has known, for each file that is open for appending.
 #[derive(Default)]
 pub(super) struct Appends {
     files: Mutex<HashMap<u64, Sizes>>,
-    /// Of these. Most mounts have none at most times, and look no further.
+    /// Number of these files. It is mostly 0; then no lock is taken.
     count: AtomicUsize,
 }
 
-/// The last sizes, the newest first.
+/// The last sizes, newest first.
 #[derive(Clone, Copy)]
 struct Sizes([u64; SIZES]);
 
@@ -47,25 +47,25 @@ impl Appends {
         }
     }
 
-    /// A file of this size is opened to be appended to.
+    /// Notes that a file of this size is opened for appending.
     pub(super) fn opened(&self, node: u64, size: u64) {
         let mut files = self.lock();
         files.entry(node).or_insert(Sizes([size; SIZES])).push(size);
         self.count.store(files.len(), Ordering::Relaxed);
     }
 
-    /// The kernel is told this size, or takes it for the new one by itself.
+    /// Notes that the kernel is told this size, or assumes it by itself.
     pub(super) fn told(&self, node: u64, size: u64) {
         self.change(node, |sizes| sizes.push(size));
     }
 
-    /// A write at what the kernel took for the end, up to `end`: it takes that for the end now, and
-    /// nothing else any more.
+    /// Notes a write that began at an end that the kernel knew. The kernel now takes `end` for the
+    /// end, and no other offset.
     pub(super) fn appended(&self, node: u64, end: u64) {
         self.change(node, |sizes| sizes.0 = [end; SIZES]);
     }
 
-    /// The kernel was told that bytes up to `end` are written.
+    /// Notes that the kernel was told of a write up to `end`.
     pub(super) fn written(&self, node: u64, end: u64) {
         self.change(node, |sizes| {
             if end > sizes.0[0] {
@@ -79,7 +79,7 @@ impl Appends {
         self.lock().get(&node).is_none_or(|sizes| sizes.0.contains(&offset))
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         if self.count.load(Ordering::Relaxed) > 0 {
             let mut files = self.lock();

@@ -1,10 +1,13 @@
-//! Files that were closed, and whose shards are told together, in a moment in which nobody waits.
+//! Files that were closed. Their shards are told together, at a moment when no caller waits.
 //!
-//! Linux does not wait for the answer to RELEASE: whoever closed the file goes on, and often asks
-//! for the next name at once. That request is answered first. What is put off is done when there
-//! has been nothing to read for a while, before a request that could tell the difference, and after
-//! some others in any case ([`FileSystem::catch_up`](crate::device::FileSystem)): a request of its
-//! own for each would take a third as long as to create the file did.
+//! Linux does not wait for the answer to RELEASE. The program goes on, and often asks for the next
+//! name at once. That request is answered first. Postponed closes are sent:
+//! - when there has been nothing to read for a while,
+//! - before a request that could tell the difference,
+//! - after some number of other requests in any case
+//!   ([`FileSystem::catch_up`](crate::device::FileSystem)).
+//!
+//! One message for each close would take a third as long as to create the file.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,17 +16,18 @@ use pando_types::Ino;
 
 use crate::device::{Operation, Reply};
 
-/// Most that are put off. Below the requests of this kind that Linux has under way at a time (12).
+/// Most files kept at a time. It is below the number of such requests that Linux has pending at a
+/// time (12).
 const PUT_OFF_MAX: usize = 8;
 
-/// A file that was closed, and where the answer to that goes.
+/// A closed file, and the reply to its RELEASE.
 pub(super) type Closed = (Reply, Ino);
 
-/// See the module.
+/// Closed files that shards have not heard of.
 #[derive(Default)]
 pub(super) struct Closing {
     files: Mutex<Vec<Closed>>,
-    /// How many: readable without the lock.
+    /// Number of the files, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -32,12 +36,12 @@ impl Closing {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are any.
+    /// Whether there are any such files.
     pub(super) fn has_some(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// One more. Returns all if that is too many, to be done now.
+    /// Adds a file. If there are too many, returns all of them to be released now.
     pub(super) fn put_off(&self, reply: Reply, ino: Ino) -> Vec<Closed> {
         let mut files = self.lock();
         files.push((reply, ino));
@@ -46,7 +50,7 @@ impl Closing {
         due
     }
 
-    /// All.
+    /// Takes all files out.
     pub(super) fn take(&self) -> Vec<Closed> {
         let mut files = self.lock();
         self.count.store(0, Ordering::SeqCst);
@@ -54,9 +58,9 @@ impl Closing {
     }
 }
 
-/// Whether it makes no difference to a request that a file which was closed before counts as open.
-/// It does to whoever removes or changes it (an open file outlives its name, and its attributes are
-/// those of its contents).
+/// Whether a request acts alike while a file that was closed still counts as open. A request that
+/// removes or changes files does not: an open file outlives its name, and its contents determine
+/// its attributes.
 pub(super) const fn may_overtake_a_close(operation: &Operation<'_>) -> bool {
     matches!(
         operation,

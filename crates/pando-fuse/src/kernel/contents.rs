@@ -1,5 +1,6 @@
-//! Requests about the contents of files, and their end: done by the thread that read them, which
-//! steps aside if something has to be stored first, so that names need not wait for contents.
+//! Requests about contents, and the closing of files. The thread that read a request runs it. If
+//! something has to be stored first, the thread steps aside, so that names need not wait for
+//! contents.
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use crate::kernel::convert::kill;
 use crate::vfs::{OpenFlags, Vfs};
 
 impl Inner {
-    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes
-    /// for a program of its owner or group is none any more when this returns, for shards and
-    /// kernel; of any other nothing is asked, and what is stored says it again.
+    /// Takes setuid and setgid off a file before its contents change. If the kernel knows the file
+    /// as a program, then shards and kernel know that it is none once this returns. For any other
+    /// file this does nothing, since the later request to store carries `kill`, too.
     pub(super) fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
         let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
         self.fs.data().kill(ino, kill)?;
@@ -22,8 +23,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What a change of content takes off that is made by a caller without `CAP_FSETID`: not an
-    /// idle setgid of one of its groups.
+    /// Which bits a change of contents takes off, if the caller has no `CAP_FSETID`. A setgid bit
+    /// without group execution stays if the file is of a group of the caller.
     pub(super) fn killed_by(&self, caller: Caller, node: u64) -> Kill {
         let is_other = |told: &Judged| Kill::concerns(told.mode) && told.gid != caller.gid;
         let told = self.memory.told_of(node).filter(is_other);
@@ -31,44 +32,43 @@ impl Inner {
         of.map_or(kill(caller), |told| Kill::UnlessOf(told.gid))
     }
 
-    /// Shards have taken off a file what a kernel may know of.
+    /// Notes that shards have taken setuid or setgid off a file that the kernel may know as a
+    /// program.
     pub(super) fn killed(&self, node: u64) {
-        // In this order: what the kernel is told from now on counts again.
+        // This order matters: what the kernel is told from now on counts again.
         self.memory.no_program(node);
         self.forget_attributes_of(node);
     }
 
-    /// What a change takes off of which the kernel does not say whether its caller has
-    /// `CAP_FSETID`: none but user 0 is taken to have it. Of a user 0 who has not, the kernel takes
-    /// it off by a SETATTR.
+    /// Which bits a change takes off if the request does not tell about `CAP_FSETID`. Only user 0
+    /// is assumed to have it. For a user 0 without it, the kernel sends a SETATTR.
     fn killed_unflagged(&self, caller: Caller, node: u64) -> Option<Kill> {
         (caller.uid != 0).then(|| self.killed_by(caller, node))
     }
 }
 
 impl Adaptor {
-    /// Operations on contents.
+    /// Handles operations on contents.
     pub(super) fn contents(&self, request: &Request<'_>, reply: Reply) {
         let node = Ino(request.node);
         let fs = &self.0.fs;
         match request.operation {
-            // Small ones are mostly of inline data, or of a block at hand. Measured on a local
-            // store: stepping aside costs a large read nothing, and the worst wait of others beside
-            // it is shorter.
+            // Small reads are mostly of inline data, or of a block at hand. With a local store,
+            // stepping aside cost a large read nothing when measured. The longest wait of other
+            // requests was shorter with it.
             Operation::Read { offset, size, .. } => {
                 self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
                     data(reply, fs.read(node, offset, size));
                 });
             }
             Operation::Write { offset, data, write_flags, flags } => {
-                // Pages written through a mapping belong where they are, whatever the handle they
-                // come by.
+                // Pages written through a mapping go to their place, even if the handle appends.
                 let from_mapping = write_flags & write::CACHE != 0;
                 let appends = &self.0.memory.appends;
                 let append = !from_mapping
                     && OpenFlags(flags).is_append()
                     && appends.is_append(request.node, offset);
-                // The kernel takes this for the size before it sends the next.
+                // The kernel takes this for the size before it sends the next request.
                 let end = offset.saturating_add(data.len() as u64);
                 if append {
                     appends.appended(request.node, end);
@@ -106,7 +106,8 @@ impl Adaptor {
                         return empty(reply, flushed);
                     }
                     reply.run(move |reply| async move {
-                        // For as long as a call may take; what comes of it then is not waited for.
+                        // This waits for as long as a call may take. The rest happens after the
+                        // reply.
                         inner.let_go(node, &ending).await;
                         empty(reply, flushed);
                         inner.end_owner(node, ending).await;
@@ -121,7 +122,7 @@ impl Adaptor {
                 let inner = Arc::clone(&self.0);
                 self.aside(true, reply, move |fs, reply| {
                     let synced = fs.fsync(node);
-                    // Of a directory that is removed nothing is left to be made durable.
+                    // Nothing of a removed directory is left to be made durable.
                     let is_gone = |errno| inner.removed(node.0, errno).is_some();
                     empty(
                         reply,
@@ -143,7 +144,7 @@ impl Adaptor {
                 });
             }
             Operation::Lseek { offset, whence } => self.aside(true, reply, move |fs, reply| {
-                // As a signed number below zero.
+                // The offset is negative as a signed number.
                 let offset =
                     if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(Errno::ENXIO) };
                 match offset.and_then(|offset| fs.seek(node, offset, whence)) {
@@ -152,7 +153,7 @@ impl Adaptor {
                 }
             }),
             Operation::CopyFileRange { offset, to, to_offset, len, wide } => {
-                // So that a request does not last; the caller comes again for the rest.
+                // A bound keeps requests short; the caller comes again for the rest.
                 let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
                 self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
                 let (inner, kill) =
@@ -170,7 +171,7 @@ impl Adaptor {
         }
     }
 
-    /// A file was closed.
+    /// Releases a closed file.
     pub(super) fn release(&self, reply: Reply, node: Ino) {
         if self.0.fs.data().flush_waits(node) {
             let inner = Arc::clone(&self.0);
@@ -180,7 +181,8 @@ impl Adaptor {
         }
     }
 
-    /// The same, where some files have locks: they are not put off.
+    /// Releases a closed file while some files have locks. If owners of locks end with it, the
+    /// release is not postponed.
     fn release_locked(&self, reply: Reply, node: Ino, handle: u64) {
         let ending = self.0.locking.released(node, handle);
         if ending.is_empty() {
@@ -205,8 +207,8 @@ impl Adaptor {
         });
     }
 
-    /// Does `work` here; if it `waits`, after another thread has taken over, or by another one if
-    /// there is none to spare.
+    /// Runs `work`. If it `waits`, this thread gives up its post first. If no thread can be spared,
+    /// another thread runs the work later.
     pub(super) fn aside(
         &self,
         waits: bool,

@@ -1,4 +1,4 @@
-//! Between our types and the kernel's.
+//! Conversions between Pando's types and the kernel's.
 
 use pando_types::{Attr, Errno, FileKind, Kill, SetAttr, TimeSet, Timestamp};
 
@@ -12,7 +12,7 @@ pub(super) fn errno(errno: Errno) -> rustix::io::Errno {
     rustix::io::Errno::from_raw_os_error(errno.number())
 }
 
-/// The type bits of a mode.
+/// Type bits of a mode.
 pub(super) const fn type_bits(kind: FileKind) -> u32 {
     match kind {
         FileKind::Regular => 0o100_000,
@@ -25,7 +25,7 @@ pub(super) const fn type_bits(kind: FileKind) -> u32 {
     }
 }
 
-/// Kind of the type bits of a mode; none for a directory or nonsense.
+/// Kind of file for the type bits of a mode. `None` for a directory, or for unknown bits.
 pub(super) const fn node_kind(mode: u32) -> Option<FileKind> {
     match mode & 0o170_000 {
         0o100_000 | 0 => Some(FileKind::Regular),
@@ -42,18 +42,18 @@ pub(super) const fn permissions(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
-/// Seconds before the epoch come as the same 64 bits.
+/// Converts a time. Seconds before the epoch come as a negative number in 64 bits.
 const fn time(seconds: u64, nanos: u32) -> Timestamp {
     Timestamp { seconds: seconds.cast_signed(), nanos }
 }
 
-/// What a change of content takes off that is made by a caller without `CAP_FSETID`.
+/// Which bits a change of contents takes off, if the caller has no `CAP_FSETID`.
 pub(super) const fn kill(caller: Caller) -> Kill {
     Kill::UnlessOf(caller.gid)
 }
 
-/// What a SETATTR asks for. One that asks for nothing is what the kernel makes of `chown(-1, -1)`,
-/// and of what it takes off before it has somebody without `CAP_FSETID` change a content.
+/// Converts a SETATTR. The kernel sends an empty one for `chown(-1, -1)`. It also sends one to take
+/// off setuid and setgid before a caller without `CAP_FSETID` changes contents.
 pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
     let has = |bit| set.valid & bit != 0;
     let time_set = |given, now, seconds, nanos| match (has(given), has(now)) {
@@ -80,7 +80,7 @@ pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
 
 pub(super) fn file_attr(attr: &Attr) -> abi::Attr {
     let blocks = match attr.kind {
-        // Whole blocks of 4 KiB, as if nothing were a hole.
+        // Whole blocks of 4 KiB, as if the file had no holes.
         FileKind::Regular => attr.size.div_ceil(u64::from(BLOCK_SIZE)).saturating_mul(8),
         _ => 0,
     };
@@ -147,7 +147,7 @@ mod tests {
             let valid = fattr::SIZE | kills;
             let expected = SetAttr { size: Some(9), kill, ..SetAttr::default() };
             assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }, user), expected);
-            // What a new owner takes off, the shard knows.
+            // The shard knows which bits a new owner takes off.
             let valid = fattr::UID | kills;
             let expected = SetAttr { uid: Some(5), ..SetAttr::default() };
             assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }, user), expected);

@@ -1,9 +1,9 @@
-//! Directories that are removed, but still held by a program on this mount.
+//! Directories that are removed, but that a program on this mount still holds.
 //!
-//! On Linux a descriptor or a working directory outlives its directory: `fstat`, `fchmod` and
-//! `getdents` go on, the last one finds nothing, and no name can be made or found in it. Shards
-//! keep nothing of a directory that is removed. So the mount answers for it, from what the kernel
-//! was told last, until the kernel forgets the node.
+//! On Linux a descriptor or a working directory outlives its directory. `fstat`, `fchmod` and
+//! `getdents` go on, and `getdents` finds nothing. No name can be made or found in it. Shards keep
+//! nothing of a removed directory. So the mount answers for it, from what it told the kernel last,
+//! until the kernel forgets the node.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,21 +17,21 @@ use pando_types::{
 use super::adaptor::Inner;
 use crate::device::Caller;
 
-/// What is to be done about a request that was refused.
+/// What to do about a request that failed.
 pub(super) enum Refused {
-    /// It is made again: this is known of its caller.
+    /// Make the request again with these credentials, which tell more of its caller.
     Known(Credentials),
-    /// It is about a directory that is removed.
+    /// Answer `ENOENT`: the request is about a removed directory.
     Gone,
-    /// Nothing.
+    /// Return the error.
     Finally,
 }
 
-/// See the module.
+/// Removed directories that the kernel still knows, with their attributes.
 #[derive(Default)]
 pub(super) struct Gone {
     dirs: Mutex<HashMap<u64, Attr>>,
-    /// Of these. Most mounts have none at most times, and look no further.
+    /// Number of these directories. It is mostly 0; then no lock is taken.
     count: AtomicUsize,
 }
 
@@ -49,7 +49,7 @@ impl Gone {
         !self.is_empty() && self.lock().contains_key(&node)
     }
 
-    /// A directory of these permissions was found to be removed: its attributes from now on.
+    /// Adds a directory that was found to be removed. Returns its attributes from now on.
     pub(super) fn add(&self, node: u64, judged: Judged) -> Attr {
         let mut dirs = self.lock();
         let attr = dirs.entry(node).or_insert_with(|| removed(node, judged)).clone();
@@ -57,8 +57,8 @@ impl Gone {
         attr
     }
 
-    /// Changes attributes of a removed directory, whose caller the kernel has judged; none if it is
-    /// not removed.
+    /// Changes attributes of a removed directory. The kernel has judged the caller. Returns `None`
+    /// if the directory is not known as removed.
     pub(super) fn set(&self, node: u64, set: &SetAttr) -> Option<Attr> {
         if self.is_empty() {
             return None;
@@ -79,7 +79,7 @@ impl Gone {
         Some(attr.clone())
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         if !self.is_empty() {
             let mut dirs = self.lock();
@@ -90,7 +90,7 @@ impl Gone {
 }
 
 impl Inner {
-    /// What is to be done about a request that failed.
+    /// Decides what to do about a request that failed with `errno`.
     pub(super) async fn refused(
         &self,
         errno: Errno,
@@ -115,17 +115,17 @@ impl Inner {
         }
     }
 
-    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still
-    /// holds.
+    /// Attributes of a directory that is removed but still held. Returns `None` unless `errno` says
+    /// so and the node is a directory.
     pub(super) fn removed(&self, node: u64, errno: Errno) -> Option<Attr> {
         if errno != Errno::ESTALE || !self.fs.namespace().is_dir(Ino(node)) {
             return None;
         }
-        // The kernel knows a node only with attributes.
+        // The kernel knows a node only together with attributes.
         Some(self.gone.add(node, self.memory.told_of(node)?))
     }
 
-    /// What was found about a node; of a removed directory, `none`.
+    /// Replaces an error by `none` if the node is a removed directory.
     pub(super) fn or_none<T>(
         &self,
         node: u64,
@@ -157,8 +157,7 @@ impl Inner {
     }
 }
 
-/// What is known of a removed directory. Its times are those of the moment at which this mount
-/// noticed.
+/// Attributes of a removed directory. Its times are those at which this mount noticed the removal.
 fn removed(node: u64, Judged { mode, uid, gid }: Judged) -> Attr {
     let now = now();
     Attr {

@@ -1,9 +1,9 @@
 //! Which listings the kernel may keep while this mount is alone on its volume
 //! (docs/design/alone.md, "Listings").
 //!
-//! A handle that was opened with the kernel's leave to keep its listing (`FOPEN_CACHE_DIR`) has
-//! that leave until it is closed, also after the mount is not alone any more. So handles belong to
-//! the *period* of being alone in which they were opened.
+//! An open with `FOPEN_CACHE_DIR` lets the kernel keep the handle's listing until the handle is
+//! closed. It may do so even after the mount is not alone any more. So each handle belongs to the
+//! *period* of being alone in which it was opened.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,54 +12,57 @@ use pando_types::Ino;
 
 use crate::device::abi::fopen;
 
-/// See the module.
+/// Directories and handles for which the kernel may keep listings.
 #[derive(Default)]
 pub(super) struct Kept(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     period: u64,
-    /// Directories that are, or were in this period, open with leave to keep a listing.
+    /// Directories that have, or had in this period, a handle that lets the kernel keep a listing.
     dirs: HashMap<u64, Dir>,
-    /// The kernel did not drop a listing in time. It may keep no more.
+    /// Set if the kernel did not drop a listing in time. No further listing may be kept.
     is_off: bool,
 }
 
 #[derive(Default)]
 struct Dir {
-    /// Open handles of this period, and of older ones.
+    /// Number of open handles of this period, and of older ones.
     handles: [usize; 2],
-    /// Changes of names in it of which the kernel has heard, or is about to.
+    /// Number of changes of names in the directory that the kernel has heard of, or is about to
+    /// hear of.
     changes: u64,
-    /// How often it had to drop what it had: what it keeps now is from after that.
+    /// How often the kernel had to drop its listing. A kept listing is from after the last time.
     drops: u64,
-    /// It has done so.
+    /// Whether the kernel has dropped its listing since then.
     is_dropped: bool,
-    /// What became of a change in it is not known: nothing is kept until the period ends.
+    /// Whether the outcome of a change in the directory is unknown. Then nothing is kept until the
+    /// period ends.
     is_doubtful: bool,
     /// The parent that a kept listing names.
     parent: Option<Ino>,
 }
 
 impl Dir {
-    /// What the kernel has is of before.
+    /// Marks what the kernel has as outdated.
     fn outdate(&mut self) {
         self.drops += 1;
         self.is_dropped = false;
     }
 }
 
-/// With what an open handle may be used.
+/// The delegation of an open handle: the kernel may keep its listing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leave {
     node: u64,
     period: u64,
-    /// The kernel drops what it had when it hears of this handle: which time that is.
+    /// Value of `Dir::drops` at the open, if the kernel drops its listing when it hears of this
+    /// handle.
     drops: Option<u64>,
 }
 
 impl Leave {
-    /// Of the directory.
+    /// Node of the directory.
     pub(super) const fn node(self) -> u64 {
         self.node
     }
@@ -70,8 +73,8 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A directory is being opened by a mount alone: flags of the answer, and the leave that they
-    /// give.
+    /// Opens a directory for a mount alone. Returns the flags of the answer, and the delegation
+    /// that they give.
     pub(super) fn open(&self, node: u64, parent: Option<Ino>) -> (u32, Option<Leave>) {
         let mut state = self.lock();
         let period = state.period;
@@ -79,7 +82,7 @@ impl Kept {
             return (fopen::KEEP_CACHE, None);
         }
         let dir = state.dirs.entry(node).or_default();
-        // An older handle may yet add what it was told before this period.
+        // A handle of an older period may yet add entries that it was told before this period.
         if dir.is_doubtful || dir.handles[1] > 0 {
             return (fopen::KEEP_CACHE, None);
         }
@@ -93,19 +96,19 @@ impl Kept {
         (flags, Some(Leave { node, period, drops }))
     }
 
-    /// The kernel asks for a listing by a handle with this leave. False if that is of an older
-    /// period, or if names may change unheard of: then the kernel must drop what it has of this
-    /// directory before it hears of the listing's end.
+    /// Notes that the kernel asks for a listing by a handle with this delegation. Returns false if
+    /// the delegation is of an older period, or if names may change without notice. Then the kernel
+    /// must drop its listing of the directory before it hears of the listing's end.
     pub(super) fn is_listed(&self, leave: Leave) -> bool {
         let mut state = self.lock();
         let is_current = state.period == leave.period;
         let Some(dir) = state.dirs.get_mut(&leave.node) else { return is_current };
-        // The kernel has heard of the handle, or it could not ask.
+        // The kernel asks by the handle, so it has heard of the handle.
         dir.is_dropped |= is_current && leave.drops == Some(dir.drops);
         is_current && !dir.is_doubtful
     }
 
-    /// A handle was closed.
+    /// Notes that a handle with this delegation was closed.
     pub(super) fn close(&self, leave: Leave) {
         let mut state = self.lock();
         let is_old = state.period != leave.period;
@@ -115,32 +118,32 @@ impl Kept {
         }
     }
 
-    /// Names of a directory change. To be said before the kernel is told.
+    /// Counts a change of names in a directory. Call this before the kernel is told of the change.
     pub(super) fn count_change(&self, node: u64) {
         if let Some(dir) = self.lock().dirs.get_mut(&node) {
             dir.changes += 1;
         }
     }
 
-    /// How often that was said. What a handle has fetched at another count may be of before a
-    /// change.
+    /// Number of changes counted in the directory. What a handle has fetched at another count may
+    /// be outdated.
     pub(super) fn changes(&self, leave: Leave) -> u64 {
         self.lock().dirs.get(&leave.node).map_or(0, |dir| dir.changes)
     }
 
-    /// Names of a directory have changed, and the kernel was not told.
+    /// Notes that names of a directory have changed, and that the kernel was not told.
     pub(super) fn change(&self, node: u64) {
         if let Some(dir) = self.lock().dirs.get_mut(&node) {
             dir.outdate();
         }
     }
 
-    /// Names of a directory may change at any time from now on, and nobody will say so.
+    /// Notes that names of a directory may change at any time from now on, without notice.
     pub(super) fn doubt(&self, node: u64) {
         self.lock().dirs.entry(node).or_default().is_doubtful = true;
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         let mut state = self.lock();
         if state.dirs.get(&node).is_some_and(|dir| dir.handles == [0, 0] && !dir.is_doubtful) {
@@ -148,8 +151,8 @@ impl Kept {
         }
     }
 
-    /// The mount is not alone any more: directories of which open handles may use what the kernel
-    /// keeps.
+    /// Ends a period: the mount is not alone any more. Returns the directories with open handles
+    /// that let the kernel keep a listing.
     pub(super) fn end_period(&self) -> Vec<u64> {
         let mut state = self.lock();
         state.period += 1;
@@ -161,7 +164,7 @@ impl Kept {
         state.dirs.keys().copied().collect()
     }
 
-    /// The kernel does not do as it is told.
+    /// Stops keeping listings, after the kernel has not dropped one.
     pub(super) fn give_up(&self) {
         self.lock().is_off = true;
     }
@@ -185,7 +188,7 @@ mod tests {
         let kept = Kept::default();
         let (flags, first) = open(&kept);
         assert_eq!(flags, CACHE);
-        // Nobody knows yet whether the kernel has heard of the first.
+        // Whether the kernel has heard of the first handle is unknown yet.
         assert_eq!(open(&kept).0, CACHE);
         assert!(kept.is_listed(first.unwrap()));
         assert_eq!(open(&kept).0, BOTH);
@@ -248,7 +251,7 @@ mod tests {
         kept.doubt(8);
         assert_eq!(open(&kept), (NONE, None));
         assert!(!kept.is_listed(leave));
-        // Forgotten by the kernel or not: the shard may still be at it.
+        // The shard may still run the change, even if the kernel has forgotten the directory.
         kept.forget(8);
         assert_eq!(kept.open(8, None), (NONE, None));
         kept.end_period();

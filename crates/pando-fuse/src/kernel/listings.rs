@@ -1,4 +1,4 @@
-//! Open directories, and what the kernel keeps of their listings.
+//! Open directories, and the listings that the kernel keeps of them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ use crate::kernel::gone::Refused;
 use crate::kernel::kept::{Kept, Leave};
 use crate::vfs::DirHandle;
 
-/// How long a recall waits for the kernel to drop what it keeps of open directories. It does so at
-/// once, unless a program holds up its own listing of one, by reading it into memory that it lets
-/// nobody have.
+/// How long a recall waits for the kernel to drop its listings of open directories. The kernel does
+/// so at once, unless a program holds up its own listing. The program's buffer may be in a file
+/// system of its own, which does not answer.
 const DROPS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Threads that wait for that at the same time. Beyond them nothing is dropped any more, and the
-/// kernel keeps nothing more.
+/// Most threads that wait for such drops. Beyond them nothing more is dropped, and the kernel keeps
+/// no further listing.
 const DROPS_MAX: usize = 16;
 
-/// See the module.
+/// Open directories of the mount, and the listings that the kernel may keep.
 #[derive(Default)]
 pub(super) struct Listings {
     open: Mutex<HashMap<u64, Arc<Open>>>,
@@ -34,18 +34,18 @@ pub(super) struct Listings {
 
 struct Open {
     handle: DirHandle,
-    /// With which the kernel may keep its listing.
+    /// The delegation by which the kernel may keep this handle's listing.
     leave: Option<Leave>,
-    /// Changes of the directory that had been counted when this handle began to fetch what it has.
+    /// Count of the directory's changes when this handle began to fetch its entries.
     fetched_at: AtomicU64,
 }
 
-/// Threads that have the kernel drop listings. Each of them may have to wait for a program that
-/// holds up its own listing, and no other program is to wait for that.
+/// Counts threads that have the kernel drop listings. Each may have to wait for a program that
+/// holds up its own listing. No other program may wait for that.
 #[derive(Default)]
 struct Dropping(Arc<AtomicUsize>);
 
-/// A thread that may be begun.
+/// Permission to start one such thread. Dropping it gives the permission back.
 struct Turn(Arc<AtomicUsize>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -53,7 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Dropping {
-    /// Nothing: too many wait.
+    /// Permission to start a thread; `None` if too many are waiting.
     fn turn(&self) -> Option<Turn> {
         let turn = Turn(Arc::clone(&self.0));
         (turn.0.fetch_add(1, Ordering::SeqCst) < DROPS_MAX).then_some(turn)
@@ -67,8 +67,8 @@ impl Drop for Turn {
 }
 
 impl Turn {
-    /// Has the kernel drop its listings of these, and then `work` done. Without a thread neither is
-    /// done.
+    /// Starts a thread that has the kernel drop its listings of `nodes`, and then runs `work`. If
+    /// no thread can be started, neither happens.
     fn drop_then(self, notifier: &Notifier, nodes: Vec<u64>, work: impl FnOnce() + Send + 'static) {
         let notifier = notifier.clone();
         let job = move || {
@@ -88,7 +88,7 @@ impl Listings {
         lock(&self.open).get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         self.kept.forget(node);
     }
@@ -111,7 +111,8 @@ impl Inner {
                 let telling = self.memory.telling();
                 let (flags, leave) = match telling.is_alone() {
                     true => self.listings.kept.open(node, parent),
-                    // The kernel would have to wait for whoever reads what it has kept.
+                    // Without this flag, the kernel would wait for programs that read its kept
+                    // listing.
                     false => (fopen::KEEP_CACHE, None),
                 };
                 self.opened(reply, handle, flags, leave);
@@ -154,7 +155,7 @@ impl Inner {
             Ok(open) => {
                 leave = open.leave;
                 let handle = &open.handle;
-                // The kernel adds what any handle brings to what it keeps, and takes it for new.
+                // The kernel adds what any handle brings to its kept listing, and takes it for new.
                 if let Some(changes) = leave.map(|leave| self.listings.kept.changes(leave))
                     && open.fetched_at.swap(changes, Ordering::SeqCst) != changes
                 {
@@ -180,7 +181,7 @@ impl Inner {
                     is_full
                 };
                 let listed = self.fs.list(handle, offset, plus, add).await;
-                // A removed directory has no names, not even its own.
+                // A removed directory has no names, not even `.` and `..`.
                 let is_gone = |errno| self.removed(handle.ino().0, errno).is_some();
                 listed.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) })
             }
@@ -204,7 +205,7 @@ impl Inner {
         if is_current || !listing.is_empty() {
             return reply.listing(&listing);
         }
-        // With its end the kernel would take what it has for a whole listing.
+        // If the kernel heard of the end, it would take what it has for a whole listing.
         let (Some(notifier), Some(turn)) = (self.notifier(), self.listings.dropping.turn()) else {
             self.listings.kept.give_up();
             return reply.listing(&listing);
@@ -215,7 +216,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The mount is not alone any more: the kernel keeps no listing from now on.
+    /// Ends the keeping of listings once the mount is not alone any more.
     pub(in crate::kernel) fn forget_listings(&self) {
         let nodes = self.listings.kept.end_period();
         let Some(notifier) = self.notifier() else { return };
@@ -234,12 +235,13 @@ impl Inner {
         }
     }
 
-    /// Names in these directories change. To be said before the kernel is told.
+    /// Counts changes of names in these directories. Call this before the kernel is told of them.
     pub(super) fn count_changes(&self, nodes: &[u64]) {
         nodes.iter().for_each(|node| self.listings.kept.count_change(*node));
     }
 
-    /// A change of names in these directories has come to an end, and the kernel was told, or not.
+    /// Notes the outcome of a change of names in these directories, and whether the kernel was
+    /// told.
     pub(super) fn changed(&self, nodes: &[u64], result: Result<(), Errno>, told: Delivery) {
         let is_known = !matches!(result, Err(Errno::ETIMEDOUT | Errno::EIO));
         if is_known && told.is_ok() {

@@ -1,16 +1,17 @@
-//! Whose locks there are, towards the kernel, and when they end.
+//! Owners of locks as the kernel names them, and when they end.
 //!
-//! The kernel names an owner by a number that it uses again once the process or open file is gone;
-//! towards the shards each owner has a number of its own, which is never given again. An owner ends
+//! The kernel names an owner by a number. It uses that number again once the process or open file
+//! is gone. Towards the shards each owner has a number of its own, which is never used again. An
+//! owner ends
 //!
 //! - with a FLUSH that names it: a process closes any descriptor of the file, and its `fcntl` locks
-//!   of it go;
+//!   of the file end;
 //! - with the RELEASE of the last handle by which it locked: an open file is closed, and its
-//!   `flock` and `F_OFD_*` locks go (the kernel does not say which of both it is that it asks for,
-//!   so handles of processes are kept in mind as well; they go earlier).
+//!   `flock` and `F_OFD_*` locks end. The kernel does not tell `F_OFD_*` locks from those of
+//!   processes. So handles of processes are kept, too; their owners end earlier.
 //!
-//! Linux does not wait for the answer to RELEASE. Who is refused for the sake of an owner that is
-//! just ending waits until it has.
+//! Linux does not wait for the answer to RELEASE. A request may conflict with an owner that is just
+//! ending. Then it waits until that owner has ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::future::poll_fn;
@@ -20,10 +21,10 @@ use std::task::{Poll, Waker};
 
 use pando_types::{Ino, LockOwner, LockSpace};
 
-/// See the module.
+/// Owners of locks of this mount.
 #[derive(Default)]
 pub(super) struct Locking {
-    /// Whether anybody has ever locked anything here.
+    /// Whether a lock was ever asked for on this mount.
     is_used: AtomicBool,
     numbers: AtomicU64,
     state: Mutex<State>,
@@ -31,23 +32,24 @@ pub(super) struct Locking {
 
 #[derive(Default)]
 struct State {
-    /// By file, space and the kernel's number.
+    /// Owners by file, lock space and the kernel's number.
     owners: BTreeMap<(Ino, LockSpace, u64), Owner>,
-    /// Files with locks of processes, now or before: closing any of their descriptors must be told.
+    /// Files that have, or had, locks of processes. The kernel must send a FLUSH for each close of
+    /// them.
     told: HashSet<Ino>,
     /// Owners that are ending.
     ending: BTreeSet<LockOwner>,
-    /// Who waits for one of those.
+    /// Wakers of requests that wait for one of those.
     waiting: Vec<Waker>,
 }
 
 struct Owner {
     number: LockOwner,
-    /// By which it has locked.
+    /// Handles by which the owner has locked.
     handles: Vec<u64>,
 }
 
-/// An owner that is ending, until this is dropped.
+/// An owner that is ending. It has ended when this is dropped.
 pub(super) struct Ending {
     locking: Arc<Locking>,
     pub(super) space: LockSpace,
@@ -69,12 +71,12 @@ impl Locking {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// False: there is nothing to look for.
+    /// Whether there may be any owners.
     pub(super) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Acquire)
     }
 
-    /// The number of an owner that locks by `handle`, and whether it had none.
+    /// The number of an owner that locks by `handle`, and whether the owner is new.
     pub(super) fn owner(
         &self,
         ino: Ino,
@@ -90,7 +92,7 @@ impl Locking {
         let mut is_new = false;
         let owner = state.owners.entry((ino, space, named)).or_insert_with(|| {
             is_new = true;
-            // 0 is nobody's.
+            // 0 is not the number of an owner.
             let number = LockOwner(self.numbers.fetch_add(1, Ordering::Relaxed) + 1);
             Owner { number, handles: Vec::new() }
         });
@@ -108,12 +110,12 @@ impl Locking {
         self.lock().owners.get(&(ino, space, named)).map(|owner| owner.number)
     }
 
-    /// Whether closing a descriptor of the file must be told at once.
+    /// Whether the kernel must send a FLUSH when a descriptor of the file is closed.
     pub(super) fn wants_flush(&self, ino: Ino) -> bool {
         self.is_used() && self.lock().told.contains(&ino)
     }
 
-    /// A process has closed a descriptor of the file.
+    /// Notes that a process has closed a descriptor of the file. Returns its owner, which ends.
     pub(super) fn flushed(self: &Arc<Self>, ino: Ino, named: u64) -> Option<Ending> {
         if !self.is_used() {
             return None;
@@ -121,7 +123,7 @@ impl Locking {
         self.end(ino, LockSpace::Record, named)
     }
 
-    /// A handle is gone.
+    /// Notes that a handle is gone. Returns the owners that end with it.
     pub(super) fn released(self: &Arc<Self>, ino: Ino, handle: u64) -> Vec<Ending> {
         if !self.is_used() {
             return Vec::new();
@@ -142,7 +144,8 @@ impl Locking {
         over.into_iter().filter_map(|(space, named)| self.end(ino, space, named)).collect()
     }
 
-    /// The same, if it is still the one with this number: the kernel gives names of owners again.
+    /// Begins to end an owner, if it still has this number. The kernel may have given its name to
+    /// another owner.
     pub(super) fn end_if(
         self: &Arc<Self>,
         ino: Ino,
@@ -159,20 +162,20 @@ impl Locking {
         })
     }
 
-    /// The owner has nothing any more.
+    /// Begins to end an owner. Returns `None` if there is none.
     pub(super) fn end(self: &Arc<Self>, ino: Ino, space: LockSpace, named: u64) -> Option<Ending> {
         let number = self.find(ino, space, named)?;
         self.end_if(ino, space, named, number)
     }
 
-    /// The kernel has forgotten the file.
+    /// Drops a file that the kernel has forgotten.
     pub(super) fn forget(&self, ino: Ino) {
         if self.is_used() {
             self.lock().told.remove(&ino);
         }
     }
 
-    /// Whether an owner was ending; it has ended by then.
+    /// Waits until an owner that is ending has ended. Returns whether it had to wait.
     pub(super) async fn ended(&self, number: LockOwner) -> bool {
         let mut was_ending = false;
         poll_fn(|context| {

@@ -1,9 +1,10 @@
 //! `flock` and `fcntl` locks, as programs ask for them.
 //!
-//! A lock that holds across mounts is of use only if what was written under it is seen under the
-//! next one. So what this mount has written is handed to the shards before a lock is given back, or
-//! made a shared one; and when one was given, what is known of the file is asked for anew, and
-//! pages the kernel has from before are dropped if somebody else has changed it since.
+//! A lock across mounts is of use only if its next holder sees what was written under it. Hence two
+//! rules:
+//! 1. Before a lock is released or downgraded, this mount hands its writes to the shards.
+//! 2. After a lock is granted, the mount asks for the file's attributes anew. If another client has
+//!    changed the file, the kernel drops its older pages.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -17,10 +18,10 @@ use super::super::locking::Ending;
 use super::{Adaptor, Inner, empty, failed, ignore};
 use crate::device::{FileLock, Reply, Request, abi, abi::lk};
 
-/// After this long what could not be stored is tried again.
+/// Pause before a failed store is tried again.
 const STORE_AGAIN: Duration = Duration::from_millis(500);
 
-/// What the kernel asks for; `None`: to unlock.
+/// Kind of lock that the kernel asks for; `None` to unlock.
 fn kind_of(lock: &FileLock) -> Result<Option<LockKind>, Errno> {
     match lock.kind {
         lk::READ => Ok(Some(LockKind::Shared)),
@@ -44,7 +45,7 @@ fn range_of(lock: &FileLock) -> Result<LockRange, Errno> {
 }
 
 impl Adaptor {
-    /// SETLK and SETLKW.
+    /// Handles SETLK and SETLKW.
     pub(super) fn setlk(&self, request: &Request<'_>, reply: Reply, lock: FileLock, waits: bool) {
         let inner = Arc::clone(&self.0);
         let ino = Ino(request.node);
@@ -65,8 +66,8 @@ impl Adaptor {
                     };
                     reply.run(move |reply| async move {
                         match kind {
-                            // Whoever locks it next would not see what could not be stored yet, and
-                            // be written over by it later.
+                            // If the flush failed, keep the lock. The next holder would not see the
+                            // unstored bytes, and a later flush would overwrite its writes.
                             None if flushed.is_err() => empty(reply, flushed),
                             None => inner.unlock(reply, (ino, owner), &lock, range).await,
                             Some(_) if flushed.is_err() => empty(reply, flushed),
@@ -81,7 +82,7 @@ impl Adaptor {
         }
     }
 
-    /// GETLK.
+    /// Handles GETLK.
     pub(super) fn getlk(&self, request: &Request<'_>, reply: Reply, lock: FileLock) {
         let inner = Arc::clone(&self.0);
         let ino = Ino(request.node);
@@ -116,8 +117,9 @@ impl Inner {
             if !is_over || !matches!(granted, Ok(()) | Err(Errno::EBADF)) {
                 break (owner, is_new, granted);
             }
-            // The owner has ended while it waited: its process has gone, or closed another
-            // descriptor of the file, which ends what it had then and not what it asks for.
+            // The owner has ended while the request waited: its process has gone, or has closed
+            // another descriptor of the file. That ends the locks that it had, but not the one that
+            // it asks for.
             namespace.forget_locks(ino, space, owner).await;
             if !is_wanted() {
                 break (owner, false, Err(Errno::EINTR));
@@ -128,13 +130,13 @@ impl Inner {
             Err(errno) => Err(errno),
         };
         if granted.is_ok() && done.is_err() {
-            // Nobody works with what he may not see. What fails here is given back when the owner
-            // ends.
+            // A holder must not work with old contents. If this unlock fails, the lock is released
+            // when the owner ends.
             let _ = namespace.unlock(ino, space, owner, range).await;
         }
         let delivery = reply.done(done.map_err(super::errno));
-        // Nobody knows of it. Of an owner who had something before, the rest is not touched: it may
-        // keep others out for longer.
+        // The kernel does not know of the lock. If the owner had locks before, they are left as
+        // they are. The shard may then keep out others for longer.
         if delivery.is_err() && is_new {
             match self.locking.end_if(ino, space, lock.owner, owner) {
                 Some(ending) => self.end_owner(ino, ending).await,
@@ -188,22 +190,21 @@ impl Inner {
         })
     }
 
-    /// Gives back what an owner has that is ending, if that can be done in the time that a call may
-    /// take.
+    /// Releases all locks of an owner that is ending, within the time that a call may take.
     pub(super) async fn let_go(&self, ino: Ino, ending: &Ending) {
         let (space, number) = (ending.space, ending.number);
-        // Whatever comes of it, `end_owner` sees to the rest.
+        // If this fails, `end_owner` does it later.
         let _ = self.fs.namespace().unlock(ino, space, number, LockRange::ALL).await;
     }
 
-    /// The owner is gone.
+    /// Ends an owner at the shards.
     pub(super) async fn end_owner(&self, ino: Ino, ending: Ending) {
         self.fs.namespace().forget_locks(ino, ending.space, ending.number).await;
     }
 
-    /// Owners are gone whose file could not be stored. They keep their locks until it is, or is
-    /// lost for good: whoever has the next lock would not see it otherwise, and be written over by
-    /// it later.
+    /// Ends owners after a file could not be stored. They keep their locks until the file is
+    /// stored, or is lost for good. Otherwise the next holder would not see the unstored bytes, and
+    /// a later flush would overwrite its writes.
     pub(super) fn end_when_stored(self: &Arc<Self>, ino: Ino, endings: Vec<Ending>) {
         let inner = Arc::clone(self);
         let work = move || {
@@ -219,11 +220,11 @@ impl Inner {
                 pando_client::block_on(inner.end_owner(ino, ending));
             }
         };
-        // Without a thread the locks end with the session.
+        // If no thread can be started, the locks end with the session.
         let _ = std::thread::Builder::new().name("pando-unsaved".to_owned()).spawn(work);
     }
 
-    /// Whoever has locked the file sees what others have written under their locks.
+    /// Makes visible, to the new holder of a lock, what others have written under their locks.
     async fn refresh(&self, ino: Ino) -> Result<(), Errno> {
         if !self.fs.data().is_open(ino) {
             return Ok(());
@@ -235,8 +236,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The kernel drops its pages of a file. By a thread of its own: it may wait for pages that
-    /// others are reading just now.
+    /// Has the kernel drop its pages of a file. A thread of its own does so, as it may wait for
+    /// pages that are being read.
     async fn drop_pages(&self, ino: Ino) -> Result<(), Errno> {
         #[derive(Default)]
         struct Dropped {

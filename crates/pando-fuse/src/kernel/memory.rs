@@ -1,8 +1,8 @@
-//! What the kernel may answer from its own memory, for how long, and what shards are told of its
-//! callers (docs/design/alone.md).
+//! What the kernel may answer from its own memory, and for how long. Also what the mount tells
+//! shards of callers (docs/design/alone.md).
 //!
-//! The kernel judges its callers (`default_permissions`), by attributes that it was told, and that
-//! may have changed since. So shards judge them, too.
+//! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
+//! have changed since. So shards judge the callers, too.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,25 +16,25 @@ use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
 
-/// How long a kernel that is alone, and can forget all names at once, may remember them. Where
-/// something is mounted on one of them it must not, and a recall waits for so long: less than the
-/// patience of whoever it waits for.
+/// How long a kernel alone may remember names, if it can forget all names at once. It must not do
+/// that if something is mounted on one of them; then a recall waits for this time. It is less than
+/// the time for which the other client retries.
 const NAMES_KEPT: Duration = Duration::from_secs(5);
-/// The same of one that never can.
+/// How long a kernel alone may remember names, if it cannot forget all at once.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
-/// How long a kernel that is alone may remember attributes of anything but directories.
+/// How long a kernel alone may remember attributes of anything but directories.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
-/// The same of directories. It may take times and counts of before a change of its own for newer
-/// ones.
+/// How long a kernel alone may remember attributes of directories. After a change of its own it may
+/// take older times and counts for newer ones.
 const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
-/// Less than the kernel's unit of time, which this is rounded up to.
+/// Less than the kernel's unit of time, to which this is rounded up.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
-/// See the module.
+/// What the kernel was told, and how long it may remember it.
 pub(super) struct Memory {
     is_alone: RwLock<bool>,
     told: Told,
-    /// What the kernel knows of sizes.
+    /// Sizes that the kernel knows.
     pub(super) appends: Appends,
     programs: Programs,
     entry_timeout: Duration,
@@ -42,11 +42,12 @@ pub(super) struct Memory {
     forgets_names: AtomicBool,
 }
 
-/// Files that the kernel takes for programs of their owner or group. They are few.
+/// Files that the kernel knows as programs of their owner or group: setuid or setgid is set. They
+/// are few.
 #[derive(Default)]
 struct Programs {
     nodes: Mutex<HashSet<u64>>,
-    /// How many there are, so that who changes another file does not wait for the lock.
+    /// Number of these files. Changes to other files need not wait for the lock.
     count: AtomicUsize,
 }
 
@@ -73,8 +74,7 @@ impl Programs {
     }
 }
 
-/// What is said to the kernel while this lives is said to a kernel that is alone, or to one that is
-/// not.
+/// Holds the state "alone" or "several" fixed. Answers are chosen and written while it lives.
 pub(super) struct Telling<'a> {
     memory: &'a Memory,
     is_alone: RwLockReadGuard<'a, bool>,
@@ -93,12 +93,12 @@ impl Memory {
         }
     }
 
-    /// Whether the kernel can be made to forget all names at once.
+    /// Sets whether the kernel can forget all names at once.
     pub(super) fn set_forgets_names(&self, can: bool) {
         self.forgets_names.store(can, Ordering::Relaxed);
     }
 
-    /// How long a kernel that is alone remembers names.
+    /// How long a kernel alone remembers names.
     pub(super) fn names_kept(&self) -> Duration {
         let can = self.forgets_names.load(Ordering::Relaxed);
         if can { NAMES_KEPT } else { NAMES_KEPT_BRIEFLY }
@@ -108,13 +108,13 @@ impl Memory {
         self.is_alone.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This session is alone on its volume.
+    /// Notes that this session is alone on its volume.
     pub(super) fn begin_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// It is not alone any more. When this returns, all that was told to a kernel alone has been
-    /// told.
+    /// Notes that this session is not alone any more. When this returns, every answer that was
+    /// chosen for a kernel alone has been written.
     pub(super) fn end_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
@@ -124,25 +124,25 @@ impl Memory {
         *self.read()
     }
 
-    /// To be held from the choice of a timeout until the answer is written.
+    /// Fixes the state. Hold the result from the choice of a timeout until the answer is written.
     pub(super) fn telling(&self) -> Telling<'_> {
         Telling { memory: self, is_alone: self.read() }
     }
 
-    /// Whether another group of `caller` than its first may decide what it may do with these nodes.
+    /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
     pub(super) fn may_need_groups(&self, caller: Caller, nodes: &[u64]) -> bool {
         let needs =
             |node: &u64| self.told.of(*node).is_some_and(|of| depends_on_groups(of, caller));
         caller.uid != 0 && nodes.iter().any(needs)
     }
 
-    /// For how long the kernel may remember the name and the attributes of a file that it hears of
-    /// by a listing. It takes these in after a recall, too, so they are as for one of several.
+    /// How long the kernel may remember the name and the attributes of a file that is in a listing.
+    /// It may take a listing in after a recall. So the times are those of one of several sessions.
     pub(super) fn listed(&self, attr: &Attr) -> (Duration, Duration) {
         (self.entry_timeout, if is_program(attr) { Duration::ZERO } else { self.attr_timeout })
     }
 
-    /// The kernel is about to be told these attributes.
+    /// Notes that the kernel is about to be told these attributes.
     pub(super) fn tells(&self, node: u64, attr: &Attr) {
         self.told.put(node, attr.into());
         self.appends.told(node, attr.size);
@@ -151,48 +151,48 @@ impl Memory {
         }
     }
 
-    /// What the kernel was told last of a node.
+    /// Mode and owners of a node as the kernel was told last.
     pub(super) fn told_of(&self, node: u64) -> Option<Judged> {
         self.told.of(node)
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         self.told.forget(node);
         self.appends.forget(node);
         self.programs.remove(node);
     }
 
-    /// Whether the kernel was told of setuid or setgid of this file.
+    /// Whether the kernel was told that this file has setuid or setgid.
     pub(super) fn is_program(&self, node: u64) -> bool {
         self.programs.has(node)
     }
 
-    /// Shards have taken these off a file, and the kernel is about to be told to forget its
-    /// attributes.
+    /// Notes that shards have taken setuid and setgid off a file. The kernel is about to be told to
+    /// forget its attributes.
     pub(super) fn no_program(&self, node: u64) {
         self.programs.remove(node);
     }
 }
 
-/// Whether somebody who runs it may get the rights of its owner or group.
+/// Whether programs started from this file may run with the rights of its owner or group.
 fn is_program(attr: &Attr) -> bool {
     Kill::concerns(attr.mode) && attr.kind == FileKind::Regular
 }
 
-/// Whether another group than the first of `caller` may decide what it may do with this.
+/// Whether another group than the first of `caller` may decide what it may do with this node.
 const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
     let (group, others) = (of.mode >> 3 & 7, of.mode & 7);
     group != others && caller.uid != of.uid && caller.gid != of.gid
 }
 
 impl Telling<'_> {
-    /// Whether it is said to a kernel alone.
+    /// Whether the kernel is told as a kernel alone.
     pub(super) fn is_alone(&self) -> bool {
         *self.is_alone
     }
 
-    /// For how long the kernel may remember what a name leads to.
+    /// How long the kernel may remember which node a name leads to.
     pub(super) fn entry_timeout(&self, kind: FileKind) -> Duration {
         match (*self.is_alone, kind) {
             (true, _) => self.memory.names_kept(),
@@ -201,18 +201,18 @@ impl Telling<'_> {
         }
     }
 
-    /// For how long the kernel may remember that a name leads nowhere.
+    /// How long the kernel may remember that a name does not exist.
     pub(super) fn absence_timeout(&self) -> Duration {
         if *self.is_alone { self.memory.names_kept() } else { Duration::ZERO }
     }
 
-    /// The kernel is about to be told these attributes: for how long it may remember them.
-    /// `is_settled`: nothing of the file is to be stored yet.
+    /// How long the kernel may remember these attributes, which it is about to be told.
+    /// `is_settled` means that the mount has no unstored writes to the file.
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
         self.memory.tells(node, attr);
         if is_program(attr) {
-            // A write takes these bits off, and the kernel's own memory of them stays.
+            // A write takes these bits off without notice to the kernel, which would remember them.
             return Duration::ZERO;
         }
         if *self.is_alone {
@@ -222,12 +222,12 @@ impl Telling<'_> {
                 _ => Duration::ZERO,
             };
         }
-        // Every path begins there.
+        // Every path begins at the root.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
     }
 
-    /// The same, with a name that leads there: what its path was just looked up for need not be
-    /// asked for again.
+    /// How long the kernel may remember attributes that come with a name. At least one jiffy for a
+    /// directory: the kernel has just looked it up for a path, and need not ask again.
     pub(super) fn entry_attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let time = self.attributes(node, attr, is_settled);
         if attr.kind == FileKind::Directory { time.max(ONE_JIFFY) } else { time }
@@ -321,7 +321,7 @@ mod tests {
             assert_eq!(telling.absence_timeout(), NAMES_KEPT);
             assert_eq!(telling.attributes(7, &file, true), ATTRIBUTES_KEPT);
             assert_eq!(telling.attributes(7, &file, false), Duration::ZERO);
-            // A write takes setuid off, of which this kernel would not hear.
+            // A write takes setuid off, and this kernel would not hear of it.
             assert_eq!(telling.attributes(7, &program, true), Duration::ZERO);
         }
         memory.end_alone();
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn of_a_caller_more_is_looked_up_where_another_group_may_decide() {
         let memory = Memory::new(&Options::default());
-        // Of user 5 and group 6.
+        // The directories are of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
             memory.telling().attributes(node, &attr(FileKind::Directory, mode), true);
         }

@@ -1,5 +1,5 @@
-//! Pando as the kernel's language has it: [`Vfs`](crate::Vfs) behind the [`device`](crate::device),
-//! and mounting.
+//! Kernel side of the mount: [`Vfs`](crate::Vfs) behind the [`device`](crate::device), and
+//! mounting.
 
 pub(crate) mod adaptor;
 mod alone;

@@ -1,4 +1,4 @@
-//! Operations on names.
+//! Requests about names.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::kernel::convert::{errno, node_kind, permissions};
 use crate::kernel::gone::Refused;
 use crate::vfs::OpenFlags;
 
-/// Checks a name, or answers what is wrong with it.
+/// Checks a name, or replies with its error and returns.
 macro_rules! name {
     ($bytes:expr, $reply:expr) => {
         match Name::new($bytes) {
@@ -20,8 +20,8 @@ macro_rules! name {
     };
 }
 
-/// Answers with what `$work` makes of a name: `$by` and `$parent` are who does it, and in which
-/// directory.
+/// Replies with the result of `$work` on a name. `$work` can use `$by`, the credentials of the
+/// caller, and `$parent`, the directory.
 macro_rules! named {
     ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);
@@ -36,7 +36,7 @@ macro_rules! named {
     }};
 }
 
-/// Answers a request.
+/// Handles a request about a name.
 pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
     let is_made = |this: &Inner, reply, made| this.made(reply, made);
     let is_done =
@@ -132,7 +132,7 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
 impl Inner {
     async fn look_up(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name)) {
         let parent = Ino(dir);
-        // What is stored meanwhile may be newer than what is found.
+        // A write that is stored meanwhile may be newer than what is found.
         let stored = self.fs.data().stored();
         let found = judged!(self, caller, &[dir], |by| { self.fs.lookup(by, parent, &name).await });
         match found {
@@ -144,14 +144,14 @@ impl Inner {
         }
     }
 
-    /// A name leads nowhere.
+    /// Replies that a name does not exist.
     fn absent(&self, reply: Reply) {
         let telling = self.memory.telling();
         let timeout = telling.absence_timeout();
         if timeout.is_zero() {
             return failed(reply, Errno::ENOENT);
         }
-        // Nobody is told of a node, so none is to be forgotten.
+        // The reply names no node, so there is no lookup to take back.
         let _ = reply.entry(&Entry::absent(timeout));
     }
 

@@ -1,21 +1,19 @@
 //! Supplementary groups and capabilities of a caller, read from `/proc` where they decide.
 //!
-//! A request names the thread that made it. The thread waits in the kernel until its request is
-//! answered, even if it is killed meanwhile. So its number is no other's until then, and what it
-//! may do does not change: Linux keeps credentials by thread, and only a thread itself changes its
-//! own. An interrupted request is answered early, though, and a thread that was answered may end,
-//! or become another program. So what was read counts only if the request is still unanswered
-//! *after* it was read.
-//!
-//! A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is
-//! believed only if it shows the user and group of the request. One that writes asynchronously
-//! (`libaio`) does not wait; of a write only an idle setgid depends on this.
-
-//!
-//! `/proc` shows numbers as this process's user namespace has them. Where that has not all users
-//! and groups, a group that it does not have is shown as the overflow group, which may also be
-//! somebody's: it counts as nobody's. The map of its own namespace is shown as the one around it
-//! has it, which is not by which requests count.
+//! 1. A request names the thread that made it. The thread waits in the kernel until its request is
+//!    answered, even if it is killed meanwhile. Until then no other thread has its number. Its
+//!    powers do not change, since only a thread itself changes its credentials.
+//! 2. An interrupted request is answered early. Its thread may then end, or become another program.
+//!    So what was read counts only if the request is still unanswered *after* the reading.
+//! 3. A thread that works for others (`io_uring`, an overlay) may show powers of its own. It is
+//!    believed only if it shows the user and group of the request.
+//! 4. A thread that writes asynchronously (`libaio`) does not wait. For a write, only a setgid bit
+//!    without group execution depends on this.
+//! 5. `/proc` shows numbers as this process's user namespace has them. If the namespace lacks some
+//!    groups, these are shown as the overflow group. That may also be a real group, so it never
+//!    counts.
+//! 6. The map of this process's own namespace is shown in numbers of the namespace around it.
+//!    Requests do not count by these.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -26,26 +24,27 @@ use pando_types::{Credentials, Judge, Powers};
 use super::adaptor::Inner;
 use crate::device::Caller;
 
-/// Longest file of `/proc` that is read, bytes: 65,536 groups take less.
+/// Longest file of `/proc` that is read, bytes. 65,536 groups take less.
 const LENGTH_MAX: u64 = 1 << 20;
-/// The map of a namespace that has all users, or groups.
+/// The map of a namespace that has all users, or all groups.
 const WHOLE: [(u32, u32, u32); 1] = [(0, 0, u32::MAX)];
 /// The overflow group, unless the machine has another.
 const OVERFLOW: u32 = 65_534;
 
-/// As what this process sees callers.
+/// How this process sees callers in `/proc`. `None` inside if its user namespace has all users and
+/// groups.
 pub(super) struct Sight(Option<Part>);
 
-/// What a user namespace is that has not all users and groups.
+/// A user namespace that lacks some users or groups.
 struct Part {
     namespace: PathBuf,
-    /// What groups of others are shown as.
+    /// The group that missing groups are shown as.
     overflow: u32,
 }
 
 impl Sight {
-    /// None where `/proc` is not that of the processes that requests name: of this process's own
-    /// PID namespace.
+    /// Finds out how callers are seen. `None` if `/proc` is not of this process's own PID
+    /// namespace, which requests count by.
     pub(super) fn new() -> Option<Self> {
         let own = fs::read_link("/proc/self").ok()?;
         if own.to_str() != Some(&std::process::id().to_string()) {
@@ -63,8 +62,8 @@ impl Sight {
         Some(Self(Some(Part { namespace: fs::read_link("/proc/self/ns/user").ok()?, overflow })))
     }
 
-    /// Whether maps of this caller are shown by numbers of the namespace around; `None`: that
-    /// cannot be told.
+    /// Whether this caller is in this process's own user namespace, for which maps show numbers of
+    /// the namespace around it. `None` if that is unknown.
     fn is_of_own(&self, caller: Caller) -> Option<bool> {
         let Some(part) = &self.0 else { return Some(false) };
         let namespace = fs::read_link(format!("/proc/{}/ns/user", caller.pid)).ok()?;
@@ -73,15 +72,16 @@ impl Sight {
 }
 
 impl Inner {
-    /// A caller whose powers are known; none if it cannot be seen, or does not wait any more.
+    /// Credentials with all powers of a caller. `None` if the caller is not visible, or does not
+    /// wait any more.
     pub(super) fn powers_of(&self, caller: Caller) -> Option<Credentials> {
         let (notifier, sight) = (self.notifier()?, self.sight.as_ref()?);
         let known = known(sight, caller)?;
         notifier.awaits_answer(caller.request).then_some(known)
     }
 
-    /// On whose behalf a request about these nodes is made. Where another group than its first may
-    /// decide, all that `caller` may is looked up at once; else when a shard refuses.
+    /// Credentials for a request about these nodes. If a supplementary group may decide, all powers
+    /// of `caller` are looked up at once. Otherwise that happens after a shard has refused.
     pub(super) fn caller(&self, caller: Caller, nodes: &[u64]) -> Credentials {
         let known = self.memory.may_need_groups(caller, nodes).then(|| self.powers_of(caller));
         let by_kernel = Credentials { uid: caller.uid, gid: caller.gid, judge: Judge::Kernel };
@@ -89,7 +89,8 @@ impl Inner {
     }
 }
 
-/// What the thread shows; none if it is out of sight, or shows other users than its request.
+/// The powers that the thread shows. `None` if it is not visible, or shows another user or group
+/// than its request.
 fn known(sight: &Sight, caller: Caller) -> Option<Credentials> {
     if caller.pid == 0 {
         return None;
@@ -98,7 +99,7 @@ fn known(sight: &Sight, caller: Caller) -> Option<Credentials> {
     if let Some(part) = &sight.0 {
         powers.groups.retain(|group| *group != part.overflow);
     }
-    // Without knowing over whose files, it has no capabilities.
+    // Without known ranges, the caller's capabilities hold for no file.
     if let Some(is_own) = sight.is_of_own(caller) {
         powers.users = ranges(&parse_map(&read(caller.pid, "uid_map")?)?, is_own);
         powers.groups_known = ranges(&parse_map(&read(caller.pid, "gid_map")?)?, is_own);
@@ -116,7 +117,7 @@ fn read(pid: u32, name: &str) -> Option<String> {
 
 fn parse_status(status: &str, caller: Caller) -> Option<Powers> {
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    // Real, effective, saved, of the file system.
+    // Fields: real, effective, saved, file system.
     let of_files = |name: &str| line(name)?.split_ascii_whitespace().nth(3)?.parse().ok();
     if (of_files("Uid:"), of_files("Gid:")) != (Some(caller.uid), Some(caller.gid)) {
         return None;
@@ -129,7 +130,7 @@ fn parse_status(status: &str, caller: Caller) -> Option<Powers> {
     })
 }
 
-/// Lines of a map: the first number inside, the first outside, and how many.
+/// Parses lines of a map: the first number inside, the first outside, and their count.
 fn parse_map(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     let range = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|number| number.parse().ok());
@@ -138,8 +139,8 @@ fn parse_map(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     map.lines().take(Powers::RANGES_MAX).map(range).collect()
 }
 
-/// Numbers of a namespace as requests count them: outside of it, unless it is this process's own.
-/// What is none there is left out.
+/// Ranges of a namespace in the numbers that requests use. These are the numbers outside, except
+/// for this process's own namespace. Ranges that do not exist outside are left out.
 fn ranges(map: &[(u32, u32, u32)], is_own: bool) -> Vec<(u32, u32)> {
     let first = |(inside, outside, count): &(u32, u32, u32)| {
         (if is_own { *inside } else { *outside }, *count)
@@ -172,10 +173,10 @@ mod tests {
         assert_eq!(parse_map(all).unwrap(), WHOLE);
         let two = "0 1000 1\n1 100000 65536\n";
         assert_eq!(parsed(two, false), Some(vec![(1000, 1), (100_000, 65536)]));
-        // Its own, of which the numbers outside are the ones around it: users 100,000 and on are
-        // none of it.
+        // This process's own namespace. The numbers outside belong to the namespace around it, so
+        // users from 100,000 on are not in it.
         assert_eq!(parsed(two, true), Some(vec![(0, 1), (1, 65536)]));
-        // Of users that this process's namespace does not have.
+        // A range of users that this process's namespace does not have.
         assert_eq!(parsed("0 4294967295 65536\n1 7 1\n", false), Some(vec![(7, 1)]));
         assert_eq!((parsed("", false), parsed("0 x 1\n", false)), (Some(vec![]), None));
     }
@@ -189,7 +190,7 @@ mod tests {
             judge => panic!("{judge:?}"),
         };
         let own = fs::read_link("/proc/self/ns/user").unwrap();
-        // As if each of this process's own groups were the one that others are shown as.
+        // Treats each of this process's own groups as the overflow group.
         let (seen, users) = groups(Sight(None));
         for overflow in seen.iter().copied().chain([OVERFLOW]) {
             let part = Part { namespace: own.clone(), overflow };
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// `capable_wrt_inode_uidgid`.
+    /// As Linux's `capable_wrt_inode_uidgid` decides.
     #[test]
     fn a_capability_is_over_files_of_whose_both_user_and_group_the_namespace_has() {
         let map = ranges(&[(0, 1000, 1), (1, 100_000, 10)], false);

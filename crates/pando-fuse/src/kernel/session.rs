@@ -1,6 +1,5 @@
-//! Mounting: options, checks before it, unmounting. The same for every file system that is served
-//! through this crate, so that a null file system measures what Pando's own costs before it does
-//! anything.
+//! Mounting: options, checks, unmounting. It serves any [`FileSystem`] of this crate. So a null
+//! file system measures the costs of this layer alone.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,41 +9,41 @@ use std::time::Duration;
 
 use crate::device::{self, Config, Counts, FileSystem, MountOptions, Notifier, Running, Unmounter};
 
-/// CPUs for each thread that reads requests, unless something else is said.
+/// Default number of CPUs for each thread that reads requests.
 const CPUS_PER_READER: usize = 4;
-/// Most readers, unless something else is said.
+/// Largest default number of threads that read requests.
 const READERS_MAX: usize = 8;
 
-/// How a mount behaves.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each
-    /// time, unless the session is alone on its volume.
+    /// How long the kernel may remember which file a name leads to. With zero it asks each time,
+    /// unless the session is alone on its volume.
     pub entry_timeout: Duration,
-    /// The same of attributes.
+    /// How long the kernel may remember attributes. With zero it asks each time, unless the session
+    /// is alone on its volume.
     pub attr_timeout: Duration,
-    /// Threads that read requests at the same time; above 0. One is fastest on few CPUs, since a
-    /// wake-up then finds it on the same CPU more often; what waits for a disk or another shard
-    /// gets further threads, or none, anyway.
+    /// Number of threads that read requests concurrently, at least 1. One is fastest on few CPUs: a
+    /// wake-up then finds it on the caller's CPU more often. Requests that wait for a disk get
+    /// further threads anyway; those that wait for another shard need none.
     pub threads: usize,
-    /// Gives each reader its own descriptor of `/dev/fuse`, with a queue of its own for what it
-    /// works on.
+    /// Whether each reader has its own descriptor of `/dev/fuse`, with its own queue of pending
+    /// requests.
     pub clone_fd: bool,
-    /// Whether users other than the one who mounts may enter.
+    /// Whether users other than the mounting one may enter.
     pub allow_other: bool,
-    /// Mounts read-only.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Whether setuid and setgid bits of programs count.
+    /// Whether setuid and setgid bits of programs take effect.
     pub suid: bool,
     /// Whether device nodes lead to devices.
     pub dev: bool,
-    /// Whether the kernel itself judges who may do what ([`mount`](crate::mount()) always has it
-    /// so).
+    /// Whether the kernel judges permissions itself. [`mount`](crate::mount()) always sets this.
     pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
     pub source: String,
-    /// What is run, with arguments, to have pages dropped by ([`device::drop_pages`]); if empty,
-    /// this process does so, and may not end when it is killed meanwhile.
+    /// Command of a process that drops pages; it calls [`device::drop_pages`]. If empty, this
+    /// process drops them itself, and may not end if it is killed meanwhile.
     pub dropper: Vec<OsString>,
 }
 
@@ -67,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// A mounted file system. Dropping it unmounts; if it is in use, whoever waits for it gets
+/// A mounted file system. Dropping it unmounts it. If it is in use, it is aborted: its callers get
 /// `ECONNABORTED`.
 #[derive(Debug)]
 pub struct Mounted {
@@ -120,32 +119,32 @@ pub fn mount_filesystem(
 }
 
 impl Mounted {
-    /// Where.
+    /// Path of the mount point.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
         self.unmounter.mountpoint()
     }
 
-    /// Number of its device, `MAJOR:MINOR`, as `/proc/*/mountinfo` has it.
+    /// Number of the mount's device, `MAJOR:MINOR`, as `/proc/*/mountinfo` shows it.
     #[must_use]
     pub fn device(&self) -> &[u8] {
         self.unmounter.device()
     }
 
-    /// For what the kernel should know; never to be used within a request.
+    /// A sender of notifications to the kernel. Never use it within a request.
     #[must_use]
     pub fn notifier(&self) -> Notifier {
         self.notifier.clone()
     }
 
-    /// Unmounts, if nobody uses it: else `EBUSY`, and all goes on. May be called from any thread,
-    /// while another waits.
+    /// Unmounts. Fails with `EBUSY` if the mount is in use; then it goes on. Any thread may call
+    /// this while another waits.
     pub fn request_unmount(&self) -> io::Result<()> {
         if self.is_over() { Ok(()) } else { self.unmounter.unmount() }
     }
 
-    /// Unmounts and waits until the last request is answered. `EBUSY` if it is in use; it then
-    /// stays mounted.
+    /// Unmounts, and waits until the last request is answered. Fails with `EBUSY` if the mount is
+    /// in use; then it stays mounted.
     pub fn unmount(mut self) -> Result<(), (io::Error, Self)> {
         if let Err(error) = self.request_unmount() {
             return Err((error, self));
@@ -153,24 +152,24 @@ impl Mounted {
         self.join().map_err(|error| (error, self))
     }
 
-    /// Detaches the mount from the tree at once; who uses it may go on until they are done.
+    /// Detaches the mount from the tree at once. Programs that use it may go on.
     pub fn detach(&self) -> io::Result<()> {
         if self.is_over() { Ok(()) } else { self.unmounter.detach() }
     }
 
-    /// Waits until someone unmounts it.
+    /// Waits until the mount is unmounted.
     pub fn wait(mut self) -> io::Result<()> {
         self.join()
     }
 
-    /// Requests read from the kernel so far, for each kind with any; and what the file system
-    /// itself counts.
+    /// Number of requests read so far, for each kind that occurred. The second list is the file
+    /// system's own counters.
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         self.running.as_ref().map(Running::counters).unwrap_or_default()
     }
 
-    /// Whether the session is over, because someone unmounted it.
+    /// Whether the session is over because the mount was unmounted.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.running.as_ref().is_none_or(Running::is_over)
@@ -186,7 +185,7 @@ impl Drop for Mounted {
         if self.running.is_none() {
             return;
         }
-        // One that could not be ended goes on until its users are done.
+        // A mount that cannot be ended goes on until the programs that use it are done.
         if (self.request_unmount().is_ok() || self.unmounter.abort())
             && let Err(error) = self.join()
         {
@@ -224,7 +223,7 @@ fn check_mountpoint(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.
+/// Whether `path`, absolute and free of links, is a mount point in the kernel's own list.
 pub fn is_mountpoint(path: &Path) -> io::Result<bool> {
     device::is_listed(path)
 }

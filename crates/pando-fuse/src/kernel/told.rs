@@ -1,7 +1,7 @@
 //! Mode and owners of the nodes that the kernel knows, as it was told last.
 //!
-//! The kernel may have thrown an answer away, so nothing is permitted by this. It tells for which
-//! callers more is to be known, and what a removed directory was.
+//! This table permits nothing, since the kernel may have thrown an answer away. It only says for
+//! which callers more must be read, and what a removed directory was.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use pando_types::Judged;
 
-/// Parts of the table, so that threads seldom wait for each other.
+/// Number of parts of the table. Several parts make threads seldom wait for each other.
 const PARTS: usize = 16;
 
-/// See the module.
+/// The table of nodes.
 pub(super) struct Told {
     nodes: [Mutex<HashMap<u64, Judged, RandomState>>; PARTS],
 }
@@ -29,7 +29,7 @@ impl Told {
         part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is told this of a node.
+    /// Notes what the kernel is told of a node.
     pub(super) fn put(&self, node: u64, judged: Judged) {
         self.part(node).insert(node, judged);
     }
@@ -39,7 +39,7 @@ impl Told {
         self.part(node).get(&node).copied()
     }
 
-    /// The kernel forgets a node.
+    /// Drops a node that the kernel forgets.
     pub(super) fn forget(&self, node: u64) {
         self.part(node).remove(&node);
     }

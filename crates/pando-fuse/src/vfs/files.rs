@@ -1,4 +1,4 @@
-//! Open files.
+//! Open files: opening and closing, reading, writing, and their relatives.
 
 use pando_client::block_on;
 use pando_data::{Allocate, OpenInfo, Seek};
@@ -19,7 +19,7 @@ impl OpenFlags {
     const ACCESS: u32 = 3;
     const WRITE_ONLY: u32 = 1;
     const READ_WRITE: u32 = 2;
-    /// The kernel's own: opened to be executed.
+    /// The kernel's own flag: the file is opened to be executed.
     const EXEC: u32 = 0x20;
     const EXCLUSIVE: u32 = 0o200;
     const TRUNCATE: u32 = 0o1000;
@@ -31,25 +31,25 @@ impl OpenFlags {
         self.0 & Self::ACCESS == 0
     }
 
-    /// Whether writes go to the end.
+    /// Whether writes go to the end (`O_APPEND`).
     #[must_use]
     pub const fn is_append(self) -> bool {
         self.0 & Self::APPEND != 0
     }
 
-    /// `O_TRUNC`.
+    /// Whether the open truncates the file (`O_TRUNC`).
     #[must_use]
     pub const fn truncates(self) -> bool {
         self.0 & Self::TRUNCATE != 0
     }
 
-    /// `O_EXCL`.
+    /// Whether the file must not exist (`O_EXCL`).
     #[must_use]
     pub const fn is_exclusive(self) -> bool {
         self.0 & Self::EXCLUSIVE != 0
     }
 
-    /// Permissions that opening so needs.
+    /// Permissions that such an open needs, as bits of `access(2)`.
     #[must_use]
     pub const fn access(self) -> u8 {
         let access = match self.0 & Self::ACCESS {
@@ -62,19 +62,19 @@ impl OpenFlags {
     }
 }
 
-/// What an open led to.
+/// Result of an open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Attributes.
+    /// Attributes of the file.
     pub attr: Attr,
-    /// The kernel's pages of the file are still good.
+    /// Whether the kernel's pages of the file are still valid.
     pub keep_pages: bool,
-    /// `close` has nothing to flush, and need not ask.
+    /// Whether the kernel may skip the FLUSH at `close`.
     pub no_flush: bool,
 }
 
 impl Vfs {
-    /// Opens a file. `kill`: what its truncation takes off.
+    /// Opens a file. `kill` says which bits its truncation takes off.
     pub async fn open(
         &self,
         by: &Credentials,
@@ -89,8 +89,8 @@ impl Vfs {
                 let (attr, info) = cut?;
                 return Ok(self.tell_opened(attr, info, flags));
             }
-            // Whatever is flushed from now on was written by somebody who opened the file after
-            // this call began: either order is right.
+            // Anything that is flushed from now on was written through an open that began after
+            // this call. Either order is right.
         }
         let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
@@ -98,12 +98,12 @@ impl Vfs {
     }
 
     fn tell_opened(&self, attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {
-        // A close that has something to tell is to ask.
+        // A close that has an error to report needs its FLUSH.
         let no_flush = flags.is_read_only() && !self.data.has_untold_loss(attr.ino);
         Opened { attr, keep_pages: info.keep_pages, no_flush }
     }
 
-    /// Opens a file that is made if it is missing. One lookup of its node.
+    /// Makes and opens a file. The result counts as one lookup of its node.
     pub async fn create(
         &self,
         by: &Credentials,
@@ -118,33 +118,33 @@ impl Vfs {
                 let info = self.data.created(&attr);
                 Ok(self.tell_opened(attr, info, flags))
             }
-            // Somebody else made it after the kernel had looked. The kernel looks again, and judges
-            // what it opens.
+            // Another client made the file after the kernel had looked. The kernel looks again, and
+            // judges what it opens.
             Err(Errno::EEXIST) if !flags.is_exclusive() => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         }
     }
 
-    /// A handle is gone.
+    /// Notes that a handle is closed.
     pub async fn release(&self, ino: Ino) {
         self.data.release(ino);
-        // Nobody is there to hear of it; the session's end does it at the latest.
+        // No caller waits for the result. The end of the session releases the file at the latest.
         let _ = self.namespace.release(ino).await;
     }
 
-    /// Handles are gone.
+    /// Notes that handles are closed, with one message to each shard.
     pub async fn release_all(&self, inos: &[Ino]) {
         inos.iter().for_each(|ino| self.data.release(*ino));
-        // As of one.
+        // No caller waits for the result.
         let _ = self.namespace.release_all(inos).await;
     }
 
-    /// Bytes of a file.
+    /// Reads bytes of a file.
     pub fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
         self.data.read(ino, offset, u64::from(len))
     }
 
-    /// Writes at `offset`. `kill`: what that takes off.
+    /// Writes at `offset`. `kill` says which bits that takes off.
     pub fn write(
         &self,
         ino: Ino,
@@ -155,7 +155,8 @@ impl Vfs {
         self.data.write(ino, Some(offset), data, kill).map(drop)
     }
 
-    /// The same at the end, which this kernel takes to be at `known`.
+    /// Writes at the end of the file, which this kernel takes to be at `known`. `kill` says which
+    /// bits that takes off.
     pub fn append(
         &self,
         ino: Ino,
@@ -166,17 +167,17 @@ impl Vfs {
         self.data.append(ino, known, data, kill)
     }
 
-    /// For `close`: hands on what was written.
+    /// Hands all writes to the shards, for `close`.
     pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
         self.data.flush(ino)
     }
 
-    /// For `fsync`, of files and directories: what was done to it is durable.
+    /// Makes all changes of a file or directory durable, for `fsync`.
     pub fn fsync(&self, ino: Ino) -> Result<(), Errno> {
         self.data.fsync(ino)
     }
 
-    /// `fallocate` of `(offset, len)`, with its flags. `kill`: what that takes off.
+    /// `fallocate` of `(offset, len)`, with its flags. `kill` says which bits that takes off.
     pub fn fallocate(
         &self,
         ino: Ino,
@@ -187,7 +188,7 @@ impl Vfs {
         self.data.fallocate(ino, range, Allocate::from_flags(flags)?, kill)
     }
 
-    /// `SEEK_DATA` (3) and `SEEK_HOLE` (4).
+    /// `lseek` with `SEEK_DATA` (3) or `SEEK_HOLE` (4).
     pub fn seek(&self, ino: Ino, offset: u64, whence: u32) -> Result<u64, Errno> {
         match whence {
             3 => self.data.seek(ino, offset, Seek::Data),
@@ -196,8 +197,8 @@ impl Vfs {
         }
     }
 
-    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`. `kill`: what that takes off
-    /// the latter.
+    /// `copy_file_range` from one `(ino, offset)` to another. `kill` says which bits that takes off
+    /// the target.
     pub fn copy_range(
         &self,
         from: (Ino, u64),

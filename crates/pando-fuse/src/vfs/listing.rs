@@ -1,19 +1,16 @@
 //! Listings of directories.
 //!
-//! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the
-//! handle for the next request. Positions are the client's, so that a listing may also go on from
-//! any of them without what is kept.
-//!
-//! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it
-//! forgets, and goes back to where that ended: so the last entries delivered are kept, too.
-//!
-//! The first request of a listing that has something to deliver ends with that page, so that a
-//! program sees the first names after one page, and no other was asked for. Later ones fill the
-//! kernel's buffer: the pages for it are under way, and a request costs more than the wait.
-//!
-//! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those
-//! that come with a listing for newer than the request, and they would undo what a write has told
-//! it since.
+//! 1. A page of the client rarely fits the kernel's buffer exactly. The handle keeps the rest for
+//!    the next request. Positions are the client's, so a listing may also go on from any position
+//!    without the kept entries.
+//! 2. The kernel asks for 4 KiB at least. It forgets what does not fit a program's smaller buffer,
+//!    and goes back to that position. So the handle keeps the last delivered entries, too.
+//! 3. The first request with entries to deliver ends with the first page. A program then sees the
+//!    first names after one page. Later requests fill the kernel's buffer: their pages are being
+//!    fetched, and a request costs more than the wait.
+//! 4. Attributes are neither kept from one request to the next nor fetched ahead. The kernel takes
+//!    attributes of a listing for newer than the request. They would undo what a write has told it
+//!    since.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,51 +21,51 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 use super::Vfs;
 use crate::namespace::Pages;
 
-/// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer,
-/// often 32 KiB or some 200 of them, was asked for in vain.
+/// Number of entries with attributes asked for at once. It is small, since entries that do not fit
+/// the kernel's buffer are wasted. The buffer often has 32 KiB, for some 200 entries.
 const PAGE_PLUS: u32 = 64;
-/// Entries kept after they were delivered: as many as fit 4 KiB, 32 bytes each at least.
+/// Number of delivered entries kept: as many as fit 4 KiB, with 32 bytes each at least.
 const DELIVERED_MAX: usize = 128;
 /// Position after ".".
 const SELF: u64 = 1;
 /// Position after "..".
 const PARENT: u64 = 2;
 
-/// An open directory. It keeps a page at most, a few entries that were delivered, and what the
-/// listing has fetched ahead ([`pando_client::BUFFERED_MAX`]).
+/// An open directory. It keeps at most one page, a few delivered entries, and what the listing has
+/// fetched ahead ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
-    /// On whose behalf it is listed.
+    /// Credentials that it is listed with.
     by: Credentials,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Where the listing stands: what comes next is in `page`, then in `pages`.
+    /// Position of the listing. The next entries are in `page`, then in `pages`.
     position: u64,
-    /// The last entries delivered, and the position before them.
+    /// The position before the last delivered entries, and these entries.
     delivered: (u64, VecDeque<DirEntry>),
     /// Entries not yet delivered.
     page: VecDeque<DirEntry>,
-    /// What comes after them, once it was begun.
+    /// Source of the entries after `page`, once it was begun.
     pages: Option<Box<dyn Pages>>,
-    /// There is nothing after `page`.
+    /// Whether there is nothing after `page`.
     at_end: bool,
-    /// A request has delivered entries.
+    /// Whether a request has delivered entries.
     is_begun: bool,
 }
 
 /// An entry as it is delivered.
 #[derive(Debug)]
 pub struct Listed<'a> {
-    /// Where a listing goes on after it.
+    /// Position at which a listing goes on after this entry.
     pub position: u64,
-    /// Its name.
+    /// Name of the entry.
     pub name: &'a [u8],
-    /// What it leads to.
+    /// Ino that the name leads to.
     pub ino: Ino,
-    /// What that is.
+    /// Kind of the node that the name leads to.
     pub kind: FileKind,
     /// Attributes, in a listing with attributes; never of "." and "..".
     pub attr: Option<&'a Attr>,
@@ -79,7 +76,7 @@ impl State {
         Self { position, delivered: (position, VecDeque::new()), ..Self::default() }
     }
 
-    /// The first entry of the page was delivered.
+    /// Notes that the first entry of the page was delivered.
     fn deliver(&mut self) {
         let Some(entry) = self.page.pop_front() else { return };
         self.position = entry.position;
@@ -92,10 +89,11 @@ impl State {
         delivered.push_back(entry);
     }
 
-    /// Goes to `position`; false if that is not where it stands, nor among what was delivered last.
+    /// Goes to `position`. Returns false if it is neither the present position nor among the last
+    /// delivered entries.
     fn seek(&mut self, position: u64) -> bool {
         let (before, delivered) = &mut self.delivered;
-        // From the beginning, everything is to be as it is now.
+        // A listing from the beginning must show the present state.
         if self.position != position && position < PARENT {
             return false;
         }
@@ -109,12 +107,12 @@ impl State {
 }
 
 impl DirHandle {
-    /// Of this directory, at its beginning.
+    /// A handle at the beginning of a directory.
     pub(crate) fn new(ino: Ino, by: Credentials) -> Self {
         Self { ino, by, state: Mutex::default() }
     }
 
-    /// Which directory is listed.
+    /// Ino of the directory.
     pub(crate) fn ino(&self) -> Ino {
         self.ino
     }
@@ -128,13 +126,13 @@ impl Vfs {
     /// Opens a directory for listing.
     pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(by, ino).await?;
-        // Whether the directory may be read was asked now, as Linux does.
+        // The right to read the directory was checked now, as Linux does.
         let is_theirs = self.namespace.asks_as_openers();
         Ok(DirHandle::new(ino, if is_theirs { by.clone() } else { Credentials::ROOT }))
     }
 
-    /// Delivers entries after `position` until `add` says that there is no room for one. With
-    /// `plus` each one delivered with attributes counts as looked up.
+    /// Delivers entries after `position` until `add` returns true: there is no room. With `plus`,
+    /// each entry delivered with attributes counts as looked up.
     pub async fn list(
         &self,
         handle: &DirHandle,
@@ -145,8 +143,8 @@ impl Vfs {
         if plus {
             return self.list_plus(handle, position, add).await;
         }
-        // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so
-        // from its own position.
+        // The state is taken out while the listing waits. A concurrent listing by this handle
+        // starts from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
         if !state.seek(position) {
             state = State::at(position);
@@ -187,14 +185,14 @@ impl Vfs {
                     state.at_end = page.is_empty();
                     state.page = page.into();
                 }
-                // Whoever comes for the rest hears of it.
+                // The next request reports the error.
                 Err(_) if delivered => return Ok(()),
                 Err(errno) => return Err(errno),
             }
         }
     }
 
-    /// "." and "..", unless `position` is behind them; true if there was no room.
+    /// Delivers "." and "..", unless `position` is behind them. Returns true if there was no room.
     async fn dots(
         &self,
         ino: Ino,
@@ -209,7 +207,7 @@ impl Vfs {
             }
             let ino = match after {
                 SELF => ino,
-                // Linux itself knows where ".." leads; the number is for show.
+                // Linux itself knows where ".." leads; the number is only shown.
                 _ => self.namespace.parent(ino).await.unwrap_or(ino),
             };
             if add(Listed { position: after, name, ino, kind, attr: None }) {
@@ -267,7 +265,7 @@ impl Vfs {
         }
     }
 
-    /// Entries after `position` with attributes, each counted as looked up.
+    /// Entries after `position` with attributes. Each counts as looked up.
     async fn page_plus(&self, handle: &DirHandle, position: u64) -> Result<Vec<DirEntry>, Errno> {
         let (by, ino) = (&handle.by, handle.ino);
         let mut position = from(position);
@@ -280,7 +278,7 @@ impl Vfs {
             for mut entry in page {
                 match self.with_attr(handle, &mut entry, failure).await {
                     Ok(()) => complete.push(entry),
-                    // It may list, and not search.
+                    // The caller may list the directory, but not search it.
                     Err(Errno::EACCES) if failure.is_none() => complete.push(entry),
                     Err(Errno::ENOENT) => {}
                     Err(errno) => failure = Some(errno),
@@ -288,15 +286,15 @@ impl Vfs {
             }
             match failure {
                 Some(errno) if complete.is_empty() => return Err(errno),
-                // All of it is gone meanwhile, and that is not the end.
+                // All entries of the page are gone meanwhile. This is not the end of the listing.
                 None if complete.is_empty() => {}
                 _ => return Ok(complete),
             }
         }
     }
 
-    /// Completes an entry's attributes; if that fails (or `failed` before), the entry is not to be
-    /// delivered.
+    /// Completes an entry's attributes. On an error, or after an earlier one (`failed`), the entry
+    /// must not be delivered.
     async fn with_attr(
         &self,
         dir: &DirHandle,
@@ -310,7 +308,7 @@ impl Vfs {
             return Err(errno);
         }
         match &mut entry.attr {
-            // Should that fail, sizes are as the shards know them.
+            // On an error, sizes are as the shards know them.
             Some(attr) => drop(self.data.show(attr)),
             None => {
                 let attr = self.namespace.lookup(&dir.by, dir.ino, &entry.name).await?;
@@ -321,12 +319,12 @@ impl Vfs {
         Ok(())
     }
 
-    /// Closes a directory. What was fetched ahead is dropped, and what is under way given up.
+    /// Drops what a directory's handle has fetched, and gives up pending requests of it.
     pub fn releasedir(&self, handle: &DirHandle) {
         drop(std::mem::take(&mut *handle.lock()));
     }
 
-    /// Gives back the lookups of entries that are not delivered.
+    /// Takes back the lookups of entries that are not delivered.
     fn give_back(&self, entries: &[DirEntry]) {
         for entry in entries {
             if entry.attr.is_some() {
@@ -336,7 +334,7 @@ impl Vfs {
     }
 }
 
-/// "." and ".." are ours; the client's positions begin after them.
+/// Converts to a position of the client, which begins after "." and "..".
 const fn from(position: u64) -> u64 {
     if position <= PARENT { 0 } else { position }
 }

@@ -1,4 +1,4 @@
-//! Operations on names. Those that return attributes count as one lookup of their node.
+//! Operations on names. A method that returns attributes counts as one lookup of their node.
 
 use pando_types::op::{NewNode, RenameFlags, SYMLINK_MAX};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
@@ -9,7 +9,7 @@ const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 
 impl Vfs {
-    /// What a name leads to.
+    /// Looks up a name.
     pub async fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         self.show(self.namespace.lookup(by, parent, name).await?)
     }
@@ -57,7 +57,7 @@ impl Vfs {
         Ok(self.namespace.create(by, parent, name, node, true, false).await?.0)
     }
 
-    /// Target of a symbolic link.
+    /// Reads the target of a symbolic link.
     pub async fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         self.namespace.readlink(by, ino).await
     }
@@ -72,7 +72,7 @@ impl Vfs {
         self.namespace.rmdir(by, parent, name).await
     }
 
-    /// A further name for a file.
+    /// Makes a further name for a file.
     pub async fn link(
         &self,
         by: &Credentials,
@@ -83,7 +83,7 @@ impl Vfs {
         self.show(self.namespace.link(by, ino, parent, name).await?)
     }
 
-    /// Moves a name, with the flags of `renameat2`.
+    /// Renames, with the flags of `renameat2`.
     pub async fn rename(
         &self,
         by: &Credentials,

@@ -1,11 +1,12 @@
 //! Extended attributes.
 //!
-//! Access control lists are not there yet, so their attributes are refused rather than stored
-//! without effect. So is `security.capability`: it would have to vanish at every write to its file.
-//!
-//! `security.selinux`, where it is not set, is "not supported" rather than "no such attribute". `ls
-//! -l` asks each file for it, which with the way there is half of all its requests; told so, it
-//! asks once a file system. Where SELinux runs, the kernel answers for the labels itself.
+//! 1. Access control lists do not exist yet, so their attributes are refused rather than stored
+//!    without effect. So is `security.capability`: it would have to vanish at every write to its
+//!    file.
+//! 2. If `security.selinux` is not set, the answer is "not supported" rather than "no such
+//!    attribute". `ls -l` asks each file for it, which would be half of all its requests. After
+//!    this answer it asks once per file system. Where SELinux runs, the kernel answers for labels
+//!    itself.
 
 use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, Ino};
@@ -19,7 +20,7 @@ const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 
 impl Vfs {
-    /// One value.
+    /// Value of an extended attribute.
     pub async fn getxattr(
         &self,
         by: &Credentials,
@@ -27,7 +28,8 @@ impl Vfs {
         name: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         if name == CAPABILITY {
-            // Asked before the first write to a file; answered without a message.
+            // The kernel asks for it before the first write to a file. No message is needed for the
+            // answer.
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
@@ -37,13 +39,13 @@ impl Vfs {
         }
     }
 
-    /// All names, each ended by a NUL.
+    /// Names of all extended attributes, each ended by a NUL.
     pub async fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         let names = self.namespace.listxattr(by, ino).await?;
         Ok(names.iter().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 
-    /// Sets one, with the flags of `setxattr(2)`.
+    /// Sets an extended attribute, with the flags of `setxattr(2)`.
     pub async fn setxattr(
         &self,
         by: &Credentials,
@@ -65,7 +67,7 @@ impl Vfs {
         self.namespace.setxattr(by, ino, name, value, mode).await
     }
 
-    /// Removes one.
+    /// Removes an extended attribute.
     pub async fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         if name == CAPABILITY {
             return Err(Errno::ENODATA);

@@ -1,4 +1,5 @@
-//! A tree in memory in the place of shards and client: names and attributes, without permissions.
+//! A tree in memory that stands in for shards and client. It has names and attributes, but checks
+//! no permissions.
 
 #[path = "../../../pando-data/tests/common/mod.rs"]
 pub mod shards;
@@ -24,14 +25,14 @@ type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Default)]
 struct Tree {
     dirs: HashMap<Ino, (Ino, Dir)>,
-    /// Attributes of all but regular files; of those, kind and link count.
+    /// Attributes of nodes. For regular files, only kind, link count and owners are used.
     attrs: HashMap<Ino, Attr>,
     targets: HashMap<Ino, Vec<u8>>,
     xattrs: HashMap<Ino, Xattrs>,
     last: u64,
 }
 
-/// The tree.
+/// The tree, with counts of calls.
 pub struct Memory {
     pub shards: Arc<Shards>,
     tree: Mutex<Tree>,
@@ -120,7 +121,7 @@ impl Memory {
     }
 }
 
-/// A listing under way, with pages of 100 entries.
+/// A listing in progress, with pages of 100 entries.
 struct Under {
     memory: Arc<Memory>,
     ino: Ino,
@@ -414,7 +415,7 @@ impl Memory {
     }
 }
 
-/// Each is done at once, by the method of the same name above.
+/// Each method answers at once, by the method `do_…` of its name.
 impl Namespace for Memory {
     fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
         now(Metadata::getattr(self, ino))

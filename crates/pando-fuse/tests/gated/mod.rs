@@ -1,7 +1,7 @@
 //! A file system that answers some requests only when its gate is opened.
 //!
-//! The root has one file, `file`, node 2. Looking up `stuck`, making `new`, and what
-//! [`Gated::hold`] says, wait at the gate.
+//! The root has one file, `file`, which is node 2. These requests wait at the gate: a lookup of
+//! `stuck`, a create of `new`, and the operations given to [`Gated::hold`].
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -16,18 +16,18 @@ use pando_fuse::device::{
     Entry, Errno, FileSystem, Listing, Notifier, Operation, Reply, Request, abi, step_aside,
 };
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Default, Debug)]
 pub struct Counts {
-    /// Requests that came to the gate.
+    /// Number of requests that came to the gate.
     pub waiting: u64,
-    /// Lookups told, less those forgotten.
+    /// Lookups that the kernel was told, less those forgotten.
     pub lookups: i64,
-    /// Opens told, less those released.
+    /// Opens that the kernel was told, less those released.
     pub opens: i64,
-    /// Answers that nobody heard.
+    /// Number of answers that did not reach the kernel.
     pub undelivered: u64,
-    /// Whether it is over.
+    /// Whether the session is over.
     pub is_ended: bool,
 }
 
@@ -41,7 +41,7 @@ struct State {
     counts: Counts,
 }
 
-/// The file system. Clones are the same one.
+/// The file system. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Gated(Arc<(Mutex<State>, Condvar)>);
 
@@ -52,13 +52,14 @@ impl Gated {
         result
     }
 
-    /// From now on this operation waits at the gate: "getattr", "flush", "fsync" (by blocking its
-    /// thread) or "read" (the same, without a word to anybody). Or it is put off: "release".
+    /// Makes an operation wait at the gate from now on. The operation is "getattr", "flush",
+    /// "fsync" or "read". The last two block their thread; only "fsync" steps aside before. With
+    /// "release", RELEASE is postponed instead.
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
     }
 
-    /// From now on ACCESS tries to notify the kernel, and answers what comes of it.
+    /// Makes each ACCESS from now on notify the kernel, and answer with the result.
     pub fn notify_with(&self, notifier: Notifier) {
         self.with(|state| state.notifier = Some(notifier));
     }
@@ -75,17 +76,17 @@ impl Gated {
         self.with(|state| state.held.contains(operation))
     }
 
-    /// Lets all pass, from now on.
+    /// Opens the gate for good.
     pub fn open(&self) {
         let wakers = self.with(|state| {
             state.is_open = true;
             std::mem::take(&mut state.wakers)
         });
-        // The last first: answers come out of order.
+        // In reverse order: answers come out of order.
         wakers.into_iter().rev().for_each(Waker::wake);
     }
 
-    /// Waits until the counts are so.
+    /// Waits until the counts meet a condition.
     pub fn until(&self, what: &str, condition: impl Fn(&Counts) -> bool) {
         let state = self.0.0.lock().unwrap();
         let limit = Duration::from_secs(60);
