@@ -13,7 +13,8 @@ use pando_types::{Ino, Lsn};
 use crate::check::History;
 use crate::client_run::lock;
 
-/// Requests whose changes the shard has applied in this life, each with its insert group.
+/// Requests that changed something which the shard has applied in this life, each with its insert
+/// group.
 pub struct Applied {
     history: Arc<Mutex<History>>,
     groups: Vec<(Lsn, RequestId)>,
@@ -25,8 +26,8 @@ impl Applied {
         Self { history, groups: Vec::new() }
     }
 
-    /// Notes the requests whose outcomes these effects record or answer. The effects follow the
-    /// insert group `last`.
+    /// Notes the requests that these effects record or answer. The effects follow the insert group
+    /// `last`.
     pub fn hear(&mut self, last: Lsn, effects: &Effects) {
         self.begin_again(last);
         // A local session's outcomes are not recorded. A repetition would be answered once more.
@@ -53,8 +54,8 @@ impl Applied {
     }
 }
 
-/// The request whose outcome these writes record, and the inode that it made. `None`: there is no
-/// outcome, or there are several, which arrive with a hash slot.
+/// The request that has its outcome in these writes, and the inode that it made. `None`: there is
+/// no outcome, or there are several, which arrive with a hash slot.
 fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
     let table = keys::table(Table::Slot);
     let mut outcomes = writes.iter().filter_map(|write| match write {

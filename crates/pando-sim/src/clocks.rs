@@ -1,5 +1,4 @@
-//! The clocks of a machine: the timers' clock, which begins anew with each process, and the time of
-//! day.
+//! The clocks of a machine: the timers' clock, which starts with each process, and the time of day.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -69,8 +69,8 @@ pub struct SimConfig {
     pub votes_wait: u64,
     /// How often a directory made by `churn` is emptied and filled again before it is removed.
     pub ebbs: u64,
-    /// Messages per thousand whose connection breaks while they travel. The rate of flipped bits is
-    /// a fraction of this.
+    /// Messages per thousand that lose their connection while they travel. The rate of flipped bits
+    /// is a fraction of this.
     pub loss_per_mille: u64,
     /// Length of a session's lease, nanoseconds.
     pub lease: u64,
@@ -216,7 +216,7 @@ impl SimConfig {
     }
 
     /// The run of `seed` in which clients move directories into each other all the time, by number.
-    /// By path, a shard would refuse an operation whose path has changed. By number, only the
+    /// By path, a shard would refuse an operation after its path has changed. By number, only the
     /// renaming graph prevents a loop.
     #[must_use]
     pub fn moving(seed: u64) -> Self {

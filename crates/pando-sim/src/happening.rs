@@ -65,6 +65,6 @@ pub enum Happening {
     LookWhetherClear(usize, u64, usize),
     /// A process opens a link to another process.
     Greet(usize, u64, usize),
-    /// A process with a stopped shard is started anew.
+    /// A process with a stopped shard is started again.
     Replace(usize, u64),
 }

@@ -159,7 +159,7 @@ impl Host {
         self.process = Some(Process { shard: self.config.shard, core, driven });
     }
 
-    /// The shard no longer runs, or is about to run anew.
+    /// The shard no longer runs, or is about to start again.
     pub(crate) fn ends(&mut self) {
         (self.process, self.may_stop) = (None, false);
         (self.is_turn_planned, self.is_sync_planned) = (false, false);

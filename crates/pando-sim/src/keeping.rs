@@ -91,8 +91,8 @@ impl Keeper {
 }
 
 impl ClientRun {
-    /// Changes and fsyncs a file of the lane's own. Perhaps a machine then loses power. At last it
-    /// looks at one of the lane's files.
+    /// Changes and fsyncs a file of the lane's own. Sometimes a machine then loses power. At last
+    /// it looks at one of the lane's files.
     pub async fn keep(&self, client: &Arc<Client>, keeper: &mut Keeper, random: &mut Random) {
         let losses = self.shared.mail.power_losses();
         // After an error it is unknown which calls ran, so nothing is promised of the names.

@@ -3,7 +3,7 @@
 //!
 //! 1. A message leaves only when the shell flushes it. The shell promises to flush what it has
 //!    sent.
-//! 2. Nothing leaves a process that has died, or one of whose disks has stopped.
+//! 2. Nothing leaves a process after it has died, or after one of its disks has stopped.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// The post of a process with these disks, and perhaps a folder of shards that move.
+    /// The post of a process with these disks. If shards move, it has a folder, too.
     #[must_use]
     pub fn new(disks: Vec<MemDisk>, folder: Option<Folder>) -> Arc<Self> {
         Arc::new(Self { disks, folder, ..Self::default() })

@@ -216,7 +216,7 @@ impl Run {
         }
     }
 
-    /// Some client stands still, perhaps for longer than its lease. What arrives for it waits.
+    /// Some client stands still, sometimes for longer than its lease. What arrives for it waits.
     fn client_pauses(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let lease = self.world.config.lease;

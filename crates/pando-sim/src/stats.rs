@@ -81,7 +81,7 @@ impl Copies {
 /// Counts of merges of small partitions.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Merges {
-    /// Partitions given back to a parent on the same shard.
+    /// Partitions given back to a parent on their own shard.
     pub local: u64,
     /// Partitions given back to a parent on another shard.
     pub moved: u64,
@@ -132,7 +132,7 @@ pub struct Stats {
     pub at_once: u64,
     /// Times that a shard ran while other threads had other shards of its process.
     pub beside: u64,
-    /// Names whose state was fsynced, and later looks at such names.
+    /// Names with a fsynced state, and later looks at such names.
     pub promises: (u64, u64),
     /// Counts of programs' locks.
     pub locks: Counts,
@@ -154,7 +154,7 @@ pub struct Stats {
     pub checkpoint_crashes: u64,
     /// Processes that died.
     pub crashes: u64,
-    /// Of those, processes whose machine lost power.
+    /// Of those, processes that died with the power of their machine.
     pub power_losses: u64,
     /// Processes that hosted several shards and died.
     pub crashed_together: u64,
@@ -177,7 +177,7 @@ pub struct Stats {
     pub client_deaths: u64,
     /// Times that a client stood still.
     pub pauses: u64,
-    /// Sessions whose lease ended.
+    /// Sessions that ended with their lease.
     pub expired: u64,
     /// Changing requests refused because their session was over.
     pub refused_sessions: u64,
@@ -213,8 +213,8 @@ pub struct Stats {
     pub copies: Copies,
     /// Counts of merges.
     pub merges: Merges,
-    /// Hash slots handed over; handovers given up; decisions whose place had moved to another
-    /// shard.
+    /// Hash slots handed over; handovers given up; decisions that were sent on, because their place
+    /// had moved to another shard.
     pub handovers: (u64, u64, u64),
     /// Requests answered from a recorded outcome.
     pub repeated: u64,

@@ -337,7 +337,7 @@ fn file_change(random: &mut Random) -> SetAttr {
     }
 }
 
-/// Creates that make a directory split, perhaps twice.
+/// Creates that make a directory split, sometimes twice.
 pub fn fill(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     let count = random.between(4, names.into()) as u8;
     let create = |nth| Op::Create {

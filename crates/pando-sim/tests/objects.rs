@@ -1,5 +1,5 @@
-//! Files whose contents are objects. A read finds what was stored, fsynced contents survive a loss
-//! of power, and no row names a missing object.
+//! Files that have objects as their contents. A read finds what was stored, fsynced contents
+//! survive a loss of power, and no row names a missing object.
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
 //! fail before the run stops.

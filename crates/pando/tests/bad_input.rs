@@ -266,7 +266,7 @@ fn flip(path: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
 }
 
-/// Files of all shards whose names begin with `prefix`.
+/// Files of all shards with names that begin with `prefix`.
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let shards = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let shards = shards.filter(|path| path.file_name().unwrap().as_bytes().starts_with(b"shard-"));

@@ -220,7 +220,8 @@ fn mounts_are_measured_in_pairs_however_they_are_served() {
         let series = &report["series"][0];
         assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
         assert_eq!(report["serve"], serve);
-        // Not every kernel counts requests. If it does, both sides must have got the same ones.
+        // Not every kernel counts requests. If it does, both sides must have got equal numbers of
+        // each.
         match report["requests_not_counted"].as_str() {
             None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
             Some(why) => assert!(!why.is_empty()),

@@ -43,8 +43,8 @@ fn content(n: usize) -> Vec<u8> {
     (0..20_000).map(|at| (at * 7 + n) as u8).collect()
 }
 
-/// Leaves an object beside another one of the same session. A mount does so that dies after it has
-/// stored an object, and before a file names it.
+/// Leaves an object beside another one of its session. A mount leaves one if it dies after it has
+/// stored the object, and before a file names it.
 fn lose_one(objects: &[PathBuf]) -> PathBuf {
     let lost = objects[0].with_file_name("ff0");
     fs::copy(&objects[0], &lost).unwrap();

@@ -103,7 +103,8 @@ fn counts(names: &[(String, u64)]) -> HashMap<&str, usize> {
     counts
 }
 
-/// `ls -U | head` begins like this: one read with the C library's buffer size, and perhaps another.
+/// `ls -U | head` begins like this: one read with the C library's buffer size, and sometimes
+/// another.
 #[test]
 fn the_first_names_take_one_page_whatever_the_size() {
     for place in Place::both("500") {

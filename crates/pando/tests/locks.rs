@@ -57,7 +57,7 @@ fn record_locks_are_of_ranges_which_split_and_merge() {
     assert_eq!(a.ask("try f u 50 0"), "ok");
     assert_eq!(b.ask("try f w 50 0"), "ok");
     assert_eq!(b.ask("get f w 0 1"), "w 0 50 0");
-    // A process of the same mount is told the holder's process id.
+    // A process on the holder's own mount is told the holder's process id.
     let mut c = Locker::with(&site.at(0, "file"));
     assert_eq!(c.ask("get f r 10 1"), format!("w 0 50 {}", a.pid()));
     assert_eq!(c.ask("try f r 10 1"), "EAGAIN");

@@ -43,7 +43,7 @@ fn locks_that_were_lost_are_not_pretended_to_be_held() {
     assert_eq!(a.ask("write f again"), "ok", "as it is not stored yet");
     assert_eq!(a.ask("fsync f"), "ESTALE");
     assert_eq!(b.ask("flock f un try"), "ok");
-    // A program that closes the file and opens it again begins anew.
+    // After a program closes the file and opens it again, it can lock it.
     assert_eq!(a.ask("close f"), "ok");
     assert_eq!(a.ask("close g"), "ok");
     a.open("f", &site.at(0, "file"));

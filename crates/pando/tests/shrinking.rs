@@ -87,7 +87,7 @@ fn settled(volume: &Volume, tree_bytes: u64) -> Value {
     status
 }
 
-/// Bytes of all files of the stores whose names begin with `prefix`.
+/// Bytes of all files of the stores with names that begin with `prefix`.
 fn on_disk(volume: &Volume, prefix: &str) -> u64 {
     let folders = (0..4).map(|shard| volume.folder.join(format!("shard-{shard:04}")));
     let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(Result::unwrap);

@@ -40,8 +40,8 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         (_, Err(Errno::ESTALE)) if may_dangle(event, before) => {
             Verdict::Excused(Excuse::FormerName)
         }
-        // A walk whose path was not judged ended at something that is not a directory, or at a
-        // directory that is gone.
+        // A walk along a path that no shard judged ended at something that is not a directory, or
+        // at a directory that is gone.
         (Ok(Value::Stat(stat)), Err(Errno::ENOTDIR))
             if event.loose && stat.kind != FileKind::Directory =>
         {

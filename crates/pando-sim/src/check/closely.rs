@@ -53,7 +53,7 @@ struct Close {
     path: Vec<State>,
 }
 
-/// Finds an order of a history whose listings were split into sights. `None`: none was found.
+/// Finds an order of a history after its listings were split into sights. `None`: none was found.
 pub fn closely(history: &History) -> Option<Order> {
     let mut search = Search::new(history);
     let tree = search.closely()?;

@@ -13,9 +13,9 @@ pub enum Excuse {
     SameFile,
     /// A file is looked for under a former name.
     FormerName,
-    /// A walk whose path was not judged ended at something that is not a directory.
+    /// A walk along a path that no shard judged ended at something that is not a directory.
     LooseFile,
-    /// A walk whose path was not judged ended at a directory that is gone.
+    /// A walk along a path that no shard judged ended at a directory that is gone.
     LooseDirectory,
     /// Permissions changed while a call ran: the call was judged by earlier ones.
     CheckedBefore,

@@ -57,8 +57,8 @@ impl Footprint {
             }
             Op::Create { .. } | Op::Mkdir(..) => match made(event) {
                 Some(ino) => print.changes.extend(all_of(ino)),
-                // Without an answer, it may have made any inode that was seen and whose maker is
-                // unknown.
+                // Without an answer, it may have made any inode that was seen and has no known
+                // maker.
                 None if event.ended().is_none() => print.changes_any = true,
                 None => {}
             },

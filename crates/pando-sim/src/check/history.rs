@@ -11,7 +11,7 @@ use super::loose::Walked;
 /// Position of an event in its history.
 pub type EventIndex = usize;
 
-/// What shards said of an operation whose client got no answer.
+/// What shards said of an operation, if its client got no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Fate {
     /// Nothing: it may have run, or may still run.
@@ -231,7 +231,7 @@ impl History {
         }
     }
 
-    /// The client tells whether the operation's last walk was one whose path no shard judges.
+    /// The client tells whether the operation's last walk was one that no shard judges.
     pub fn walked(&mut self, event: EventIndex, is_loose: bool) {
         self.events[event].walked.is_loose = Some(is_loose);
     }
@@ -272,8 +272,8 @@ impl History {
         self.push(lane, call, since, false);
     }
 
-    /// A client whose session ended has a new one. What was open in the old session is held by
-    /// both, until shards end the old one.
+    /// A client has a new session after its old one ended. What was open in the old session is held
+    /// by both, until shards end the old one.
     pub fn begun_anew(&mut self, who: Who, since: u64) {
         let lane = self.lane();
         // No client has this number.
@@ -376,8 +376,8 @@ impl History {
         (!old.is_empty()).then_some(all)
     }
 
-    /// Turns calls by path whose path was not judged into operations by number, with a sight of
-    /// each component.
+    /// Turns calls by a path that no shard judged into operations by number, with a sight of each
+    /// component.
     fn loosen(&mut self) {
         for index in 0..self.events.len() {
             let event = &mut self.events[index];

@@ -1,12 +1,12 @@
 //! Judges the history of a run: whether the system behaved as one tree.
 //!
 //! ```text
-//!   History ──► with what listings saw of each name ──► search: some order of all of it, true to real time, that the
-//!                                                       model answers alike
+//!   History ──► with what listings saw of each name ──► search: an order of all operations that respects real time, and in
+//!                                                       which the model gives the same answers
 //! ```
 //!
-//! For an operation whose client got no answer, the judge uses what shards said of it. Of most
-//! operations, that is known.
+//! If a client got no answer to an operation, the judge uses what shards said of the operation. Of
+//! most operations, that is known.
 //!
 //! All operations are atomic except these. A listing, and a directory's size and link count, come
 //! from several partitions. Calls by path that shards have refused too often are not atomic either

@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
         next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
     }
 
-    /// Lanes whose next operation may come next. They are sorted by when shards applied the
+    /// Lanes with an operation that may come next. They are sorted by when shards applied the
     /// operation, or else by its answer. Operations that may never have run come last.
     fn candidates(&self) -> Vec<usize> {
         let bound = self.bound();

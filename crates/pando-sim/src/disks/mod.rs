@@ -2,11 +2,11 @@
 //!
 //! | what happens | what is promised, and judged |
 //! |---|---|
-//! | a sync or a write of the log fails | that shard stops until a start, and what was acknowledged is there then |
+//! | a sync or a write of the log fails | the shard stops until a start, and acknowledged changes exist then |
 //! | a sync or a write of another file fails | the shard goes on, or stops; nothing is lost |
-//! | blocks of index files cannot be read for a while | who needs them is told `EIO`, and has changed nothing; everybody else goes on |
-//! | the disk is full for a while | `ENOSPC` is said of requests that have not run; no shard stops for it; it starts |
-//! | syncs take long for a while | nobody is told anything |
+//! | blocks of index files cannot be read for a while | a request that needs them gets `EIO`, and has changed nothing; other requests succeed |
+//! | the disk is full for a while | a request that gets `ENOSPC` has not run; no shard stops because of it; the shard can start |
+//! | syncs take long for a while | no request gets an error |
 
 pub mod flawed;
 
@@ -32,7 +32,7 @@ pub struct DiskCounts {
     pub filled: u64,
     /// Disks that were slow for a while.
     pub slow: u64,
-    /// Disks whose blocks could not all be read for a while.
+    /// Disks with blocks that could not be read for a while.
     pub unreadable: u64,
     /// Shards that stopped.
     pub stopped: u64,

@@ -11,7 +11,7 @@ pub struct LocalCounts {
     pub later: u64,
     /// Calls made while other threads had some shards.
     pub beside: u64,
-    /// Operations whose program was interrupted.
+    /// Operations that ended because their program was interrupted.
     pub interrupted: u64,
     /// Clients that died with the process.
     pub died: u64,

@@ -15,8 +15,8 @@ pub struct Counts {
     pub given_up: u64,
     /// Granted locks that another session had until it was over.
     pub taken_over: u64,
-    /// Locks whose holder had not heard that its session was over when another was granted the
-    /// lock.
+    /// Locks that were granted to another client before their holder had heard that its session was
+    /// over.
     pub unaware: u64,
     /// Values that were read and judged.
     pub reads: u64,

@@ -202,7 +202,7 @@ impl Locks {
             self.parts.entry((ino, part)).or_default().may_be = None;
             return;
         }
-        // A client whose session is over may see the changes of others.
+        // After its session is over, a client may see the changes of others.
         if phase != Phase::Holds || !self.lives(index) {
             return;
         }

@@ -32,7 +32,7 @@ use holder::Holder;
 
 const ROOT: Credentials = Credentials::ROOT;
 const FILES: u64 = 3;
-/// Number of the file whose size is its value.
+/// Number of the file that has its size as its value.
 const SIZED: u64 = 2;
 /// Size of a part, bytes.
 const PART: u64 = 16;

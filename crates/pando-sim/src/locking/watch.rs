@@ -34,8 +34,8 @@ pub struct Watch {
     ran: BTreeSet<RequestId>,
     held: Vec<(SessionId, Ino, Lock)>,
     owners: BTreeMap<LockOwner, SessionId>,
-    /// Sessions whose lock was granted to another session. The number is the position in the
-    /// sequence of begins and ends of sessions on which the grant rests.
+    /// Sessions that lost a lock to another session. The number is the position in the sequence of
+    /// begins and ends of sessions on which the grant rests.
     over: BTreeMap<SessionId, u64>,
     /// Faults that were found, in words.
     pub(super) broken: Vec<String>,

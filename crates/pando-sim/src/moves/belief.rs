@@ -156,8 +156,8 @@ impl World {
         own.collect()
     }
 
-    /// A process opens its links anew. It tells all other processes what it has, and hears what
-    /// they know.
+    /// A process closes and opens its links. It tells all other processes what it has, and hears
+    /// what they know.
     pub(super) fn open_links(&mut self, server: usize) {
         for shard in self.servers[server].shards.clone() {
             for other in self.network.neighbours(End::Shard(shard)) {

@@ -2,8 +2,8 @@
 //! server's own code, over the simulated network, with folders in memory.
 //!
 //! ```text
-//!   somebody asks ─► Target (`pando_server::moving::target`) ─► network ─► `source::answer` ─► Driven::host
-//!                      │ dies at each point, and at changes of its folder     │ dies likewise
+//!   the world asks ─► Target (`pando_server::moving::target`) ─► network ─► `source::answer` ─► Driven::host
+//!                      │ dies at each point, and at changes of its folder     │ so does the source
 //!                      ▼ a start reads the folder, and goes on                ▼ a start serves what its folder keeps
 //!                    Driven::take_over
 //! ```
@@ -160,7 +160,7 @@ impl World {
             };
             match disk {
                 Some(disk) => self.hosts[shard].disk = disk,
-                // A process whose disk has stopped is about to die.
+                // A process with a stopped disk is about to die.
                 None if folders.iter().any(|(_, folder)| folder.has_stopped()) => {}
                 None => self.break_rule(format!("shard {shard} is nobody's")),
             }
@@ -230,7 +230,7 @@ impl World {
         self.locate();
     }
 
-    /// Ends all faults of folders. Processes whose moves wait for a start are restarted.
+    /// Ends all faults of folders. Restarts the processes that moves wait for.
     pub(crate) fn heal_moves(&mut self) {
         self.servers.iter().filter_map(|server| server.folder.as_ref()).for_each(Folder::mend);
         let later = self.moves.as_mut().map(|moves| std::mem::take(&mut moves.later));

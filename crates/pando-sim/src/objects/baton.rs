@@ -35,7 +35,7 @@ pub struct Baton {
     changed: Condvar,
 }
 
-/// The panic payload that unwinds a thread whose result is not wanted.
+/// The panic payload that unwinds a thread when its result is not wanted.
 struct Unwanted;
 
 impl Baton {

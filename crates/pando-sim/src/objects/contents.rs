@@ -2,7 +2,7 @@
 //!
 //! A file has one writer, which stores one content after another. A read must find the last content
 //! acknowledged before it began, or a later one. In mode `os`, a loss of power may take what was
-//! not fsynced, and leave a row whose object is lost. Then the content is unknown.
+//! not fsynced, and leave a row without its object. Then the content is unknown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct File {
     synced: Option<usize>,
 }
 
-/// All files whose contents are known.
+/// All files with known contents.
 #[derive(Default, Debug)]
 pub struct Contents {
     files: BTreeMap<Ino, File>,

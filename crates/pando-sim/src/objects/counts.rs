@@ -35,7 +35,7 @@ pub struct ObjectCounts {
     pub unlinked: u64,
     /// Contents that were read and compared.
     pub compared: u64,
-    /// Files whose contents became unknown.
+    /// Files with contents that became unknown.
     pub doubted: u64,
 }
 

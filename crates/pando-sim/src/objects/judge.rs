@@ -19,7 +19,7 @@ use crate::host::{Host, open};
 use crate::run::Run;
 use crate::world::World;
 
-/// The process whose machine has the store.
+/// The process on the machine that has the store.
 const SERVER: usize = 0;
 /// Events that happen before each page of a collection.
 const STEPS: u32 = 20;

@@ -11,7 +11,7 @@ use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Time
 
 use super::baton::Baton;
 
-/// A client whose calls block.
+/// A client with blocking calls.
 pub struct Blocking {
     /// The client.
     pub client: Arc<Client>,

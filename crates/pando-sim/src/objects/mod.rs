@@ -1,5 +1,5 @@
-//! Files whose contents are objects. Clients write them with the code of mounts (`pando-data`),
-//! over a store that loses unsynced objects with its power.
+//! Files that have objects as their contents. Clients write them with the code of mounts
+//! (`pando-data`), over a store that loses unsynced objects with its power.
 //!
 //! ```text
 //!   lane ─► desk: DataFs on a thread of its own ─┬─► the client: pieces that name objects

@@ -101,7 +101,7 @@ impl ClientRun {
         name
     }
 
-    /// Writes some bytes and stores them at once. Perhaps a machine then loses power.
+    /// Writes some bytes and stores them at once. Sometimes a machine then loses power.
     async fn write(
         &self,
         desk: &Desk,

@@ -1,4 +1,4 @@
-//! A volume whose mount is alone, and a mount that joins it.
+//! A volume with a mount that is alone, and a mount that joins it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub fn is_alone(volume: &Volume) -> bool {
     status(&volume.mount)["counters"]["alone"] == 1
 }
 
-/// A volume that is up, and whose session is alone.
+/// A volume that is up, with the only session.
 pub fn alone(extra: &[&str]) -> Volume {
     let volume = Volume::up(extra);
     until("it is alone", || is_alone(&volume));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::site::{Site, until};
 use crate::common::{all, is_mounted, pando, pando_within};
 
-/// A volume whose server listens for other machines.
+/// A volume with a server that listens for other machines.
 pub struct Open {
     pub site: Site,
     address: String,
@@ -128,7 +128,7 @@ fn what_is_revoked_is_cut_off_and_does_not_come_again() {
     open.is_cut_off(of_ada);
     open.refused(&ada, "revoked");
     open.works(of_bob);
-    // A new key of the same name is another key.
+    // The next key of that name is a different key.
     let again = open.to_file(&["add", "ada"], "again.pem");
     let again = open.mount(&again);
     open.works(again);

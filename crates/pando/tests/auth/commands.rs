@@ -170,7 +170,7 @@ fn a_key_is_written_where_nobody_looks() {
     assert_eq!(std::io::read_to_string(early).unwrap(), "");
     assert_eq!(mode(&path), 0o600);
     Bundle::read(&path).unwrap();
-    // A file that is not empty belongs to somebody: it is not written.
+    // A file that is not empty has an owner already: it is not written.
     let file = File::options().append(true).open(&path).unwrap();
     let mut command = pando();
     command.args(["auth", "add", "bob", "--volume"]).arg(&volume.folder).stdout(file);

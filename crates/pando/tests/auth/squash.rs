@@ -1,5 +1,5 @@
-//! Users of a mount whose key squashes root. Other users read, write and list as anywhere, and root
-//! may not.
+//! Users of a mount with a key that squashes root. Other users read, write and list as anywhere,
+//! and root may not.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,4 +1,4 @@
-//! A volume whose servers and mounts are processes on hosts of their own.
+//! A volume with servers and mounts that are processes on hosts of their own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -53,7 +53,7 @@ impl Process {
 }
 
 impl Site {
-    /// A site whose servers and mounts all run. `sizes`: options of the servers; `durability`:
+    /// A site with all servers and mounts running. `sizes`: options of the servers; `durability`:
     /// their mode.
     pub fn new(sizes: [&'static str; 4], durability: &'static str) -> Self {
         let scratch = Scratch::new();

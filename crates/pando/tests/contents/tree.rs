@@ -63,7 +63,7 @@ impl Tree {
         Self::of(root)
     }
 
-    /// A tree whose directories exist already.
+    /// A tree with directories that exist already.
     pub fn of(root: &Path) -> Self {
         Self { root: root.to_owned(), held: [const { None }; HELD] }
     }

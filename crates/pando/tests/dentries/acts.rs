@@ -187,7 +187,7 @@ pub const ACTS: [Act; 27] = [
     }),
 ];
 
-/// Makes a tree `NAME/b/c` whose contents tell which tree it is.
+/// Makes a tree `NAME/b/c` with contents that tell which tree it is.
 pub fn plant(root: &Path, name: &str, which: &str) {
     let dir = root.join(name).join("b/c");
     fs::create_dir_all(dir.join("kept")).unwrap();

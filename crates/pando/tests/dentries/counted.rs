@@ -112,8 +112,8 @@ const COSTS: [Costs; 10] = [
 ];
 
 /// With several mounts, a kernel looks up each component of a path once. It asks for attributes
-/// only where it must judge by them and has not got them within the same jiffy. So it asks at most
-/// once for each component.
+/// only where it must judge by them and did not get them within a jiffy. So it asks at most once
+/// for each component.
 #[test]
 fn a_path_costs_a_request_for_each_component_where_there_are_several_mounts() {
     let mut site = Site::new(&["all"], &[]);

@@ -3,7 +3,7 @@
 //! changes and calls are in one tree.
 //!
 //! ```text
-//!   renamed, exchanged, closed by mode, closed by owner, removed and made anew
+//!   renamed, exchanged, closed by mode, closed by owner, removed and made again
 //!     × the directory itself, its parent, the one above
 //!     × by a path, by a descriptor, from the working directory
 //!     × all calls
@@ -100,7 +100,7 @@ impl Views {
         }
     }
 
-    /// Undoes a change, except that a directory that was made anew stays.
+    /// Undoes a change, except that a directory that was made again stays.
     fn undo(&self, change: Change, place: &str) {
         let path = self.there.join(target("a", place));
         match change {

@@ -1,4 +1,4 @@
-//! A machine whose power can be cut: the forgetful disk, and the processes of one volume on it.
+//! A machine with power that can be cut: the forgetful disk, and the processes of one volume on it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 pub type Id = usize;
-/// The node whose slots are the names in the mount's root.
+/// The node that has the names in the mount's root as its slots.
 pub const ROOT: Id = 0;
 
 pub type Key = (Id, String);
@@ -46,7 +46,7 @@ pub struct Model {
     is_durable: bool,
 }
 
-/// Files that exist, but whose content the disk has forgotten.
+/// Files that exist, but have lost their content with the power.
 pub type Unreadable = Vec<PathBuf>;
 
 impl Model {

@@ -49,7 +49,7 @@ fn is_gone(process: Pid) -> bool {
             .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
 }
 
-/// A program whose working directory is a folder, until it is dropped.
+/// A program with a folder as its working directory, until it is dropped.
 struct Within(Child);
 
 impl Within {

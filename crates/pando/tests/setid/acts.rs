@@ -90,7 +90,7 @@ impl Node<'_> {
         let null = std::ptr::null_mut();
         // SAFETY: a new mapping, wherever the system wants it, of a file that is not cut meanwhile.
         let page = unsafe { rustix::mm::mmap(null, BLOCK, prot, flags, fd, 0) }?;
-        // SAFETY: the mapping is BLOCK bytes, which nobody else has a reference to.
+        // SAFETY: the mapping is BLOCK bytes, and nothing else has a reference to it.
         unsafe { page.cast::<u8>().write_volatile(b'm') };
         // SAFETY: the mapping is BLOCK bytes from `mmap`, and nothing refers to it after `munmap`.
         unsafe {

@@ -22,7 +22,7 @@ enum Taking {
     /// By a change of owner or group, for which the kernel does not tell that either.
     Owner,
     /// By `chown(-1, -1)`, which changes neither. The kernel sends exactly that before a change of
-    /// content by a caller who need not be the owner. So Pando must not refuse it to such a caller.
+    /// content, and its caller need not be the owner. So Pando must not refuse it to such a caller.
     NoOwner,
 }
 

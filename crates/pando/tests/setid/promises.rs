@@ -107,7 +107,7 @@ fn what_is_stored_after_the_owner_made_a_program_elsewhere_ends_that() {
         STRANGER.act(|| write(&fd));
         chmod(&there, 0o4755);
         if fs::read(&there).unwrap() == b"written" {
-            // The mount stored it by itself, perhaps before the `chmod`.
+            // The mount stored it by itself, maybe before the `chmod`.
             continue;
         }
         drop(fd);

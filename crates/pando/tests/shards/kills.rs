@@ -11,7 +11,7 @@ const HELD: &str = "--may-be-held";
 /// The shard that moves to and fro.
 const SHARD: u16 = 2;
 
-/// A site with a third server, whose shard does not move.
+/// A site with a third server. That server's shard does not move.
 struct Three {
     // Dropped first: the server ends before its folder is removed.
     other: Server,

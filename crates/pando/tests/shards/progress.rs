@@ -11,7 +11,7 @@ use crate::common::site::until;
 use crate::common::{all, pando};
 use crate::site::{Running, Site, list, shard_add};
 
-/// A command whose standard error goes to a file.
+/// A command with its standard error in a file.
 struct Told {
     command: Running,
     lines: PathBuf,

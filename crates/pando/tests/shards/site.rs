@@ -108,7 +108,7 @@ impl Running {
         Self::telling(command, Stdio::piped())
     }
 
-    /// Starts a command whose standard error goes to `to`.
+    /// Starts a command with its standard error going to `to`.
     pub fn telling(mut command: Command, to: impl Into<Stdio>) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to);
         Self(Some(command.spawn().unwrap()))
