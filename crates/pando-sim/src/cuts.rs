@@ -17,7 +17,7 @@ fn bit(end: End) -> Ends {
     }
 }
 
-/// One cut.
+/// A cut between two sets of ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     from: Ends,
@@ -79,7 +79,7 @@ impl Cut {
     }
 }
 
-/// All cuts.
+/// The cuts of the network.
 #[derive(Default, Debug)]
 pub struct Cuts(Vec<Cut>);
 

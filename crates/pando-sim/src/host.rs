@@ -26,7 +26,7 @@ use crate::random::Random;
 /// The shard that keeps the list of sessions.
 const SESSIONS: ShardIndex = ShardIndex(0);
 
-/// One shard.
+/// A shard, with its disk and its running process.
 pub struct Host {
     /// The configuration of the shard's core.
     pub config: Config,
@@ -178,7 +178,7 @@ impl Host {
 }
 
 impl Process {
-    /// The core.
+    /// The shard's core, locked.
     pub fn core(&self) -> MutexGuard<'_, Shard> {
         lock(&self.core)
     }

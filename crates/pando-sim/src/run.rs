@@ -450,7 +450,8 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// Ends the session of a dead client, after a delay.
+/// Ends a session by a request to shard 0, after a delay in nanoseconds. Repeats the request until
+/// it is answered.
 pub(crate) async fn bury(mail: Mail, session: SessionId, delay: u64) {
     mail.sleep(delay).await;
     let op = Wire::EndSession(session);

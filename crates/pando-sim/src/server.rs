@@ -37,7 +37,7 @@ use crate::post::{Leaving, Links, Post, Replies};
 #[derive(Debug)]
 pub struct Died;
 
-/// One process.
+/// A server process, which runs or not.
 pub struct Server {
     /// The shards that it hosts.
     pub shards: Vec<usize>,

@@ -150,13 +150,13 @@ pub struct Stats {
     pub syncs: u64,
     /// Checkpoints that were finished.
     pub checkpoints: u64,
-    /// Processes that died between two steps of a checkpoint, also through their disk.
+    /// Shards that died between two steps of their checkpoint.
     pub checkpoint_crashes: u64,
-    /// Processes that died.
+    /// Shards that died, each with its process.
     pub crashes: u64,
-    /// Of those, processes that died with the power of their machine.
+    /// Of those, shards that died with the power of their machine.
     pub power_losses: u64,
-    /// Processes that hosted several shards and died.
+    /// Processes that died with several shards.
     pub crashed_together: u64,
     /// Connections that broke.
     pub broken: u64,
@@ -237,7 +237,7 @@ impl Stats {
         Self { runs: 1, requests: vec![0; shards.into()], ..Self::default() }
     }
 
-    /// Counts the death of a process, and what it was in the middle of.
+    /// Counts the death of a shard with its process, and what the shard was in the middle of.
     pub fn crash(&mut self, host: &Host, power: bool) {
         self.crashes += 1;
         self.power_losses += u64::from(power);

@@ -1,8 +1,8 @@
 //! What an operation may read and change, for any tree at its time. It tells the search which
 //! operations have nothing to do with each other.
 //!
-//! A footprint that is too wide costs search steps. One that is too narrow may hide an order, but
-//! it cannot lead to a wrong one: each operation of an order is tried on the model.
+//! A footprint that is too wide costs search steps. One that is too narrow may hide an order. It
+//! cannot lead to a wrong order, since each operation of an order is tried on the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;

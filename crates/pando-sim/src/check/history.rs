@@ -23,7 +23,7 @@ pub enum Fate {
     Ran(u64, Option<Ino>),
 }
 
-/// One operation.
+/// An operation of a client, or a read that is judged beside it.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its lane. Operations of a lane do not overlap.

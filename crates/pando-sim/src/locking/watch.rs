@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A shard that is cut off from shard 0 may not have heard that a session is over. That shard
-//! serves no session to which the lock was granted since. What the old session reads there is
-//! judged at the clients.
+//! serves no session to which the lock was granted since. What the new holder reads is judged at
+//! the clients.
 //!
 //! A lock counts from the moment when its grant leaves a shard until its session asks to unlock. So
 //! a grant that a death of the process would undo is not taken for a fault.

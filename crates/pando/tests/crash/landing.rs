@@ -1,5 +1,5 @@
-//! Where a kill landed, by three sources: the process's own counters in its last moments, the files
-//! that it left, and what the next process found unfinished.
+//! Where a kill landed. This is known from the process's own counters in its last moments, from the
+//! files that it left, and from what the next process found unfinished.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

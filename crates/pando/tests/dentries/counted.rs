@@ -59,8 +59,8 @@ fn deep(depth: usize) -> String {
     vec!["d"; depth].join("/")
 }
 
-/// An operation below a path of `depth` directories: its name, the call, the number of lookups for
-/// a depth, and the one other request, if it has one.
+/// An operation below a path of `depth` directories. The parts are its name, the call, the number
+/// of lookups for a depth, and the one other request, if it has one.
 type Costs = (&'static str, fn(&Path), fn(u64) -> u64, Option<&'static str>);
 
 const COSTS: [Costs; 10] = [

@@ -34,7 +34,7 @@ pub struct Node {
 pub struct Content {
     pub bytes: Vec<u8>,
     /// Whether a truncation has made it. The shard cuts the content that it has, and bytes that are
-    /// not stored yet may be missing. Until they are stored, zeros are in their place.
+    /// not stored yet may be missing. Until they are stored, the content ends in zeros.
     pub is_cut: bool,
 }
 

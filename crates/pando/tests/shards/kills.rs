@@ -73,7 +73,8 @@ fn a_source_that_is_killed_has_the_shard_still_or_has_given_it_away() {
         let command = three.begin(point);
         three.source().kill();
         three.target().release();
-        // Before the source is frozen, the target hears only that the copy has ended.
+        // A source that restarts before it was frozen only tells the target that the copy has
+        // ended.
         if point != "copying" {
             three.restart_source();
         }
