@@ -1,5 +1,5 @@
-//! When shards apply what requests change, and what that makes: hints for the search of an order
-//! ([`crate::check`]).
+//! Records when shards apply the changes of requests, and which inodes those make. They are hints
+//! for the search of an order ([`crate::check`]).
 
 use std::sync::{Arc, Mutex};
 
@@ -13,22 +13,24 @@ use pando_types::{Ino, Lsn};
 use crate::check::History;
 use crate::client_run::lock;
 
-/// Requests whose changes the shard has applied in this life, each with its insert group.
+/// Requests that changed something which the shard has applied in this life, each with its insert
+/// group.
 pub struct Applied {
     history: Arc<Mutex<History>>,
     groups: Vec<(Lsn, RequestId)>,
 }
 
 impl Applied {
-    /// Of a shard that has applied nothing.
+    /// The record of a shard that has applied nothing.
     pub fn new(history: Arc<Mutex<History>>) -> Self {
         Self { history, groups: Vec::new() }
     }
 
-    /// Tells of what these effects, which follow the group `last`, record or answer.
+    /// Notes the requests that these effects record or answer. The effects follow the insert group
+    /// `last`.
     pub fn hear(&mut self, last: Lsn, effects: &Effects) {
         self.begin_again(last);
-        // Of a session of the process nothing is recorded; a copy is answered once more.
+        // A local session's outcomes are not recorded. A repetition would be answered once more.
         let is_new = |id: RequestId| !lock(&self.history).was_applied(id);
         let answered = effects.out.iter().filter_map(|(_, out)| match out {
             Out::Reply(_, reply) if reply.id.session.is_local() && is_new(reply.id) => {
@@ -43,7 +45,8 @@ impl Applied {
         }
     }
 
-    /// The shard goes on from this group: what came after it was dropped, or went with its process.
+    /// The shard goes on after the insert group `last`. Later groups were dropped, or lost with
+    /// their process.
     pub fn begin_again(&mut self, last: Lsn) {
         while let Some((_, id)) = self.groups.pop_if(|(group, _)| *group > last) {
             lock(&self.history).lost_again(id);
@@ -51,8 +54,8 @@ impl Applied {
     }
 }
 
-/// The request whose outcome these writes record, and what it made. `None`: there is none, or there
-/// are several, which come along with a slot.
+/// The request that has its outcome in these writes, and the inode that it made. `None`: there is
+/// no outcome, or there are several, which arrive with a hash slot.
 fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
     let table = keys::table(Table::Slot);
     let mut outcomes = writes.iter().filter_map(|write| match write {

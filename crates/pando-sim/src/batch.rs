@@ -1,4 +1,4 @@
-//! Many seeds, on all cores, and what to say when one fails.
+//! Runs many seeds on all cores, and explains a seed that fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,19 +7,19 @@ use crate::config::{Durability, SimConfig};
 use crate::run::{Verdict, run};
 use crate::stats::Stats;
 
-/// Lines of the trace that a failing seed shows.
+/// Number of trace lines that are shown of a failing seed.
 const TAIL: usize = 120;
 
 /// A seed that failed.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Which.
+    /// The seed.
     pub seed: u64,
-    /// What was wrong.
+    /// The fault that was found.
     pub fault: String,
 }
 
-/// Runs seeds `from .. from + count`, each as `config` says; stops after `failures` of them have
+/// Runs seeds `from .. from + count`, each with its `config`. Stops when `failures` seeds have
 /// failed.
 #[must_use]
 pub fn batch(
@@ -57,7 +57,8 @@ pub fn batch(
     (stats, failed)
 }
 
-/// Runs one seed again, with its trace: what to read first, and how to run it once more.
+/// Runs a seed again with its trace. Returns its fault, the last events, and the command that
+/// repeats it.
 #[must_use]
 pub fn explain(config: SimConfig) -> String {
     let seed = config.seed;

@@ -1,4 +1,4 @@
-//! One client: connects, lets its lanes work, closes.
+//! A simulated client, which connects, runs its lanes, and closes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use crate::objects::{Desk, Objects};
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
 
-/// A client's operation is known to who watches the network by a group that nobody else has: this,
-/// and the number of its event.
+/// A watcher of the network recognizes a client's operation by an extra group in its credentials.
+/// The group is this number plus the number of the event.
 const MARK: u32 = 1 << 24;
 
-/// The event whose operation a request is part of.
+/// The operation that a request with these credentials is part of, if it is a client's.
 #[must_use]
 pub fn event_of(by: &Credentials) -> Option<EventIndex> {
     by.groups().iter().find_map(|group| group.checked_sub(MARK)).map(|event| event as EventIndex)
@@ -32,44 +32,46 @@ pub fn event_of(by: &Credentials) -> Option<EventIndex> {
 /// What all clients share.
 #[derive(Clone)]
 pub struct Shared {
-    /// The network.
+    /// The clients' end of the network.
     pub mail: Mail,
     /// The volume.
     pub volume: Volume,
-    /// What everyone did.
+    /// The history of what all clients did.
     pub history: Arc<Mutex<History>>,
-    /// Everyone's patience.
+    /// How long a client waits for an answer, nanoseconds; `None`: without a limit.
     pub patience: Option<u64>,
-    /// File names in use.
+    /// Number of file names in use.
     pub names: u8,
-    /// Operations between two times that a directory is made, filled and removed.
+    /// Mean number of operations of a lane between two times that it makes, fills and removes a
+    /// directory.
     pub churn: u64,
-    /// Operations of a hundred that go by path.
+    /// Percentage of operations that go by path.
     pub by_path: u64,
-    /// Operations of a hundred, of those by number, that move directories.
+    /// Percentage of the operations by number that move directories.
     pub moves: u64,
-    /// What clients may use to remember ways, bytes.
+    /// Maximum size of a client's remembered paths, bytes.
     pub ways_bytes: usize,
-    /// How often it is emptied and filled again in between.
+    /// How often a directory is emptied and filled again before it is removed.
     pub ebbs: u64,
-    /// Operations between two times that a lane fsyncs something of its own; 0: it does not.
+    /// Mean number of operations between two fsyncs of a name of the lane's own; 0: the lane makes
+    /// none.
     pub keeping: u64,
-    /// What was promised by that.
+    /// Promises made by these fsyncs.
     pub promises: Arc<Mutex<Promises>>,
-    /// Operations between two times that a lane takes a lock; 0: it does not.
+    /// Mean number of operations between two locks that a lane takes; 0: it takes none.
     pub locking: u64,
-    /// How long it waits for one at most.
+    /// How long a lane waits for a lock at most, nanoseconds; `None`: without a limit.
     pub lock_patience: Option<u64>,
-    /// What became of locks.
+    /// The judge of locks.
     pub locks: Arc<Mutex<Locks>>,
     /// Objects, if files have them.
     pub objects: Option<Arc<Objects>>,
-    /// The process of all shards, of a client that is in it.
+    /// The process that hosts all shards, if this client is in it.
     pub here: Option<Arc<Here>>,
 }
 
 impl Shared {
-    /// The same, with the network as a client has it.
+    /// A copy for client `who`, with that client's handle of the network.
     #[must_use]
     pub fn of(&self, who: Who) -> Self {
         Self { mail: self.mail.of(who), ..self.clone() }
@@ -78,32 +80,32 @@ impl Shared {
 
 /// One client, shared by its lanes.
 pub struct ClientRun {
-    /// Its number among all clients there ever were.
+    /// Number of this client among all clients of the run.
     pub who: Who,
-    /// What all share.
+    /// What all clients share.
     pub shared: Shared,
     client: Mutex<Option<Arc<Client>>>,
     known: Mutex<Known>,
     lanes_left: AtomicUsize,
     lanes_wanted: usize,
     operations: u64,
-    /// Where it uses files with objects; `Some(None)`: a lane is at it.
+    /// Where the client uses files with objects; `Some(None)`: a lane is using it.
     pub(crate) desk: Mutex<Option<Option<Desk>>>,
-    /// Operations that its lanes have not begun.
+    /// Number of operations that its lanes have not begun.
     pub(crate) left: AtomicU64,
-    /// Opens lost with a session.
+    /// Number of opens lost with a session.
     pub losses: AtomicUsize,
-    /// The session before the current one, and the current one, as far as noticed.
+    /// The session before the current one, and the current one, as far as the client has noticed.
     sessions: Mutex<[SessionId; 2]>,
 }
 
-/// What nobody else may hold while a panic passes does not matter here.
+/// Locks a mutex, also if a panic has poisoned it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientRun {
-    /// A client with so many lanes of so many operations each.
+    /// A client of `lanes` lanes, with `operations` operations each.
     #[must_use]
     pub fn new(who: Who, shared: Shared, lanes: usize, operations: u64) -> Arc<Self> {
         let (names, moves) = (shared.names, shared.moves);
@@ -122,18 +124,18 @@ impl ClientRun {
         })
     }
 
-    /// The connected client.
+    /// The client, once it has connected.
     pub fn client(&self) -> Option<Arc<Client>> {
         lock(&self.client).clone()
     }
 
-    /// The session that was over last, or the current one: nothing was lost before it was known to
-    /// live last.
+    /// The session before the current one, or the current one if it is the first. Nothing was lost
+    /// before the time when this session was last known to be alive.
     pub fn session_noticed(&self) -> SessionId {
         lock(&self.sessions)[0]
     }
 
-    /// Opens the session, patiently.
+    /// Opens a session, and retries until that succeeds.
     pub async fn connect(self: Arc<Self>) {
         loop {
             let mail = self.shared.mail.clone();
@@ -141,7 +143,7 @@ impl ClientRun {
                 Some(here) => Arc::new(Local { here, mail }),
                 None => Arc::new(mail),
             };
-            // Few slots, so that operations queue for them.
+            // The client has few request slots, so that operations wait for them.
             let slots = self.lanes_wanted.max(2) as u16;
             let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
             let options = Options { slots, patience, ways_bytes, ..Options::default() };
@@ -157,7 +159,7 @@ impl ClientRun {
         }
     }
 
-    /// What the client does on its own.
+    /// Runs the client's own background work.
     pub async fn maintain(self: Arc<Self>) {
         self.connected().await.maintain().await;
     }
@@ -171,7 +173,7 @@ impl ClientRun {
         }
     }
 
-    /// One lane's work. The last lane to end closes the client.
+    /// Runs one lane. The last lane that ends closes the client.
     pub async fn lane(self: Arc<Self>, mut random: Random) {
         let client = self.connected().await;
         let mut lanes = self.new_lanes();
@@ -210,8 +212,8 @@ impl ClientRun {
         }
     }
 
-    /// A directory grows, is emptied, and grows again; or is removed, and at once made and filled
-    /// again under the same name.
+    /// Makes, fills and empties a directory. Then it removes the directory, and makes it again
+    /// under that name at once.
     async fn churn(&self, client: &Arc<Client>, lanes: &mut (usize, usize), random: &mut Random) {
         let (parent, name) = lock(&self.known).place(random);
         let root = Credentials::ROOT;
@@ -234,7 +236,7 @@ impl ClientRun {
                 if ebb == self.shared.ebbs {
                     break;
                 }
-                // Partitions are given back meanwhile, or while it is filled again.
+                // Meanwhile, or while the directory is filled again, its partitions are given back.
                 self.shared.mail.sleep(random.below(60 * MILLISECOND)).await;
                 for op in [Op::ReadDir(stat.ino), Op::GetAttr(stat.ino)] {
                     self.perform(client, lanes, random, root.clone(), op).await.ok();
@@ -256,8 +258,8 @@ impl ClientRun {
         while !self.notice_losses(client, None).await {
             self.shared.mail.sleep(MILLISECOND).await;
         }
-        // All shards hear of it in time; and perhaps the session is over without the client's
-        // knowledge.
+        // Shards hear of the end one after another. The session may also have ended unnoticed
+        // before.
         {
             let mut history = lock(&self.shared.history);
             let since = history.last_alive(client.session());
@@ -290,13 +292,13 @@ impl ClientRun {
         let lost_session = client.counters().sessions_over() > over_before;
         lock(&self.known).ended(&call.op);
         if matches!(call.op, Op::Release(_)) && (lost_session || !had_session) {
-            // It was let go when the session ended, before anybody asked for it.
+            // The file was closed when the session ended, before this release was sent.
             let mut history = lock(&self.shared.history);
             let since = history.last_alive(lock(&self.sessions)[0]);
             history.backdate(event, since);
         }
-        // The answer to a change of a directory is completed by a look at it; meanwhile it may have
-        // gone.
+        // A change of a directory's attributes is followed by a look at the directory. The
+        // directory may have gone in between.
         let halfway = |errno| match &call.op {
             Op::SetAttr(ino, _) => errno == Errno::ESTALE && lock(&self.known).is_dir(*ino),
             _ => false,
@@ -305,7 +307,8 @@ impl ClientRun {
             && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR | Errno::ENOSPC)
                 || halfway(errno))
         {
-            // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
+            // Whether the operation ran is unknown. It stays unanswered, and the lane goes on as
+            // another one.
             lock(&self.shared.history).lose(event, errno, lost_session);
             *lanes = self.new_lanes();
             self.notice_losses(client, None).await;
@@ -316,7 +319,7 @@ impl ClientRun {
             history.respond(event, outcome.clone(), lanes.1);
             history.mark(event, attr);
         }
-        // The kernel knows nothing of what is done by path.
+        // `Known` stands for a kernel, which does not see operations by path.
         if !matches!(call.op, Op::Mkdir(..) | Op::ByPath { .. }) && !locking::concerns(&call.op) {
             lock(&self.known).learn(random, &call.op, &outcome);
         }
@@ -324,8 +327,8 @@ impl ClientRun {
         outcome
     }
 
-    /// Files that were open when a session ended, and could not be opened in the next, are open no
-    /// more. They are closed, as programs would do in the end. False: there is no session to tell.
+    /// Closes the files that were open when a session ended and that the next session could not
+    /// open again. A program would close them in the end, too. False: the client has no session.
     async fn notice_losses(&self, client: &Arc<Client>, event: Option<EventIndex>) -> bool {
         let Some(lost) = client.opens_lost() else { return false };
         let mut closed = Vec::new();

@@ -1,35 +1,34 @@
-//! The clocks of a machine: one that timers go by, which begins anew with each process, and the
-//! time of day.
+//! The clocks of a machine: the timers' clock, which starts with each process, and the time of day.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pando_server::clock::Time;
 
-/// Where the clock of timers begins.
+/// What the timers' clock reads when a process begins, nanoseconds.
 const ORIGIN: u64 = 3_600_000_000_000;
-/// A machine with one clock has this to go back by.
+/// Added to the timers' clock of a machine with one clock, so that setting the clock back cannot
+/// take it below zero.
 const HOURS: u64 = 1_000 * ORIGIN;
 
-/// See the module.
+/// The clocks of a machine, in nanoseconds. Simulated ("true") time drives them.
 #[derive(Debug)]
 pub struct Clocks {
     /// True time.
     now: AtomicU64,
-    /// When the process began.
+    /// True time at which the process began.
     begun: AtomicU64,
-    /// The time of day at true time 0, as far as the machine knows.
+    /// The machine's time of day at true time 0. Setting the clock changes it.
     noon: AtomicU64,
-    /// Nanoseconds of a million by which the clock of timers is fast.
+    /// How fast the timers' clock is, nanoseconds per million; negative: it is slow.
     drift: i64,
-    /// The time of day at first: the clock of timers is the time of day, if this is a machine with
-    /// one clock.
+    /// The first value of `noon`. If `is_one`, the timers' clock is the time of day since then.
     first_noon: u64,
-    /// See `SimConfig::one_clock`.
+    /// Whether timers go by the time of day (`SimConfig::one_clock`).
     pub(crate) is_one: bool,
 }
 
 impl Clocks {
-    /// Of a machine at whose true time 0 it is this time of day.
+    /// The clocks of a machine with this time of day at true time 0.
     #[must_use]
     pub const fn new(noon: u64, drift: i64) -> Self {
         Self {
@@ -42,22 +41,22 @@ impl Clocks {
         }
     }
 
-    /// It is this true time.
+    /// Sets true time.
     pub fn set(&self, now: u64) {
         self.now.store(now, Relaxed);
     }
 
-    /// The time of day is set.
+    /// Sets the time of day forward or back.
     pub fn jump(&self, by: i64) {
         self.noon.store(self.noon.load(Relaxed).saturating_add_signed(by), Relaxed);
     }
 
-    /// A process begins.
+    /// A process begins: its timers' clock starts at `ORIGIN`.
     pub fn begin(&self) {
         self.begun.store(self.now.load(Relaxed), Relaxed);
     }
 
-    /// When the clock of timers says this, in true time, or a little later.
+    /// The true time at which the timers' clock reads `mono`, or a little later.
     #[must_use]
     pub fn when(&self, mono: u64) -> u64 {
         let elapsed = mono.saturating_sub(ORIGIN);

@@ -1,4 +1,4 @@
-//! What a run is like: all of it follows from the seed.
+//! The parameters of a run. All of them follow from its seed.
 
 use crate::random::Random;
 
@@ -7,148 +7,146 @@ pub const MILLISECOND: u64 = 1_000_000;
 /// One second.
 pub const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// When changes are acknowledged (DESIGN §10).
+/// When a change is acknowledged, and which faults a run has (docs/design/durability.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// With the kernel. Only processes die.
+    /// A change is acknowledged once it is in the kernel's hands. Only processes die.
     Os,
-    /// With the kernel, and power is lost, too: what was acknowledged last may be gone, but the
-    /// structure stays whole.
+    /// A change is acknowledged once it is in the kernel's hands, and machines lose power, too. The
+    /// last acknowledged changes may be lost, but the structure stays whole.
     OsWithPowerLoss,
-    /// Fsynced. Power is lost, too.
+    /// A change is acknowledged once it is synced. Machines lose power, too.
     Disk,
 }
 
-/// A run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// Which of [`SimConfig::KINDS`] it is.
+    /// Name of the run's kind, one of [`SimConfig::KINDS`].
     pub kind: &'static str,
-    /// Everything by chance follows from it.
+    /// Seed from which everything random follows.
     pub seed: u64,
-    /// Shards.
+    /// Number of shards that are in the cluster from the beginning.
     pub shards: u16,
-    /// Shards that are made, and may be added while it runs.
+    /// Number of further shards. They are formatted, and may join the cluster during the run.
     pub founded: u16,
-    /// Processes that host them: shard `s` is in process `s mod processes`.
+    /// Number of server processes. Shard `s` starts in process `s mod processes`.
     pub processes: usize,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Of those, clients in the process that hosts all shards.
+    /// How many of these clients are in the process that hosts all shards.
     pub locals: usize,
-    /// Operations that one client has under way at once.
+    /// Number of lanes of a client. Each lane runs one operation at a time.
     pub lanes: usize,
-    /// Operations of a lane.
+    /// Number of operations of a lane.
     pub operations: u64,
-    /// When changes are acknowledged.
+    /// When changes are acknowledged, and whether power is lost.
     pub durability: Durability,
-    /// Entries beyond which a partition splits.
+    /// Number of entries above which a partition splits.
     pub split_threshold: u64,
-    /// Partitions a shard at which a directory stops splitting.
+    /// Number of partitions per shard at which a directory stops splitting.
     pub partitions_per_shard: u16,
-    /// Rows in a page of a split.
+    /// Maximum number of rows in one page of a split.
     pub split_page_rows: usize,
-    /// Changes beyond which a splitting half is closed.
+    /// Number of changed rows above which the moving half of a split is closed.
     pub split_dirty_rows: usize,
-    /// Bytes a second at which a slot is copied.
+    /// Bytes per second at which a handover copies a hash slot.
     pub handover_rate: u64,
-    /// File names that clients use.
+    /// Number of file names that clients use.
     pub names: u8,
-    /// Operations, on average, between two times that a client makes, fills, empties and removes a
-    /// directory.
+    /// Mean number of operations of a lane between two times that it makes, fills, empties and
+    /// removes a directory.
     pub churn: u64,
-    /// Operations of a hundred that go by path, through the memory of ways.
+    /// Percentage of operations that go by path, through the client's remembered paths.
     pub by_path: u64,
-    /// What that memory may take, bytes.
+    /// Maximum size of a client's remembered paths, bytes.
     pub ways_bytes: usize,
-    /// Operations of a hundred, of those by number, that make directories and move them into each
-    /// other.
+    /// Percentage of the operations by number that make directories and move them into each other.
     pub moves: u64,
-    /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
+    /// How long a rename of a directory waits until all shards have its version, nanoseconds.
     pub versions_wait: u64,
     /// How long a transaction waits for a vote, nanoseconds.
     pub votes_wait: u64,
-    /// How often such a directory is emptied and filled again before it is removed.
+    /// How often a directory made by `churn` is emptied and filled again before it is removed.
     pub ebbs: u64,
-    /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are
-    /// a fraction of that.
+    /// Messages per thousand that lose their connection while they travel. The rate of flipped bits
+    /// is a fraction of this.
     pub loss_per_mille: u64,
-    /// Length of a lease, nanoseconds.
+    /// Length of a session's lease, nanoseconds.
     pub lease: u64,
-    /// For how long clients wait for an answer, nanoseconds.
+    /// How long a client waits for an answer, nanoseconds; `None`: without a limit.
     pub patience: Option<u64>,
-    /// After the last fault everything must come to its end within this, nanoseconds.
+    /// Time within which all clients must end after the last fault, nanoseconds.
     pub end_within: u64,
-    /// Clients that stand still for a while.
+    /// Number of times that some client stands still.
     pub pauses: u64,
-    /// Mean time between two deaths of one shard, nanoseconds; 0: none.
+    /// Mean time between two deaths of one shard's process, nanoseconds; 0: it does not die.
     pub crash_interval: u64,
-    /// Mean time between two checkpoints of one shard, nanoseconds.
+    /// Mean time between two checkpoints that the world asks of one shard, nanoseconds.
     pub checkpoint_interval: u64,
-    /// Memory of a shard's tree at which a checkpoint begins of itself, bytes.
+    /// Memory of a shard's trees at which the shard begins a checkpoint by itself, bytes.
     pub checkpoint_bytes: usize,
-    /// Time between two background syncs, nanoseconds.
+    /// Time between two background syncs of a log, nanoseconds.
     pub sync_interval: u64,
-    /// Mean time between two slots that are handed over, nanoseconds; 0: none.
+    /// Mean time between two handovers of a hash slot, nanoseconds; 0: there are none.
     pub handover_interval: u64,
-    /// Clients that die.
+    /// Number of times that some client dies.
     pub client_deaths: u64,
-    /// Time between two settings of some machine's clock, nanoseconds; 0: none.
+    /// Time between two settings of some machine's clock, nanoseconds; 0: clocks are not set.
     pub clock_interval: u64,
-    /// Nanoseconds of a million by which the clock of timers of a machine is faster or slower, at
-    /// most.
+    /// Maximum drift of a machine's timer clock, in nanoseconds per million, in either direction.
     pub drift: u64,
-    /// Timers go by the time of day: a fault that the setting of clocks finds.
+    /// Whether timers go by the time of day. That is a fault, and setting the clocks finds it.
     pub one_clock: bool,
-    /// Numbers that a shard reserves at a time.
+    /// How many numbers a shard reserves at a time.
     pub number_block: u64,
-    /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0:
-    /// it does not.
+    /// Mean number of operations of a lane between two fsyncs of a name of its own; 0: the lane
+    /// makes none.
     pub keeping: u64,
-    /// Operations of a lane, on average, between two times that it takes a lock; 0: it does not.
+    /// Mean number of operations of a lane between two locks that it takes; 0: it takes none.
     pub locking: u64,
-    /// Mean time between two troubles of one shard's disk, nanoseconds; 0: none.
+    /// Mean time between two faults of one shard's disk, nanoseconds; 0: there are none.
     pub disk_interval: u64,
-    /// Mean time between two times that somebody wants a shard to move to another process,
-    /// nanoseconds; 0: nobody does.
+    /// Mean time between two requests to move a shard to another process, nanoseconds; 0: there are
+    /// none.
     pub shard_moves: u64,
-    /// How long a shard that is to be given away stands still, nanoseconds.
+    /// How long a shard that is being moved may be frozen, nanoseconds.
     pub standstill: u64,
-    /// Changes of the folder that tells of moves fail, so that a shard stops.
+    /// Whether changes of the folder that records moves may fail, which stops a shard.
     pub commit_fails: bool,
-    /// Sessions that are ended while their clients work.
+    /// Number of sessions that are ended while their clients work.
     pub session_ends: u64,
-    /// Operations of a lane, on average, between two times that it uses a file with objects; 0: it
-    /// does not.
+    /// Mean number of operations of a lane between two uses of a file with objects; 0: it uses
+    /// none.
     pub objects: u64,
-    /// How long it waits for one at most, nanoseconds.
+    /// How long a lane waits for a lock at most, nanoseconds; `None`: without a limit.
     pub lock_patience: Option<u64>,
-    /// Time between two cuts, nanoseconds; 0: none.
+    /// Time between two network cuts, nanoseconds; 0: there are none.
     pub cut_interval: u64,
-    /// Inputs of a hundred in which one read finds its block not in memory.
+    /// Percentage of inputs in which one read finds its block not in memory.
     pub missing_percent: u64,
     /// A planted fault of the shell.
     #[cfg(feature = "planted")]
     pub planted_in_shell: Option<pando_server::host::Planted>,
-    /// A planted fault of the shards.
+    /// A planted fault of the core.
     #[cfg(feature = "planted")]
     pub planted: Option<pando_core::Planted>,
-    /// A planted fault of objects.
+    /// A planted fault of the clients' objects.
     #[cfg(feature = "planted")]
     pub planted_in_objects: Option<crate::objects::Planted>,
-    /// From this time on, nanoseconds, the structure is judged after each step: where a seed that
-    /// fails went wrong.
+    /// Time from which the structure is judged after each step, nanoseconds. This shows where a
+    /// failing seed went wrong.
     pub watched_from: u64,
-    /// Keep the trace's lines.
+    /// Whether the trace keeps its lines, or only their hash.
     pub verbose: bool,
 }
 
-/// A kind of runs, by name.
+/// Name of a kind of runs, and the function from a seed to the run of that kind.
 pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
-    /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is
-    /// run alone.
+    /// All kinds of runs. `PANDO_SIM_` with a kind's name, set to 1, chooses the kind when a single
+    /// seed is run.
     pub const KINDS: [Kind; 10] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
@@ -168,16 +166,17 @@ impl SimConfig {
         Self::new(seed).with_power_loss()
     }
 
-    /// The same run in mode `os`, with loss of power; clients fsync. Nobody waits for a lock for
-    /// ever: one that was given back may come back, and be nobody's (docs/STATUS.md).
+    /// This run in mode `os`, with losses of power, and with clients that fsync. Lock waits are
+    /// bounded. A loss of power may undo an unlock, and no client releases that lock again
+    /// (docs/STATUS.md).
     #[must_use]
     pub fn with_power_loss(self) -> Self {
         let lock_patience = Some(SECOND);
         Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
     }
 
-    /// The run of `seed` in which directories split all the time, in small pages, while their names
-    /// change.
+    /// The run of `seed` in which directories split all the time, in small pages, while clients
+    /// change their names.
     #[must_use]
     pub fn splitting(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5711_7000);
@@ -216,23 +215,23 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which directories are moved into each other all the time, by number:
-    /// whoever comes by a path is refused for what was announced meanwhile, while here nothing but
-    /// the renaming graph stands in the way of a loop.
+    /// The run of `seed` in which clients move directories into each other all the time, by number.
+    /// By path, a shard would refuse an operation after its path has changed. By number, only the
+    /// renaming graph prevents a loop.
     #[must_use]
     pub fn moving(seed: u64) -> Self {
         let base = Self::new(seed);
         Self { kind: "MOVING", by_path: 0, moves: 80, lanes: base.lanes + 1, ..base }
     }
 
-    /// All shards that run.
+    /// Number of shards that run, including those that may be added.
     #[must_use]
     pub const fn hosts(&self) -> u16 {
         self.shards + self.founded
     }
 
-    /// The run of `seed` in which slots are handed over all the time, while directories split and a
-    /// shard is added.
+    /// The run of `seed` in which hash slots are handed over all the time, while directories split
+    /// and a shard is added.
     #[must_use]
     pub fn handing_over(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);

@@ -1,35 +1,35 @@
-//! Who does not reach whom, and until when.
+//! Cuts of the network: which ends do not reach which others, and until when.
 
 use crate::config::{MILLISECOND, SimConfig};
 use crate::network::End;
 use crate::random::Random;
 
-/// A set of ends: shards below bit 16, clients above it.
+/// A set of ends: bits 0 to 15 are shards, the others are clients.
 type Ends = u64;
 
 const SHARDS: Ends = 0xFFFF;
 
 fn bit(end: End) -> Ends {
     match end {
-        // A process has the shard of its number at first.
+        // A process starts with the shard of its own number.
         End::Shard(at) | End::Process(at) | End::Target(at) => 1 << (at % 16),
         End::Client(client) => 1 << (16 + client % 48),
     }
 }
 
-/// One cut.
+/// A cut between two sets of ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     from: Ends,
     to: Ends,
     until: u64,
-    /// Whether the others do not reach these either.
+    /// Whether the other direction is cut, too.
     pub is_both_ways: bool,
 }
 
 impl Cut {
-    /// A cut at random: one end or process from one other, or from all; one way or both; mostly
-    /// short, sometimes longer than a lease.
+    /// A random cut. It separates one end or process from one other or from all, in one direction
+    /// or both. Mostly it is short, sometimes longer than a lease.
     pub fn random(random: &mut Random, config: &SimConfig, clients: &[u32], now: u64) -> Self {
         let shard = random.below(config.hosts().into()) as usize;
         let other = random.below(config.hosts().into()) as usize;
@@ -54,19 +54,19 @@ impl Cut {
         Self { from, to, until: now + length, is_both_ways: random.chance(1, 2) }
     }
 
-    /// Nothing of `from` reaches `to`.
+    /// A cut in one direction: nothing from `from` reaches `to`.
     #[must_use]
     pub fn one_way(from: End, to: End, until: u64) -> Self {
         Self { from: bit(from), to: bit(to), until, is_both_ways: false }
     }
 
-    /// Whether it cuts off this shard, in whatever direction, from any other end.
+    /// Whether the cut separates this shard from any other end, in either direction.
     #[must_use]
     pub fn concerns(&self, shard: usize) -> bool {
         (self.from | self.to) & bit(End::Shard(shard)) != 0
     }
 
-    /// Whether it is between shards.
+    /// Whether both sides of the cut have shards.
     #[must_use]
     pub const fn is_among_shards(&self) -> bool {
         self.from & SHARDS != 0 && self.to & SHARDS != 0
@@ -79,18 +79,18 @@ impl Cut {
     }
 }
 
-/// All cuts.
+/// The cuts of the network.
 #[derive(Default, Debug)]
 pub struct Cuts(Vec<Cut>);
 
 impl Cuts {
-    /// One more.
+    /// Adds a cut, and drops those that are over.
     pub fn add(&mut self, cut: Cut, now: u64) {
         self.0.retain(|cut| cut.until > now);
         self.0.push(cut);
     }
 
-    /// Until when nothing of `from` reaches `to`.
+    /// Until when nothing from `from` reaches `to`; `None`: it does now.
     #[must_use]
     pub fn until(&self, from: End, to: End, now: u64) -> Option<u64> {
         self.0.iter().filter(|cut| cut.stops(from, to, now)).map(|cut| cut.until).max()

@@ -1,4 +1,4 @@
-//! What is overheard of requests and replies, by whichever way they come to a shard and leave it.
+//! Records requests and replies for the judges, however they reach a shard and leave it.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,27 +10,27 @@ use crate::check::{EventIndex, History};
 use crate::client_run::{event_of, lock};
 use crate::locking::judge::Locks;
 
-/// Tells the history, and who judges locks.
+/// Reports requests and replies to the history, and to the judge of locks.
 #[derive(Clone)]
 pub struct Ear {
-    /// What clients did.
+    /// The history of what clients did.
     pub(crate) history: Arc<Mutex<History>>,
-    /// What became of locks, if programs lock.
+    /// The judge of locks, if programs lock.
     pub(crate) locks: Option<Arc<Mutex<Locks>>>,
 }
 
-/// A request that has come to a shard.
+/// A request that has reached a shard.
 pub struct Heard {
-    /// Which.
+    /// The request's id.
     pub(crate) id: RequestId,
-    /// Which operation it is part of.
+    /// The operation that the request is part of, if it is a client's.
     event: Option<EventIndex>,
-    /// A name that is looked up without a trail.
+    /// Directory and name, if the request looks up a name without a trail.
     looked: Option<(Ino, Name)>,
 }
 
 impl Ear {
-    /// A request comes to a shard.
+    /// Reports a request that reaches a shard.
     #[must_use]
     pub fn comes(&self, request: &Request) -> Heard {
         let (id, event) = (request.head.id, event_of(&request.credentials));
@@ -50,8 +50,8 @@ impl Ear {
         Heard { id, event, looked }
     }
 
-    /// What a reply tells of a session, or of an operation. `is_doubtful`: nobody knows whether it
-    /// has run.
+    /// Reports what a reply says of a session or of an operation. `is_doubtful`: whether the
+    /// operation has run is unknown, so its answer is not reported.
     pub fn leaves(&self, heard: &Heard, result: &Result<Body, Refusal>, is_doubtful: bool) {
         let Heard { id, event, ref looked } = *heard;
         if let Some(locks) = &self.locks {
@@ -60,7 +60,7 @@ impl Ear {
         let mut history = lock(&self.history);
         match result {
             Ok(Body::Session(session)) => history.alive(*session),
-            // Renewals are sent by sessions for themselves.
+            // A session sends its renewals for itself.
             Ok(Body::Lease(_)) => history.alive(id.session),
             _ => {}
         }
@@ -74,7 +74,7 @@ impl Ear {
         }
         let (Some(event), 1..) = (event, id.sequence) else { return };
         match result {
-            // The client has to go on.
+            // The operation is not over: the client has to go on.
             Ok(Body::Linked(..)) => {}
             Ok(Body::Left(left)) if !left.is_empty() => {}
             Ok(Body::Created(attr, true, _)) => history.told(event, id, Some(Some(attr.ino))),

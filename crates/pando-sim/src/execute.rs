@@ -1,4 +1,4 @@
-//! One operation of the model, as a call of the real client.
+//! Runs one operation of the model as a call of the real client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
-/// What came of a call.
+/// The result of a call.
 pub struct Executed {
-    /// The answer, as the model has it.
+    /// The answer, in the model's form.
     pub outcome: Outcome,
-    /// It went by a path that no shard judged in the end.
+    /// Whether the call went by a path that, in the end, no shard judged.
     pub is_loose: bool,
-    /// What the answer tells of an inode, with its times and versions.
+    /// Attributes from the answer, with times and versions.
     pub attr: Option<Attr>,
 }
 
-/// Runs `call` and tells what came of it. A page of a listing holds `page` entries.
+/// Runs `call`. A page of a listing holds `page` entries.
 pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Executed {
     let mut attr = None;
     if let Op::ByPath { way, to_way, op } = &call.op {
@@ -133,7 +133,7 @@ fn to_stat(attr: &Attr) -> Stat {
     }
 }
 
-/// The bytes of a file from `offset` on.
+/// Reads `len` bytes of a small file from `offset` on.
 pub async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
     let layout = client.read_data(ino, offset, len).await?;
     if layout.attr.kind != FileKind::Regular {
@@ -147,7 +147,7 @@ pub async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
     Ok(Value::Bytes(bytes[from..to].to_vec()))
 }
 
-/// Writes bytes at `offset`.
+/// Writes bytes to a small file at `offset`.
 pub async fn write(
     client: &Client,
     by: &Credentials,
@@ -156,7 +156,7 @@ pub async fn write(
     bytes: &[u8],
 ) -> Result<Attr, Errno> {
     let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
-    // As a mount has it from its kernel.
+    // A mount gets this flag from its kernel.
     let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));
     match client.write_data(ino, None, vec![piece], None, kill).await {
         Ok(attr) => Ok(attr),
@@ -165,7 +165,7 @@ pub async fn write(
     }
 }
 
-/// Page by page, or, where pages are of an odd size, with pages fetched ahead.
+/// Lists a directory page by page. If `page` is odd, pages are fetched ahead.
 async fn list(client: &Arc<Client>, call: &Call, dir: Ino, page: u32) -> Outcome {
     let by = &call.credentials;
     let mut entries: BTreeMap<Name, (Ino, FileKind)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Runs the clients' futures, in the order they were woken.
+//! Runs the clients' futures, in the order in which they were woken.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use pando_client::BoxFuture;
 
-/// Which task.
+/// Index of a task.
 pub type TaskIndex = usize;
 
 type Queue = Arc<Mutex<VecDeque<TaskIndex>>>;
@@ -18,7 +18,7 @@ pub struct Executor {
     ready: Queue,
     /// Tasks that stand still.
     paused: BTreeSet<TaskIndex>,
-    /// Of those, which were woken.
+    /// Paused tasks that were woken.
     woken: Vec<TaskIndex>,
 }
 
@@ -34,7 +34,7 @@ impl Wake for Woken {
 }
 
 impl Executor {
-    /// A task, to be run with the next [`Executor::run`].
+    /// Adds a task. The next [`Executor::run`] polls it.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) -> TaskIndex {
         let task = self.tasks.len();
         self.tasks.push(Some(Box::pin(future)));
@@ -42,7 +42,7 @@ impl Executor {
         task
     }
 
-    /// Polls until all tasks wait for something.
+    /// Polls woken tasks until all tasks wait.
     pub fn run(&mut self) {
         loop {
             let Some(task) = self.lock().pop_front() else { return };
@@ -58,12 +58,12 @@ impl Executor {
         }
     }
 
-    /// A task stands still, whatever wakes it.
+    /// Pauses a task: wake-ups do not run it.
     pub fn pause(&mut self, task: TaskIndex) {
         self.paused.insert(task);
     }
 
-    /// It goes on.
+    /// Resumes a paused task, which keeps its wake-ups.
     pub fn resume(&mut self, task: TaskIndex) {
         self.paused.remove(&task);
         let (now, later) = std::mem::take(&mut self.woken).into_iter().partition(|t| *t == task);
@@ -72,12 +72,12 @@ impl Executor {
         self.lock().extend(now);
     }
 
-    /// Drops a task wherever it is: its client died.
+    /// Drops a task at any point, because its client died.
     pub fn kill(&mut self, task: TaskIndex) {
         self.tasks[task] = None;
     }
 
-    /// Whether the task has come to its end, or was killed.
+    /// Whether the task has ended or was killed.
     #[must_use]
     pub fn is_over(&self, task: TaskIndex) -> bool {
         self.tasks[task].is_none()

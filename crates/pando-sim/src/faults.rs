@@ -1,4 +1,5 @@
-//! What breaks, and how it comes back: deaths, restarts, checkpoints, syncs that nobody hurries.
+//! Deaths and restarts of processes, losses of power, checkpoints, background syncs, and clocks
+//! that are set.
 
 use crate::client_run::lock;
 use crate::config::{Durability, MILLISECOND, SECOND};
@@ -10,7 +11,7 @@ const HOUR: u64 = 3_600 * SECOND;
 
 impl World {
     pub(crate) fn background_sync(&mut self, shard: usize) {
-        // While a sync is under way, its thread begins no other.
+        // The syncer's thread begins no second sync while one runs.
         if !self.hosts[shard].is_sync_planned {
             self.sync(shard, false);
         }
@@ -26,7 +27,7 @@ impl World {
         self.after(delay, Happening::Checkpoint(shard));
     }
 
-    /// The disk stops at one of its next changes.
+    /// Makes the shard's disk stop at one of its next changes.
     pub(crate) fn arm_crash(&mut self, shard: usize) {
         let changes = self.random.between(1, 30);
         self.hosts[shard].disk.crash_at(changes);
@@ -39,7 +40,7 @@ impl World {
         self.end(server, power);
     }
 
-    /// Somebody wants a machine to lose its power now.
+    /// Some machine loses its power now, if its process runs.
     pub(crate) fn lose_power(&mut self) {
         let server = self.random.below(self.servers.len() as u64) as usize;
         if self.is_faulty && self.servers[server].driven().is_some() {
@@ -63,7 +64,7 @@ impl World {
         let shards = self.servers[server].shards.clone();
         let running = shards.iter().filter(|s| self.hosts[**s].process.is_some()).count();
         self.stats.crashed_together += u64::from(running > 1);
-        // What has left the process, the kernel sends.
+        // The kernel may still send what has left the process.
         if !power && self.random.chance(1, 2) {
             for &shard in &shards {
                 self.say_all(End::Shard(shard));
@@ -93,7 +94,7 @@ impl World {
         self.after(delay, Happening::Restart(server));
     }
 
-    /// Starts a process, if it does not run.
+    /// Starts a process, unless it runs.
     pub(crate) fn restart(&mut self, server: usize) {
         if self.servers[server].driven().is_some() {
             return;
@@ -130,7 +131,7 @@ impl World {
         }
     }
 
-    /// The time of day of a machine is set: a little, or by an hour.
+    /// Sets the time of day of some machine, by up to two seconds or up to an hour.
     pub(crate) fn set_clock(&mut self) {
         let server = self.random.below(self.servers.len() as u64) as usize;
         let most = if self.random.chance(1, 2) { HOUR } else { 2 * SECOND };

@@ -1,10 +1,10 @@
-//! Is the structure whole? `pando-fsck` judges, of shards at rest and of what a crash of all of
-//! them would leave.
+//! Checks the structure with `pando-fsck`, on shards at rest and on what a crash of all shards
+//! would leave.
 //!
-//! 1. At the end, when nothing is under way and no session is left: nothing is wrong, and nothing
-//!    is left over.
-//! 2. If everything dies in the middle: nothing is wrong but what transactions will put right.
-//! 3. While everything goes on, shards die and come back: nothing is said to be wrong.
+//! 1. At the end, no operation runs and no session is left. Then nothing is wrong, and nothing is
+//!    left over.
+//! 2. If everything dies in the middle, nothing is wrong except what transactions will put right.
+//! 3. While operations run and shards die and come back, no fault is reported.
 
 use std::cell::RefCell;
 
@@ -19,10 +19,10 @@ use pando_types::ShardIndex;
 use crate::host::{Host, open};
 use crate::objects::store::Bucket;
 
-/// Bytes of a page: several to a shard, so that whatever lies across two of them is met.
+/// Size of a page, bytes. A shard has several pages, so that some structures lie across two pages.
 pub(crate) const PAGE_BYTES: usize = 700;
 
-/// Stores by shard.
+/// Stores, by shard.
 struct Stores(Vec<Store>);
 
 impl Rows for Stores {
@@ -31,7 +31,7 @@ impl Rows for Stores {
     }
 }
 
-/// Shards that run.
+/// Shards that run, and do nothing.
 struct Resting<'a>(&'a [Host]);
 
 impl Rows for Resting<'_> {
@@ -42,7 +42,7 @@ impl Rows for Resting<'_> {
     }
 }
 
-/// Rows of a store from `from` on, about `bytes`.
+/// About `bytes` bytes of rows of a store, from the key `from` on.
 pub(crate) fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
     let mut page = Page { is_last: true, ..Page::default() };
     let mut size = 0;
@@ -71,7 +71,7 @@ fn judge(
 ) -> Result<(Vec<String>, Report), String> {
     let objects = bucket.as_mut().map(|bucket| bucket as &mut dyn Objects);
     let mut report = check(rows, objects, volume, Mode::Stopped, &mut Unwatched)?;
-    // What the dead have left is collected later.
+    // Objects that dead clients have left are collected later.
     report.findings.retain(|finding| finding.code != Code::ObjectUnnamed);
     Ok((in_words(&report), report))
 }
@@ -85,7 +85,7 @@ fn in_words(report: &Report) -> Vec<String> {
     in_words.collect()
 }
 
-/// All faults of shards at rest, in words; empty if there are none.
+/// All faults of shards at rest, in words. Empty: there are none.
 #[must_use]
 pub fn at_rest(hosts: &[Host]) -> Vec<String> {
     let mut faults = Vec::new();
@@ -114,7 +114,7 @@ pub fn at_rest(hosts: &[Host]) -> Vec<String> {
     faults
 }
 
-/// All faults of what would be left if every shard died now.
+/// All faults, in words, that would be left if every shard died now.
 #[must_use]
 pub fn if_all_died(hosts: &[Host], bucket: Option<Bucket>) -> Vec<String> {
     let mut stores = Vec::new();
@@ -132,23 +132,23 @@ pub fn if_all_died(hosts: &[Host], bucket: Option<Bucket>) -> Vec<String> {
     }
 }
 
-/// A cluster that goes on.
+/// A cluster that runs during the check.
 pub trait Live {
-    /// The next thing happens.
+    /// Takes the next event.
     fn step(&mut self);
     /// True time, nanoseconds.
     fn time(&self) -> u64;
-    /// Its shards.
+    /// The shards.
     fn hosts(&self) -> &[Host];
-    /// Its objects, of which none that is named may be missing.
+    /// The objects, if the check may demand that every named object exists.
     fn bucket(&self) -> Option<Bucket>;
 }
 
-/// Things that happen between two pages.
+/// Events that happen before each page is read.
 const STEPS: u32 = 40;
-/// Things that happen while a dead shard is waited for.
+/// Maximum number of events in which a dead shard must come back.
 const STEPS_MAX: u32 = 1_000_000;
-/// How long operations under way may take to end, nanoseconds.
+/// How long the check waits for running operations to end, nanoseconds.
 const PAUSE: u64 = 500_000_000;
 
 struct Running<'a, 'l>(&'a RefCell<&'l mut dyn Live>);
@@ -183,7 +183,8 @@ impl Watch for Running<'_, '_> {
     }
 }
 
-/// All faults that a check of the running cluster claims, in words; how many suspicions it gave up.
+/// All faults that a check of the running cluster reports, in words, and the number of suspicions
+/// that it dropped.
 pub fn while_running(live: &mut dyn Live) -> (Vec<String>, u64) {
     let (volume, mut bucket) = (volume(live.hosts()), live.bucket());
     let objects = bucket.as_mut().map(|bucket| bucket as &mut dyn Objects);

@@ -1,42 +1,44 @@
-//! What may happen at a moment.
+//! The events of the simulation's queue.
 
 use crate::mail::Ticket;
 use crate::network::Way;
 
-/// Shards are named by their position, their processes by the number of their life.
+/// An event of the simulation. Shards and processes are named by their positions. An event of a
+/// process or shard also has the number of the process's life: the event is dropped if that life is
+/// over.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// Bytes arrive.
     Deliver(Way),
-    /// What lingered after its connection broke arrives.
+    /// Bytes that lingered after their connection broke arrive.
     Linger(u64),
     /// A connection breaks.
     Break(Way),
-    /// A client waited long enough for a reply.
+    /// The time that a client waits for a reply is over.
     TimeOut(Ticket),
-    /// A client slept long enough.
+    /// A client's sleep ends.
     Wake(Ticket),
-    /// A shard turns to its inbox.
+    /// A shard handles its inbox.
     Turn(usize, u64),
-    /// The timer of a process, named by its position and life, is woken.
+    /// The timer of a process fires.
     Timer(usize, u64),
-    /// A sync of a shard's log ends.
+    /// A sync of a shard's log that the shard has asked for ends.
     Sync(usize, u64),
-    /// The next sync that nobody hurries.
+    /// The next background sync of a shard's log.
     BackgroundSync(usize),
     /// A checkpoint of a shard is wanted.
     Checkpoint(usize),
-    /// The next step of the checkpoint that a process makes.
+    /// A process takes the next step of its checkpoint.
     CheckpointStep(usize, u64),
-    /// The disk of a shard will stop soon.
+    /// The disk of a shard is told to stop at one of its next changes.
     ArmCrash(usize),
-    /// A shard's process dies.
+    /// A process dies.
     Crash(usize, u64),
-    /// It comes back.
+    /// A process is started again.
     Restart(usize),
-    /// A slot is handed over.
+    /// A hash slot is handed over.
     HandOver,
-    /// Some cease to reach others.
+    /// A cut of the network begins.
     Cut,
     /// The clock of a machine is set.
     SetClock,
@@ -44,25 +46,25 @@ pub enum Happening {
     ClientDies,
     /// A client stands still.
     ClientPauses,
-    /// It goes on.
+    /// A client that stood still goes on.
     ClientResumes(u32),
-    /// The session of a client is ended while it works.
+    /// The session of a client is ended while the client works.
     SessionEnds,
-    /// Something befalls the disk of a shard.
+    /// The disk of a shard gets a fault.
     DiskFails(usize),
-    /// That trouble is over.
+    /// The disk's fault of that number ends.
     DiskMends(usize, u64),
-    /// Somebody wants a shard to move.
+    /// A shard is asked to move.
     Move,
-    /// The target of a move, by process and shard, goes on, unless it waits for something else by
-    /// now.
+    /// The target of a move, by process, shard and number of its wait, takes its next step. The
+    /// event is dropped if the target waits for something else by now.
     MoveGoesOn(usize, usize, u64),
-    /// It is not answered.
+    /// The target of a move, by process, shard and number of its wait, gets no answer.
     MoveSilent(usize, usize, u64),
-    /// A process looks whether its old copy of a shard can go.
+    /// A process checks whether its old copy of a shard may be removed.
     LookWhetherClear(usize, u64, usize),
-    /// A process opens a link to another.
+    /// A process opens a link to another process.
     Greet(usize, u64, usize),
-    /// A process with a shard that has stopped is started anew.
+    /// A process with a stopped shard is started again.
     Replace(usize, u64),
 }

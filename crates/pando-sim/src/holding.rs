@@ -1,4 +1,4 @@
-//! What test programs of the simulator share: many seeds have to hold, enough has to happen in
+//! What test programs of the simulator share. Many seeds have to hold, enough has to happen in
 //! them, and a planted fault has to be found.
 
 use crate::batch::{batch, explain};
@@ -6,36 +6,36 @@ use crate::config::SimConfig;
 use crate::run::run;
 use crate::stats::Stats;
 
-/// Seeds in which a planted fault has to be found.
+/// Number of seeds in which a planted fault must be found.
 const PLANTED_SEEDS: u64 = 300;
 
-/// A number in an environment variable.
+/// The number in an environment variable, if it is set and is a number.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs that held.
+/// Counts of runs that all held.
 pub struct Held {
-    /// What was counted.
+    /// The sum of their counts.
     pub stats: Stats,
-    /// Whether they are as many as hit everything.
+    /// Whether at least as many seeds ran as the test asked for.
     is_enough: bool,
 }
 
 impl Held {
-    /// What was counted, if the runs are as many as hit everything.
+    /// The counts, if at least as many seeds ran as the test asked for.
     #[must_use]
     pub fn if_enough(self) -> Option<Stats> {
         self.is_enough.then_some(self.stats)
     }
 }
 
-/// Runs so many seeds, or those that the environment says: `PANDO_SIM_SEEDS` from `PANDO_SIM_FROM`
-/// on, until `PANDO_SIM_FAILURES` have failed.
+/// Runs `seeds` seeds, or those that the environment names: `PANDO_SIM_SEEDS` seeds from
+/// `PANDO_SIM_FROM` on, until `PANDO_SIM_FAILURES` have failed.
 ///
 /// # Panics
-/// With the story of the first that failed.
+/// If a seed fails, with the explanation of the first one that failed.
 pub fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Held {
     let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
     let from = number("PANDO_SIM_FROM").unwrap_or(1);
@@ -51,19 +51,20 @@ pub fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Held {
     Held { stats, is_enough: count >= seeds }
 }
 
-/// Something has to have happened so often, or its test could not fail.
+/// Checks that something happened at least `least` times. Otherwise its test could not fail.
 ///
 /// # Panics
-/// If it has not.
+/// If `count` is smaller than `least`.
 pub fn hit(what: &str, count: u64, least: u64) {
     assert!(count >= least, "{what}: {count}, less than {least}");
 }
 
-/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what
-/// others find does not count. Each seed holds without the fault.
+/// Looks for a seed in which a planted fault is found. `plant` adds the fault to a run of `runs`,
+/// and one of `checks` must be in the first line of what is found. Findings of other checks do not
+/// count. Each seed must hold without the fault.
 ///
 /// # Panics
-/// If there is none, or a seed does not hold.
+/// If no seed finds the fault, or a seed does not hold without it.
 pub fn is_found_by(
     checks: &[&str],
     runs: impl Fn(u64) -> SimConfig,

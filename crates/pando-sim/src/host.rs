@@ -1,4 +1,4 @@
-//! A shard: its disk, and while its process runs, what of it can be looked at.
+//! A shard: its disk and, while its process runs, a view of its state.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,38 +23,40 @@ use crate::locking::judge::Locks;
 use crate::missing::View;
 use crate::random::Random;
 
-/// The shard that has the list of sessions.
+/// The shard that keeps the list of sessions.
 const SESSIONS: ShardIndex = ShardIndex(0);
 
-/// One shard.
+/// A shard, with its disk and its running process.
 pub struct Host {
-    /// What the shard is told.
+    /// The configuration of the shard's core.
     pub config: Config,
-    /// Its disk in this life.
+    /// Its disk, as it is in this life.
     pub disk: MemDisk,
-    /// What of its process can be looked at, if it runs.
+    /// The view of its running process, if it runs.
     pub process: Option<Process>,
-    /// Its process will turn to what has come for it.
+    /// Whether an event is planned in which the shard handles its inbox.
     pub(crate) is_turn_planned: bool,
-    /// The sync that it has asked for is under way.
+    /// Whether the sync that the shard asked for is planned.
     pub(crate) is_sync_planned: bool,
-    /// It may stop though its disk works: whether it was given away is unknown.
+    /// Whether it may stop though its disk works, because it is unknown if the shard was given
+    /// away.
     pub(crate) may_stop: bool,
     missing_percent: u64,
-    /// What is wrong with the disk, if it may fail.
+    /// Faults of the disk, if disks may fail.
     pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
-    /// What is the matter with it for a while.
+    /// The disk's present fault.
     pub(crate) trouble: Trouble,
-    /// Who is told of what the shard handles, if programs lock.
+    /// The judge of locks, if programs lock.
     pub(crate) locks: Option<Arc<Mutex<Locks>>>,
-    /// Who hears when requests are applied.
+    /// Reports when requests are applied.
     applied: Arc<Mutex<Applied>>,
     #[cfg(feature = "planted")]
     planted: Option<pando_core::Planted>,
     random: Random,
 }
 
-/// A core that can be looked at, the same as the shell has it, and what came of its recovery.
+/// A core that can be looked at, the machine around it that the shell runs, and the effects of its
+/// recovery.
 pub(crate) type Recovered = (Arc<Mutex<Shard>>, Box<dyn Machine>, Effects);
 
 /// A shard in a running process.
@@ -64,7 +66,7 @@ pub struct Process {
     pub(crate) driven: Arc<Driven>,
 }
 
-/// Opens the store on a disk, with small sizes.
+/// Opens the store on a disk, with small sizes of blocks and files.
 pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
     Store::over(Arc::new(disk.clone()), small_options())
 }
@@ -82,7 +84,7 @@ pub(crate) fn small_options() -> Options {
 }
 
 impl Host {
-    /// An empty shard, formatted at a time of day.
+    /// An empty shard, formatted at this time of day.
     pub fn format(
         config: Config,
         sim: &SimConfig,
@@ -117,7 +119,8 @@ impl Host {
         }
     }
 
-    /// Recovers the shard from its store: what the shell runs, and what can be looked at meanwhile.
+    /// Recovers the shard from its store. Returns the machine for the shell, and a view of its
+    /// core.
     pub(crate) fn recover(&mut self, now: Now, store: &Store) -> Result<Recovered, Halt> {
         lock(&self.applied).begin_again(store.applied());
         let (core, effects) = Shard::recover(self.config.clone(), now, store)?;
@@ -142,8 +145,8 @@ impl Host {
         Ok((core, Box::new(machine), effects))
     }
 
-    /// Opens its store. Of a disk that may fail little is kept in memory, and something for the day
-    /// when it is full.
+    /// Opens the shard's store. A disk that may fail gets a small cache, so that blocks are read,
+    /// and a ballast for the time when it is full.
     pub(crate) fn open(&self) -> Result<(Store, Opened), StoreError> {
         let Some(flaws) = &self.flaws else { return open(&self.disk) };
         lock(flaws).begin();
@@ -156,13 +159,13 @@ impl Host {
         self.process = Some(Process { shard: self.config.shard, core, driven });
     }
 
-    /// It does not run any more, or runs anew.
+    /// The shard no longer runs, or is about to start again.
     pub(crate) fn ends(&mut self) {
         (self.process, self.may_stop) = (None, false);
         (self.is_turn_planned, self.is_sync_planned) = (false, false);
     }
 
-    /// The process ended; with `power` the machine too.
+    /// The process ended. With `power`, its machine lost power, too.
     pub(crate) fn died(&mut self, power: bool) {
         self.ends();
         let random = &mut self.random;
@@ -175,28 +178,28 @@ impl Host {
 }
 
 impl Process {
-    /// The core.
+    /// The shard's core, locked.
     pub fn core(&self) -> MutexGuard<'_, Shard> {
         lock(&self.core)
     }
 
-    /// Whether the shard has stopped, while its process runs.
+    /// Whether the shard has stopped while its process runs.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         self.driven.failure_of(self.shard).is_some()
     }
 
-    /// Shows the store.
+    /// Runs `what` with the shard's store.
     pub fn look<R>(&self, what: impl FnOnce(&Store) -> R) -> R {
         self.driven.look(self.shard, what)
     }
 
-    /// Checkpoints that it has finished.
+    /// Number of checkpoints that the shard has finished.
     pub fn checkpoints(&self) -> u64 {
         self.driven.checkpoints(self.shard)
     }
 
-    /// Slots of the shard in which there is anything, but the root's.
+    /// Hash slots that the shard owns and that hold anything, except the root's.
     pub fn slots(&self) -> Vec<SlotIndex> {
         let mut slots = BTreeSet::new();
         let scanned = self.look(|store| {
@@ -207,7 +210,7 @@ impl Process {
                 })
             })
         });
-        // Of a disk that has stopped, nothing.
+        // A disk that has stopped cannot be read.
         if scanned.is_err() {
             return Vec::new();
         }
@@ -216,14 +219,14 @@ impl Process {
         slots.into_iter().collect()
     }
 
-    /// Whether a checkpoint is between its steps.
+    /// Whether a checkpoint of this shard is between two steps.
     #[must_use]
     pub fn is_checkpointing(&self) -> bool {
         self.driven.checkpoint() == Some(self.shard)
     }
 }
 
-/// The core as the shell has it.
+/// The core as the shell runs it, with its watchers.
 struct Watched {
     shard: ShardIndex,
     core: Arc<Mutex<Shard>>,
@@ -234,7 +237,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Who judges locks hears which sessions live, and what was run.
+    /// Tells the judge of locks which sessions are alive, and which requests have run.
     fn tell(&self, core: &Shard, repeated: u64, effects: &Effects) {
         let Some(locks) = &self.locks else { return };
         let watch = &mut lock(locks).watch;
@@ -253,7 +256,7 @@ impl Watched {
 impl Machine for Watched {
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         let mut core = lock(&self.core);
-        // A block that is not in memory: one read of some inputs fails first.
+        // Some inputs are first handled with one read that does not find its block in memory.
         let is_missing = self.missing_percent > 0 && self.random.chance(self.missing_percent, 100);
         let repeated = core.counters().repeated;
         let missing = is_missing.then(|| View::new(rows, self.random.below(6) as u32));

@@ -1,9 +1,9 @@
-//! What was fsynced is there: files of one lane, which nobody else changes, and what was promised
-//! of them.
+//! Checks that fsynced changes survive losses of power. Each lane has files of its own that no
+//! other lane changes.
 //!
-//! A name is promised when its last change was fsynced, and no machine lost its power between the
-//! change and the answer to the fsync. Often power is lost right then, on some machine, while the
-//! others go on. Whoever looks afterwards finds what was promised.
+//! A name is promised when its last change was fsynced, and no machine lost power between the
+//! change and the answer to the fsync. Often some machine loses power right after that, while
+//! others go on. Every later look must find what was promised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::execute::{read, write};
 use crate::random::Random;
 
 const ROOT: Credentials = Credentials::ROOT;
-/// Directories of a lane.
+/// Number of directories of a lane.
 const DIRS: usize = 2;
-/// Files that a lane has at most.
+/// Maximum number of files of a lane.
 const FILES_MAX: usize = 6;
 
 /// What a name must lead to.
@@ -30,15 +30,15 @@ enum Promise {
     File(Ino, Vec<u8>),
 }
 
-/// All that was promised, and whether it was kept.
+/// All promises, and the ones that were broken.
 #[derive(Default, Debug)]
 pub struct Promises {
     names: BTreeMap<(Ino, Name), Promise>,
-    /// Promises made.
+    /// Number of promises made.
     pub made: u64,
-    /// Times that somebody looked.
+    /// Number of looks at promised names.
     pub looks: u64,
-    /// Those that were not kept, in words.
+    /// Broken promises, in words.
     pub broken: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ struct Kept {
     content: Vec<u8>,
 }
 
-/// What a lane has of its own.
+/// The files and directories of one lane.
 #[derive(Default, Debug)]
 pub struct Keeper {
     lane: usize,
@@ -77,7 +77,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// That of a lane, by a number that no other lane has.
+    /// An empty keeper of a lane. No other lane has this number.
     #[must_use]
     pub fn new(lane: usize) -> Self {
         Self { lane, ..Self::default() }
@@ -91,19 +91,19 @@ impl Keeper {
 }
 
 impl ClientRun {
-    /// Changes something of the lane's own, fsyncs it, and perhaps somebody loses power; then it
-    /// looks at something.
+    /// Changes and fsyncs a file of the lane's own. Sometimes a machine then loses power. At last
+    /// it looks at one of the lane's files.
     pub async fn keep(&self, client: &Arc<Client>, keeper: &mut Keeper, random: &mut Random) {
         let losses = self.shared.mail.power_losses();
-        // Errors leave the names in doubt: nobody knows what ran.
+        // After an error it is unknown which calls ran, so nothing is promised of the names.
         let promises = self.change(client, keeper, random).await.unwrap_or_default();
         if self.shared.mail.power_losses() == losses {
             for (at, promise) in promises {
                 lock(&self.shared.promises).make(at, promise);
             }
         } else {
-            // What was changed may have been lost before the fsync came: the file is as nobody
-            // knows from now on.
+            // The change may have been lost before the fsync. The file's state is unknown from now
+            // on.
             keeper.files.retain(|kept| promises.iter().all(|(at, _)| *at != kept.at));
         }
         if random.chance(1, 3) {
@@ -138,7 +138,7 @@ impl ClientRun {
             return Ok(vec![(kept.at, Promise::File(kept.ino, kept.content))]);
         }
         let nth = random.below(keeper.files.len() as u64) as usize;
-        // It comes back if all goes well.
+        // The file is put back if all calls succeed.
         let mut kept = keeper.files.swap_remove(nth);
         let old = kept.at.clone();
         doubt(&old);
@@ -194,17 +194,17 @@ impl ClientRun {
                 _ => return,
             },
             Err(Errno::ENOENT | Errno::ESTALE) => Promise::Nothing,
-            // No answer.
+            // There was no answer.
             Err(_) => return,
         };
         lock(&self.shared.promises).judge(at, &promised, &seen);
     }
 
-    /// A fresh client looks at all that was promised.
+    /// Looks at everything that was promised, with a new client.
     pub async fn look_at_all(self: Arc<Self>) {
         Arc::clone(&self).connect().await;
         let Some(client) = self.client() else { return };
-        // Directories come first: what is in them is found by them.
+        // Directories come first, since the files in them are found through them.
         let all: Vec<_> = lock(&self.shared.promises).names.keys().cloned().collect();
         for at in all {
             self.look(&client, &at).await;

@@ -1,13 +1,13 @@
-//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the
+//! Kinds of runs that exercise one part beside the work on names: locks, disks, clients in the
 //! shards' process, objects, and shards that move.
 
 use crate::config::{MILLISECOND, SimConfig};
 use crate::random::Random;
 
 impl SimConfig {
-    /// The run of `seed` in which programs lock files, and their clients die, stand still and lose
-    /// their sessions all the time. In one of three slots are handed over, in one directories
-    /// split.
+    /// The run of `seed` in which programs lock files while their clients die, stand still and lose
+    /// their sessions. A third of the seeds also hand over hash slots, and a third split
+    /// directories.
     #[must_use]
     pub fn locking(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_10C4_0000);
@@ -30,9 +30,9 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which shards move from process to process all the time. In one of three
-    /// slots are handed over, in one directories split; in one of four what tells of moves cannot
-    /// always be written.
+    /// The run of `seed` in which shards move between processes all the time. A third of the seeds
+    /// also hand over hash slots, and a third split directories. In a quarter, writes of the folder
+    /// that records moves may fail.
     #[must_use]
     pub fn shards_moving(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5AAD_0000);
@@ -53,8 +53,8 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which disks fail, fill and slow down all the time. In one of three
-    /// programs lock, in one directories split.
+    /// The run of `seed` in which disks fail, fill up and slow down all the time. A third of the
+    /// seeds also lock files, and a third split directories.
     #[must_use]
     pub fn disks(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_D15C_0000);
@@ -67,8 +67,8 @@ impl SimConfig {
             kind: "DISKS",
             disk_interval: random.between(100, 800) * MILLISECOND,
             checkpoint_interval: random.between(10, 80) * MILLISECOND,
-            // What a shard that stops was asked, nobody knows for ever: few operations, or there is
-            // no end of orders to look for.
+            // The outcome of a request to a shard that stops stays unknown. Each such request
+            // multiplies the orders that the search tries, so there are few operations.
             operations: base.operations / 2,
             clients: 3,
             churn: 400,
@@ -77,8 +77,9 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which one process hosts all shards, and some of the clients. In two of
-    /// five slots are handed over or directories split, in one programs lock, in one disks fail.
+    /// The run of `seed` in which one process hosts all shards, and some of the clients. Of five
+    /// seeds, one hands over hash slots, one splits directories, one locks files, and in one disks
+    /// fail.
     #[must_use]
     pub fn local(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_10CA_0000);
@@ -93,7 +94,7 @@ impl SimConfig {
             kind: "LOCAL",
             processes: 1,
             locals: random.between(1, base.clients as u64) as usize,
-            // Each death is that of all shards and all of these clients.
+            // A death of the process kills all shards and all clients in it.
             crash_interval: match base.crash_interval {
                 0 => 0,
                 _ => random.between(400, 3_000) * MILLISECOND,
@@ -103,8 +104,9 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which files have objects. In two of three one process hosts all shards
-    /// and some of the clients, in one of these slots are handed over, in one directories split.
+    /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
+    /// all shards and some of the clients. A third of the seeds hand over hash slots, and a third
+    /// split directories.
     #[must_use]
     pub fn objects(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);

@@ -1,4 +1,4 @@
-//! A whole cluster in one thread, by one seed.
+//! A whole cluster that runs in one thread, from one seed.
 //!
 //! ```text
 //!   workload ─► real client ─► mail ─► network ─► server: real shell, shards and stores, on simulated disks
@@ -8,10 +8,10 @@
 //!   afterwards: an order of all operations that the model agrees with; a last look that agrees; a whole structure
 //! ```
 //!
-//! 1. Nothing but the seed decides: no clock, thread or random source of the machine is asked.
-//! 2. Client, frames, shards, stores and the shell around them are the real ones; the shell's
-//!    threads are played by the world (`pando_server::host::driven`).
-//! 3. A run that hits nothing proves nothing: [`stats::Stats`] tell what was hit.
+//! 1. Only the seed decides. The simulator asks no clock, thread or random source of the machine.
+//! 2. Client, frames, shards, stores and the shell around them are the real ones. The world plays
+//!    the shell's threads (`pando_server::host::driven`).
+//! 3. A run that hits nothing proves nothing: [`stats::Stats`] counts what was hit.
 
 mod applied;
 pub mod batch;

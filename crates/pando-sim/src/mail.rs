@@ -10,21 +10,21 @@ use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
 
-/// Number of a call, or of a sleep.
+/// Number of a call or of a sleep.
 pub type Ticket = u64;
 
-/// What a client wants of the world.
+/// What a client asks of the world.
 #[derive(Debug)]
 pub enum Wish {
-    /// This request of a client, to be carried to a shard.
+    /// To carry a client's request to a shard.
     Call(u32, Ticket, ShardIndex, Box<Request>),
-    /// To be woken after so many nanoseconds.
+    /// To wake the client after this many nanoseconds.
     Sleep(Ticket, u64),
-    /// That some machine loses its power, now.
+    /// To take the power from some machine, now.
     LosePower,
 }
 
-/// Shared by all clients and the world; each client's tells who it is.
+/// The mailbox that all clients and the world share. Each client has a handle with its own number.
 #[derive(Clone, Default)]
 pub struct Mail {
     inner: Arc<Mutex<Inner>>,
@@ -47,40 +47,40 @@ struct Slot {
 }
 
 impl Mail {
-    /// That of a client.
+    /// The handle of client `client`.
     #[must_use]
     pub fn of(&self, client: u32) -> Self {
         Self { client, ..self.clone() }
     }
 
-    /// It is `now`.
+    /// Sets the clients' clock to `now`, nanoseconds.
     pub fn tick(&self, now: u64) {
         self.lock().now = now;
     }
 
-    /// Some machine is to lose its power at this moment.
+    /// Asks that some machine lose its power at this moment.
     pub fn lose_power(&self) {
         self.lock().wishes.push(Wish::LosePower);
     }
 
-    /// A machine has lost its power.
+    /// Counts a machine that has lost its power.
     pub fn power_lost(&self) {
         self.lock().power_losses += 1;
     }
 
-    /// How often machines have.
+    /// How often machines have lost their power.
     #[must_use]
     pub fn power_losses(&self) -> u64 {
         self.lock().power_losses
     }
 
-    /// What was wished since the last time.
+    /// Takes the wishes since the last call.
     #[must_use]
     pub fn wishes(&self) -> Vec<Wish> {
         std::mem::take(&mut self.lock().wishes)
     }
 
-    /// Answers a call, or ends a sleep with whatever error. Late answers find nobody.
+    /// Answers a call, or ends a sleep with any outcome. A late answer has no effect.
     pub fn answer(&self, ticket: Ticket, outcome: Result<Box<Reply>, TransportError>) {
         let waker = match self.lock().waiting.get_mut(&ticket) {
             Some(slot) if slot.outcome.is_none() => {
@@ -127,7 +127,7 @@ impl Transport for Mail {
     }
 }
 
-/// Waits for an answer; whoever drops it does not want it any more.
+/// The future of an answer. Dropping it gives up the answer.
 struct Pending {
     mail: Mail,
     ticket: Ticket,

@@ -1,4 +1,4 @@
-//! A store of which one read finds its block not in memory.
+//! A store in which one read does not find its block in memory.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view in which the `missing`-th read is not resident.
+    /// A view in which read number `missing`, counted from 0, finds its block not in memory.
     #[must_use]
     pub const fn new(rows: &'a dyn Rows, missing: u32) -> Self {
         Self { rows, missing: Cell::new(Some(missing)) }

@@ -1,19 +1,19 @@
-//! What becomes of messages on their way: connections, as sockets are.
+//! The simulated network: connections that behave as sockets do.
 //!
 //! ```text
 //!   frame, frame … ──► segments, each with the moment of its arrival, in order ──► chunks, cut anywhere ──► Decoder ──► messages
 //! ```
 //!
-//! 1. Every message between two processes travels as a frame of `pando-wire`. What shards of one
-//!    process say to each other does not come here.
-//! 2. Two ends have one connection. Bytes arrive in order; late ones hold up those behind them;
-//!    several frames may arrive as one chunk, and one frame in many.
+//! 1. Every message between two processes travels as a frame of `pando-wire`. Messages between
+//!    shards of one process do not come here.
+//! 2. Two ends have one connection. Bytes arrive in order, and late bytes hold up those behind
+//!    them. Several frames may arrive as one chunk, and one frame in many chunks.
 //! 3. A connection that breaks loses all bytes that have not arrived, in both directions. Sometimes
-//!    what was sent to a shard lingers, and arrives after all when the connection is long replaced.
-//! 4. A flipped bit breaks the connection, at once or when somebody notices that nothing comes; it
-//!    never does anything else.
-//! 5. Who is cut off does not know: bytes wait until the cut is over, or the connection breaks with
-//!    it.
+//!    bytes to a shard linger, and arrive after the connection was replaced.
+//! 4. A flipped bit breaks the connection, at once or when an end notices that nothing arrives. It
+//!    has no other effect.
+//! 5. An end that is cut off does not notice it. Bytes wait until the cut is over, or until the
+//!    connection breaks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;
@@ -25,35 +25,35 @@ use crate::cuts::Cuts;
 use crate::random::Random;
 
 const MICROSECOND: u64 = 1_000;
-/// What lingers arrives within this.
+/// Maximum time until lingering bytes arrive, nanoseconds.
 const LINGERS: u64 = 150 * MILLISECOND;
 
-/// Who sends and receives.
+/// A sender or receiver of messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {
     /// A client, by its number.
     Client(u32),
     /// A shard, by its position.
     Shard(usize),
-    /// A process that is asked about moves, by its position.
+    /// A process that answers questions about moves, by its position.
     Process(usize),
-    /// What of a process asks others about moves.
+    /// The part of a process that asks other processes about moves, by the process's position.
     Target(usize),
 }
 
-/// Bytes from one end to another, on one of their connections.
+/// The direction from one end to another, on one of their connections.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Way {
-    /// Who sends.
+    /// The sending end.
     pub from: End,
-    /// Who receives.
+    /// The receiving end.
     pub to: End,
-    /// The how manyth connection of the two this is.
+    /// Number of the connection among all that these two ends have had, from 0 on.
     pub connection: u64,
 }
 
 impl Way {
-    /// The two ends, in whatever direction.
+    /// The two ends, the lower one first.
     fn pair(self) -> (End, End) {
         (self.from.min(self.to), self.from.max(self.to))
     }
@@ -62,56 +62,56 @@ impl Way {
 /// One direction of a connection.
 #[derive(Default)]
 struct Lane {
-    /// Bytes on their way, each with the moment of its arrival.
+    /// Bytes on their way, each segment with its time of arrival.
     segments: VecDeque<(u64, Vec<u8>)>,
     decoder: Decoder,
-    /// A flipped bit made a frame look longer than it is: nothing comes any more.
+    /// Whether a flipped bit made a frame look longer than it is, so that no message follows.
     is_stuck: bool,
 }
 
 #[derive(Default)]
 struct Connection {
     number: u64,
-    /// From the lower end to the higher, and back.
+    /// The direction from the lower end to the higher, and the direction back.
     lanes: [Lane; 2],
 }
 
-/// What came of a delivery.
+/// The result of a delivery.
 #[derive(Default)]
 pub struct Delivered {
-    /// Messages that are whole, with whom they are for.
+    /// Messages that are complete, each with its stream.
     pub messages: Vec<(Stream, Message)>,
-    /// The bytes.
+    /// The bytes that arrived.
     pub bytes: Vec<u8>,
-    /// The rest comes then.
+    /// When the rest arrives, if not all of it has.
     pub again: Option<u64>,
-    /// The connection is broken.
+    /// Whether the connection is broken.
     pub is_broken: bool,
-    /// Nothing comes any more, and that is noticed then.
+    /// When the receiver notices that nothing arrives any more, if a flipped bit caused that.
     pub noticed: Option<u64>,
 }
 
-/// What a broken connection takes along.
+/// What a broken connection loses.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Broken {
-    /// Bytes on their way to the lower end, to a client if one is.
+    /// Whether bytes were on their way to the lower end, which is the client if there is one.
     pub replies: bool,
-    /// Bytes on their way to the higher end.
+    /// Whether bytes were on their way to the higher end.
     pub requests: bool,
 }
 
-/// How often what happened to bytes.
+/// Counts of what happened to bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Bytes {
-    /// Frames that came in more than one chunk.
+    /// Frames that arrived in more than one chunk.
     pub cut: u64,
     /// Chunks with more than one frame.
     pub joined: u64,
     /// Chunks with a flipped bit that the decoder refused.
     pub refused: u64,
-    /// Flipped bits after which nothing came any more.
+    /// Flipped bits after which no message came.
     pub stuck: u64,
-    /// Chunks that came after their connection was replaced.
+    /// Chunks that arrived after their connection was replaced.
     pub lingered: u64,
 }
 
@@ -125,23 +125,23 @@ impl AddAssign for Bytes {
     }
 }
 
-/// All connections.
+/// All connections of a run.
 pub struct Network {
     random: Random,
     loss_per_mille: u64,
     connections: BTreeMap<(End, End), Connection>,
     lingering: BTreeMap<u64, (Way, Vec<u8>, Decoder)>,
     last: u64,
-    /// Who does not reach whom.
+    /// The cuts between ends.
     pub cuts: Cuts,
-    /// What happened to bytes.
+    /// Counts of what happened to bytes.
     pub bytes: Bytes,
-    /// Whether anything bad happens at all.
+    /// Whether connections may break, and bits flip.
     pub is_faulty: bool,
 }
 
 impl Network {
-    /// The network of a run.
+    /// The network of a run, with its own random numbers.
     pub fn new(config: &SimConfig, random: Random) -> Self {
         Self {
             random,
@@ -155,7 +155,7 @@ impl Network {
         }
     }
 
-    /// Puts a message on its way; when it arrives, and where.
+    /// Puts a message on its way. Returns its time of arrival and its direction.
     pub fn send(
         &mut self,
         from: End,
@@ -177,12 +177,12 @@ impl Network {
         (at, Way { from, to, connection: number })
     }
 
-    /// Whether a connection breaks at this moment, for no reason.
+    /// Decides at random whether a connection breaks while a message travels.
     pub fn breaks(&mut self) -> bool {
         self.is_faulty && self.random.chance(self.loss_per_mille, 1000)
     }
 
-    /// Lets arrive what is due on `way`, or some of it.
+    /// Delivers what is due on `way`, or a part of it.
     pub fn deliver(&mut self, way: Way, now: u64) -> Delivered {
         let mut delivered = Delivered::default();
         let Some(connection) = self.connections.get_mut(&way.pair()) else { return delivered };
@@ -192,7 +192,7 @@ impl Network {
         let is_faulty = self.is_faulty;
         let lane = &mut connection.lanes[usize::from(way.from > way.to)];
         if is_faulty && let Some(until) = self.cuts.until(way.from, way.to, now) {
-            // Meanwhile one side may give up.
+            // During a cut, either end may give up the connection.
             delivered.is_broken = self.random.chance(1, 16);
             delivered.again = Some(until + self.random.below(MILLISECOND));
             return delivered;
@@ -237,7 +237,8 @@ impl Network {
             }
         }
         if is_flipped && !delivered.is_broken {
-            // More bytes may show that the frame is none; if not, somebody notices after a while.
+            // More bytes may show the decoder that the frame is wrong. If not, an end notices after
+            // a while.
             lane.is_stuck = true;
             self.bytes.stuck += 1;
             delivered.noticed = Some(now + self.random.between(20, 100) * MILLISECOND);
@@ -245,7 +246,7 @@ impl Network {
         delivered
     }
 
-    /// All that `from` has sent to `to` is there at once.
+    /// Makes all bytes from `from` to `to` due now.
     pub fn hurry(&mut self, from: End, to: End, now: u64) -> Way {
         let connection = self.connections.entry((from.min(to), from.max(to))).or_default();
         for segment in &mut connection.lanes[usize::from(from > to)].segments {
@@ -254,7 +255,8 @@ impl Network {
         Way { from, to, connection: connection.number }
     }
 
-    /// Breaks the connection of two ends. What lingers is told with the moments of its arrival.
+    /// Breaks the connection of two ends. Returns what was lost, and each arrival of lingering
+    /// bytes as a time and a number.
     pub fn break_off(&mut self, a: End, b: End, now: u64) -> (Broken, Vec<(u64, u64)>) {
         let (low, high) = (a.min(b), a.max(b));
         let Some(connection) = self.connections.get_mut(&(low, high)) else {
@@ -281,7 +283,7 @@ impl Network {
         (broken, lingering)
     }
 
-    /// What lingered arrives.
+    /// Delivers lingering bytes. Returns their direction and their messages.
     pub fn linger(&mut self, number: u64) -> Option<(Way, Vec<(Stream, Message)>)> {
         let (way, bytes, mut decoder) = self.lingering.remove(&number)?;
         decoder.feed(&bytes);
@@ -293,13 +295,13 @@ impl Network {
         Some((way, messages))
     }
 
-    /// The connection that `a` and `b` have now.
+    /// Number of the current connection of `a` and `b`.
     #[must_use]
     pub fn connection(&self, a: End, b: End) -> u64 {
         self.connections.get(&(a.min(b), a.max(b))).map_or(0, |connection| connection.number)
     }
 
-    /// Clients that ever sent anything.
+    /// All clients that have sent or received anything.
     #[must_use]
     pub fn clients(&self) -> Vec<u32> {
         let client = |(low, _): &(End, End)| match low {
@@ -311,7 +313,7 @@ impl Network {
         clients
     }
 
-    /// Whom `end` is connected to.
+    /// All ends that `end` has a connection with.
     #[must_use]
     pub fn neighbours(&self, end: End) -> Vec<End> {
         let other = |(a, b): &(End, End)| match end {
@@ -322,7 +324,7 @@ impl Network {
         self.connections.keys().filter_map(other).collect()
     }
 
-    /// Mostly short, sometimes long, rarely so long that the sender has long given up.
+    /// A random delay: mostly short, sometimes long, rarely longer than a client waits for a reply.
     fn delay(&mut self) -> u64 {
         match self.random.below(200) {
             0 if self.is_faulty => self.random.between(5, 100) * MILLISECOND,

@@ -1,7 +1,9 @@
-//! What leaves a process: the shell's connections to clients and to shards of other processes.
+//! What leaves a process: the shell's replies to clients and its messages to shards of other
+//! processes.
 //!
-//! 1. Nothing leaves that was not let go: the shell promises to flush what it gave.
-//! 2. Nothing leaves a process of which a disk has stopped: its machine has.
+//! 1. A message leaves only when the shell flushes it. The shell promises to flush what it has
+//!    sent.
+//! 2. Nothing leaves a process after it has died, or after one of its disks has stopped.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +18,16 @@ use pando_types::{KeyId, ShardIndex};
 use crate::client_run::lock;
 use crate::moves::Folder;
 
-/// What leaves.
+/// A message that leaves a process.
 #[derive(Debug)]
 pub enum Leaving {
-    /// The answer to what came by this number; `None`: there will be none.
+    /// The reply to the request of this number; `None`: there will be no reply.
     Reply(u64, Option<Box<Reply>>),
     /// A message to a shard of another process.
     Peer(ShardIndex, Box<Peer>),
 }
 
-/// Of one life of a process.
+/// What has left a process, in one life of it.
 #[derive(Default)]
 pub struct Post {
     disks: Vec<MemDisk>,
@@ -37,29 +39,29 @@ pub struct Post {
 }
 
 impl Post {
-    /// That of a process with these disks, and perhaps a folder.
+    /// The post of a process with these disks. If shards move, it has a folder, too.
     #[must_use]
     pub fn new(disks: Vec<MemDisk>, folder: Option<Folder>) -> Arc<Self> {
         Arc::new(Self { disks, folder, ..Self::default() })
     }
 
-    /// The process dies, at this moment.
+    /// The process dies at this moment: nothing more leaves it.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// What has left since the last time.
+    /// Takes what has left since the last call.
     #[must_use]
     pub fn take(&self) -> Vec<Leaving> {
         take(&mut *lock(&self.left))
     }
 
-    /// Something leaves at once.
+    /// Lets a message leave at once, without a flush.
     pub fn leave(&self, leaving: Leaving) {
         self.leave_all(vec![leaving]);
     }
 
-    /// Whether one of the disks has stopped.
+    /// Whether the process has died, or one of its disks has stopped.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         let has_stopped = || match &self.folder {
@@ -76,7 +78,7 @@ impl Post {
     }
 }
 
-/// All connections of clients: who asked is known by number.
+/// All connections of clients, as one sink. A request is known by its number.
 pub struct Replies(pub Arc<Post>);
 
 impl ReplySink for Replies {

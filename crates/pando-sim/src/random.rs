@@ -1,6 +1,6 @@
-//! All chance of a run, from one seed.
+//! Random numbers of a run, from one seed.
 
-/// A stream of numbers: SplitMix64.
+/// A stream of pseudo-random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The next number.
+    /// The next number, from all of `u64`.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -20,27 +20,27 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is above 0.
+    /// A number below `end`. `end` must be above 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number from `from` up to, not including, `to`.
+    /// A number from `from` up to, but not including, `to`.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from)
     }
 
-    /// True `times` of `of` times.
+    /// True with probability `times / of`.
     pub fn chance(&mut self, times: u64, of: u64) -> bool {
         self.below(of) < times
     }
 
-    /// One of them; there is at least one.
+    /// One element of `of`, which must not be empty.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u64) as usize]
     }
 
-    /// A stream of its own, which does not disturb this one however much is taken from it.
+    /// A stream of its own. Drawing from it does not change this stream.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.draw())

@@ -1,4 +1,4 @@
-//! A run from its first to its last moment, and the verdict.
+//! A run from start to end, and its verdict.
 //!
 //! ```text
 //!   format, start ─► clients work while things break ─► heal ─► clients end ─► drain ─► walk ─► drain
@@ -30,23 +30,23 @@ use crate::stats::Stats;
 use crate::walk::walk;
 use crate::world::{ToClient, World};
 
-/// How long things break at most.
+/// Maximum time in which faults happen, nanoseconds.
 const FAULTY_MAX: u64 = 3 * SECOND;
-/// Within this time the structure is looked at while all goes on.
+/// The structure is checked once in the running cluster, at a random time before this, nanoseconds.
 const CHECK_MAX: u64 = 800 * MILLISECOND;
-/// After the last client has gone, the shards may take this long to come to rest.
+/// Time in which the shards come to rest after the last client has ended, nanoseconds.
 const DRAIN: u64 = 5 * SECOND;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What is wrong, if anything.
+    /// The fault that was found, if any.
     pub fault: Option<String>,
-    /// How often what happened.
+    /// Counts of what happened.
     pub stats: Stats,
-    /// Hash of all that happened.
+    /// Hash of everything in the trace.
     pub hash: u64,
-    /// What happened last, if that was wanted.
+    /// Lines of the trace, if they were kept.
     pub tail: Vec<String>,
 }
 
@@ -63,15 +63,15 @@ pub(crate) struct Run {
     pub(crate) others: Vec<TaskIndex>,
     pub(crate) random: Random,
     who: u32,
-    /// What is wrong by now, if it is watched.
+    /// The fault that was found so far, if the run is watched.
     seen: Option<String>,
 }
 
-/// Runs `config` and judges it.
+/// Runs `config` and judges the run.
 #[must_use]
 pub fn run(config: SimConfig) -> Verdict {
     let mut run = Run::new(config);
-    // A panic anywhere is a verdict, too; the trace tells how it came to it.
+    // A panic anywhere is a verdict, too. The trace shows what led to it.
     let fault = match catch_unwind(AssertUnwindSafe(|| run.work())) {
         Ok(worked) => worked.err(),
         Err(panic) => Some(format!("panic: {}", said(&*panic))),
@@ -126,7 +126,7 @@ impl Run {
         while !self.is_idle() && self.world.time < FAULTY_MAX {
             if self.world.time >= check_at && !is_checked {
                 is_checked = true;
-                // A shard may die meanwhile.
+                // A shard may die during the collection, so its errors are ignored.
                 let _ = self.collect_objects();
                 let (faults, given_up) = fsck::while_running(self);
                 self.world.stats.suspicions += given_up;
@@ -155,7 +155,7 @@ impl Run {
         if self.world.config.objects > 0 {
             self.who += 1;
             let mut shared = self.shared.of(self.who);
-            // Garbage of a shard that was added is deleted, too.
+            // Garbage of an added shard must be deleted, too.
             for process in self.world.hosts.iter().filter_map(|host| host.process.as_ref()) {
                 shared.volume.map.merge(process.core().map());
             }
@@ -176,7 +176,8 @@ impl Run {
         Ok(())
     }
 
-    /// One more client, in the process of all shards or far from it; what each of its lanes does.
+    /// Begins another client, in the process of all shards or in its own. Each lane has
+    /// `operations` operations.
     pub(crate) fn begin_client(&mut self, here: Option<&Arc<Here>>, operations: u64) {
         self.who += 1;
         let lanes = self.world.config.lanes;
@@ -215,8 +216,7 @@ impl Run {
         }
     }
 
-    /// A client that works stands still, perhaps for longer than its lease; what comes for it
-    /// waits.
+    /// Some client stands still, sometimes for longer than its lease. What arrives for it waits.
     fn client_pauses(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let lease = self.world.config.lease;
@@ -242,8 +242,8 @@ impl Run {
         }
     }
 
-    /// A client that works dies; its session is ended by somebody else, or when its lease ends, and
-    /// another client takes its place.
+    /// Some client dies, and another takes its place. Its session is ended by a request, or when
+    /// its lease ends.
     fn client_dies(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
@@ -268,7 +268,7 @@ impl Run {
         self.begin_client(None, self.world.config.operations);
     }
 
-    /// A client is no more; the session that it had.
+    /// Ends a dead client's tasks. Returns the session that the client had.
     pub(crate) fn bury_client(&mut self, dead: Running) -> Option<SessionId> {
         for task in dead.tasks {
             self.world.executor.kill(task);
@@ -277,7 +277,7 @@ impl Run {
         lock(&self.shared.locks).dies(dead.run.who);
         let line = format_args!("client {} dies, session {session:?}", dead.run.who);
         self.world.trace.note(self.world.time, &[], line);
-        // Perhaps it was taken for dead before it died.
+        // The session may have ended before the client died.
         let mut history = lock(&self.shared.history);
         let since = history.last_alive(dead.run.session_noticed());
         history.gone(dead.run.who, since);
@@ -319,8 +319,7 @@ impl Run {
         while self.world.time < deadline {
             self.step();
         }
-        // Perhaps a shard tries something once more just now, as it does for ever at intervals that
-        // grow.
+        // A shard may retry something just now. It retries for ever, at growing intervals.
         while self.world.time < deadline + DRAIN && at_rest(&self.world).is_err() {
             self.step();
         }
@@ -393,7 +392,7 @@ impl fsck::Live for Run {
 
 fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), String> {
     let keeps_its_word = world.config.durability != Durability::OsWithPowerLoss;
-    // Unless a session was over, every request is answered in the end.
+    // Every request is answered in the end, unless its session was over.
     let gave_up = history.events().iter().filter(|event| event.lost == Some(Errno::EIO));
     let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
     Excuse::SessionOver.count(over.len(), excuses);
@@ -429,7 +428,8 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
 }
 
-/// When all clients are gone, so are their sessions, and what they held.
+/// Checks that every shard runs and is at rest: no sessions, locks, transactions, prepared steps or
+/// opens are left.
 fn at_rest(world: &World) -> Result<(), String> {
     for (index, host) in world.hosts.iter().enumerate() {
         let Some(process) = &host.process else { return Err(format!("shard {index} is dead")) };
@@ -450,7 +450,8 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// Ends a session on behalf of a client that cannot.
+/// Ends a session by a request to shard 0, after a delay in nanoseconds. Repeats the request until
+/// it is answered.
 pub(crate) async fn bury(mail: Mail, session: SessionId, delay: u64) {
     mail.sleep(delay).await;
     let op = Wire::EndSession(session);

@@ -5,9 +5,9 @@
 //!   timer, syncers, checkpoints ───┴► Driven ─┴─► disks
 //! ```
 //!
-//! Whatever the world lets a process do, it does within [`Server::driven`]; then it looks what has
-//! come of it: what has left, whether a disk has stopped, upon which the process is dead, and what
-//! the process wants done later.
+//! Everything that the world makes a process do happens within [`Server::driven`]. Then the world
+//! looks at the results. Messages have left, a disk may have stopped, which means that the process
+//! is dead, and the process may want something done later.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,30 +33,30 @@ use crate::moves::Folder;
 use crate::objects::Objects;
 use crate::post::{Leaving, Links, Post, Replies};
 
-/// The process died of a disk.
+/// The process died, because of a disk.
 #[derive(Debug)]
 pub struct Died;
 
-/// One process.
+/// A server process, which runs or not.
 pub struct Server {
-    /// The shards it hosts.
+    /// The shards that it hosts.
     pub shards: Vec<usize>,
-    /// Goes up with each death.
+    /// Number of the process's life: one more with each death.
     pub life: u64,
     /// The clocks of its machine.
     pub clocks: Arc<Clocks>,
-    /// For which time its timer will be woken.
+    /// Time for which its timer's wake-up is planned.
     pub timer_planned: Option<u64>,
-    /// A shard has stopped, and somebody will start the process anew.
+    /// Whether a shard has stopped, and a restart of the process is planned.
     pub is_replaced_soon: bool,
-    /// The next step of a checkpoint will be done.
+    /// Whether the next step of a checkpoint is planned.
     pub is_checkpoint_planned: bool,
-    /// Where it keeps its shards, if they move.
+    /// The folder of its shards, if shards move.
     pub folder: Option<Folder>,
     options: HostOptions,
-    /// Shards of the volume.
+    /// Number of shards of the volume.
     count: u16,
-    /// What it syncs before its logs.
+    /// Objects that must be synced before the logs are.
     objects: Option<Arc<Objects>>,
     driven: Option<Arc<Driven>>,
     post: Arc<Post>,
@@ -74,7 +74,7 @@ impl Wake for Woken {
 }
 
 impl Server {
-    /// A process that has not begun.
+    /// A process that has not started.
     #[must_use]
     pub fn new(
         shards: Vec<usize>,
@@ -112,32 +112,32 @@ impl Server {
         }
     }
 
-    /// What it runs, if it runs.
+    /// The shell of its shards, if the process runs.
     #[must_use]
     pub fn driven(&self) -> Option<Arc<Driven>> {
         self.driven.clone()
     }
 
-    /// What leaves it, in this life.
+    /// What leaves the process in its current life.
     #[must_use]
     pub fn post(&self) -> Arc<Post> {
         Arc::clone(&self.post)
     }
 
-    /// How its shards are run.
+    /// The options with which its shards run.
     pub(crate) const fn options(&self) -> &HostOptions {
         &self.options
     }
 
-    /// The clock of its timers.
+    /// The reading of its timers' clock, nanoseconds.
     pub(crate) fn mono(&self) -> u64 {
         self.clocks.mono()
     }
 
-    /// Starts the process of these shards. `Err`: it died meanwhile.
+    /// Starts the process with its shards. `Err`: the process died during the start.
     ///
     /// # Panics
-    /// If what is on disk is refused though the disk works.
+    /// If a shard refuses what is on a disk that works.
     pub fn start(&mut self, hosts: &mut [Host]) -> Result<(), Died> {
         let disks = self.shards.iter().map(|&shard| hosts[shard].disk.clone());
         self.post = Post::new(disks.collect(), self.folder.clone());
@@ -192,7 +192,7 @@ impl Server {
         self.is_replaced_soon = false;
     }
 
-    /// A request comes over a connection; it is run with what else comes.
+    /// Puts a request from a connection into a shard's inbox.
     pub fn submit(&self, shard: ShardIndex, stream: u64, request: Request) {
         let Some(driven) = &self.driven else { return };
         let sink: Arc<dyn ReplySink> = Arc::new(Replies(Arc::clone(&self.post)));
@@ -200,14 +200,14 @@ impl Server {
         driven.host().submit(shard, &sink, &mut vec![(asked, request)]);
     }
 
-    /// A message of another process's shard comes.
+    /// Puts a message from a shard of another process into a shard's inbox.
     pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
         if let Some(driven) = &self.driven {
             driven.host().submit_peer(shard, peer);
         }
     }
 
-    /// A request of a caller in the process, who runs the shard himself.
+    /// Runs a request on the calling thread, as a caller within the process does.
     pub fn call(&mut self, shard: ShardIndex, stream: u64, request: Request) {
         let Some(driven) = &self.driven else { return };
         match driven.host().call_at_once(shard, Box::new(request)) {
@@ -220,10 +220,10 @@ impl Server {
         driven.host().settle();
     }
 
-    /// What has left since the last time. `Err`: the process is dead besides.
+    /// Takes what has left since the last call. `Err`: the process is dead.
     ///
     /// # Panics
-    /// If a shard has stopped though the disks work.
+    /// If a shard has stopped though its disk works, or uses a log that has failed.
     pub fn leaving(&mut self, hosts: &[Host]) -> (Vec<Leaving>, Result<(), Died>) {
         let Some(driven) = self.driven.clone() else { return (Vec::new(), Ok(())) };
         self.poll();
@@ -247,7 +247,7 @@ impl Server {
         (left, Ok(()))
     }
 
-    /// Callers in the process look for their replies.
+    /// Polls the calls of callers within the process, until no more of them are woken.
     fn poll(&mut self) {
         let waker = Waker::from(Arc::clone(&self.woken));
         while self.woken.0.swap(false, Ordering::Relaxed) {

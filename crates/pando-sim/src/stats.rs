@@ -1,4 +1,4 @@
-//! How often what happened: a run that hits nothing proves nothing.
+//! Counts of what happened in runs: a run that hits nothing proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,28 +21,28 @@ use crate::moves::MoveCounts;
 use crate::network::Bytes;
 use crate::objects::counts::ObjectCounts;
 
-/// What came of the live copies of what splits and merges.
+/// Counts of the live copies that splits and merges make.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Copies {
-    /// Pages taken by targets.
+    /// Pages that targets have taken.
     pub pages: u64,
-    /// Rounds of changes.
+    /// Rounds of changes that were sent after the first copy.
     pub rounds: u64,
-    /// Of those, in a frozen half.
+    /// Of those rounds, how many were sent while the moving half was frozen.
     pub rounds_frozen: u64,
-    /// Changes sent in rounds.
+    /// Changed rows that were sent in rounds.
     pub rows_again: u64,
-    /// Changes sent in the exchange.
+    /// Changed rows that were sent in the final exchange.
     pub rows_frozen: u64,
-    /// Halves that waited for transactions.
+    /// Moving halves that waited for transactions before they could freeze.
     pub awaiting: u64,
-    /// Halves opened again.
+    /// Moving halves that were opened again, because those transactions took too long.
     pub reopened: u64,
-    /// Halves that changed faster than they were sent.
+    /// Moving halves that were closed, because they changed faster than they were sent.
     pub overtaken: u64,
-    /// Given up for somebody else.
+    /// Splits given up because another operation wanted the partition.
     pub yielded: u64,
-    /// Given up.
+    /// Splits given up for any other reason.
     pub failed: u64,
 }
 
@@ -78,20 +78,20 @@ impl Copies {
     }
 }
 
-/// What came of partitions that became small.
+/// Counts of merges of small partitions.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Merges {
-    /// Given back to a parent on the same shard.
+    /// Partitions given back to a parent on their own shard.
     pub local: u64,
-    /// Given back to a parent on another shard.
+    /// Partitions given back to a parent on another shard.
     pub moved: u64,
-    /// Names that went along.
+    /// Entries that were sent with these partitions.
     pub entries: u64,
-    /// Not taken back.
+    /// Partitions that the parent's shard refused to take back.
     pub refused: u64,
-    /// Given up for somebody else.
+    /// Merges given up because another operation wanted the partition.
     pub yielded: u64,
-    /// Given up.
+    /// Merges given up for any other reason.
     pub failed: u64,
 }
 
@@ -119,124 +119,125 @@ impl Merges {
     }
 }
 
-/// Counts of one run, or of many.
+/// Counts of one run, or of many runs.
 #[derive(Clone, Default, Debug)]
 pub struct Stats {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Requests that reached each shard.
+    /// Requests that reached each shard, by shard.
     pub requests: Vec<u64>,
-    /// Messages between shards.
+    /// Peer messages sent.
     pub peers: u64,
-    /// Requests run at once by whoever had them.
+    /// Requests that the calling thread ran at once.
     pub at_once: u64,
-    /// Times that a shard was run while other threads had others of its process.
+    /// Times that a shard ran while other threads had other shards of its process.
     pub beside: u64,
-    /// Names whose state was fsynced, and times that somebody looked at one.
+    /// Names with a fsynced state, and later looks at such names.
     pub promises: (u64, u64),
-    /// What became of locks of programs.
+    /// Counts of programs' locks.
     pub locks: Counts,
-    /// What became of disks.
+    /// Counts of disk faults.
     pub disks: DiskCounts,
-    /// What became of clients in the shards' process.
+    /// Counts of clients in the shards' process.
     pub local: LocalCounts,
-    /// What became of objects.
+    /// Counts of objects.
     pub objects: ObjectCounts,
-    /// What became of shards that moved.
+    /// Counts of shards that moved between processes.
     pub shards_moved: MoveCounts,
-    /// Clocks that were set.
+    /// Times that a machine's clock was set.
     pub clocks_set: u64,
     /// Syncs of logs.
     pub syncs: u64,
-    /// Checkpoints made.
+    /// Checkpoints that were finished.
     pub checkpoints: u64,
-    /// Processes that died between the steps of a checkpoint, or of its disk in one.
+    /// Shards that died between two steps of their checkpoint.
     pub checkpoint_crashes: u64,
-    /// Processes that died.
+    /// Shards that died, each with its process.
     pub crashes: u64,
-    /// Of those, with the machine's power.
+    /// Of those, shards that died with the power of their machine.
     pub power_losses: u64,
     /// Processes that died with several shards.
     pub crashed_together: u64,
     /// Connections that broke.
     pub broken: u64,
-    /// Of those, with a reply on its way to somebody who waits.
+    /// Of those, connections with a reply on its way to a waiting client.
     pub broken_with_reply: u64,
-    /// Of those, with a request on its way.
+    /// Of those, connections with a request on its way from a waiting client.
     pub broken_with_request: u64,
-    /// Cuts one way.
+    /// Cuts in one direction.
     pub cuts_one_way: u64,
-    /// Cuts both ways.
+    /// Cuts in both directions.
     pub cuts_both_ways: u64,
-    /// Transactions under way, by kind, at a shard that others ceased to hear, or that ceased to
-    /// hear others, one way.
+    /// Running transactions, by kind, at shards that a cut in one direction separated from other
+    /// shards.
     pub cut_in: BTreeMap<&'static str, u64>,
-    /// What happened to bytes.
+    /// Counts of what happened to bytes in the network.
     pub bytes: Bytes,
     /// Clients that died.
     pub client_deaths: u64,
-    /// Clients that stood still.
+    /// Times that a client stood still.
     pub pauses: u64,
-    /// Sessions whose lease ended.
+    /// Sessions that ended with their lease.
     pub expired: u64,
     /// Changing requests refused because their session was over.
     pub refused_sessions: u64,
-    /// Requests refused because the way by which they came had changed.
+    /// Requests refused because their path had changed.
     pub stale_ways: u64,
-    /// Rounds in which clients guessed ids, and those in which they asked once more, as directories
-    /// had split unnoticed.
+    /// Rounds in which clients guessed ids; rounds repeated because a directory had split
+    /// unnoticed.
     pub guesses: (u64, u64),
-    /// Calls by path that were refused so often that their way was not judged any more.
+    /// Calls by path that were refused so often that the shards no longer judged their path.
     pub loose_walks: u64,
-    /// Moves of directories to other parents: all, beside another, alone; and walks for them that
-    /// were done anew.
+    /// Claims to move directories to another parent: all, those given while another claim stood,
+    /// and those given alone. Last, walks of a moving directory that were repeated.
     pub moves: [u64; 4],
-    /// Sessions that clients heard were over, and in which they had changing requests of unknown
+    /// Sessions that clients found to be over; operations that ended in `EIO`, with an unknown
     /// outcome.
     pub lost_sessions: (u64, u64),
     /// Opens lost with a session.
     pub lost_opens: u64,
-    /// Requests given up by clients; of those, known later not to have run, and to have run.
+    /// Requests given up by clients. Of those: requests later found not to have run, and to have
+    /// run.
     pub doubts: (u64, u64, u64),
     /// Operations answered.
     pub operations: u64,
-    /// What the judge forgave.
+    /// How often the judge applied each excuse.
     pub excuses: Excuses,
-    /// What a shard was in the middle of when it died.
+    /// What shards were in the middle of when they died.
     pub crashed_in: BTreeMap<String, u64>,
     /// Transactions committed that had a participant on another shard, by kind.
     pub remote: BTreeMap<&'static str, u64>,
-    /// Splits within a shard, and to another.
+    /// Splits within a shard, and splits to another shard.
     pub splits: (u64, u64),
-    /// What came of live copies.
+    /// Counts of live copies.
     pub copies: Copies,
-    /// What came of small partitions.
+    /// Counts of merges.
     pub merges: Merges,
-    /// Slots handed over; handovers given up; decisions whose place had gone elsewhere.
+    /// Hash slots handed over; handovers given up; decisions that were sent on, because their place
+    /// had moved to another shard.
     pub handovers: (u64, u64, u64),
     /// Requests answered from a recorded outcome.
     pub repeated: u64,
-    /// Requests sent elsewhere.
+    /// Requests answered with a redirect.
     pub redirected: u64,
     /// Inputs that waited for a lock.
     pub waited: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
-    /// Faults that a check of the running cluster suspected and gave up: it was wrong, and found
-    /// so.
+    /// Faults that the check of the running cluster suspected, and then dropped as unfounded.
     pub suspicions: u64,
     /// Outcomes of operations, by kind and errno.
     pub outcomes: BTreeMap<String, u64>,
 }
 
 impl Stats {
-    /// Of one run with so many shards.
+    /// Empty counts of one run with `shards` shards.
     #[must_use]
     pub fn new(shards: u16) -> Self {
         Self { runs: 1, requests: vec![0; shards.into()], ..Self::default() }
     }
 
-    /// A process dies: notes what it was in the middle of.
+    /// Counts the death of a shard with its process, and what the shard was in the middle of.
     pub fn crash(&mut self, host: &Host, power: bool) {
         self.crashes += 1;
         self.power_losses += u64::from(power);
@@ -255,7 +256,7 @@ impl Stats {
         for table in [Table::Txn, Table::Prepared, Table::Arrival, Table::Incoming] {
             let prefix = keys::table(table);
             process.look(|store| {
-                // What a disk that has stopped does not tell is not counted.
+                // A disk that has stopped cannot be read. What it holds is not counted.
                 let _ = store.scan(&prefix, &keys::after(&prefix), &mut |_, value| {
                     self.note(&what(table, value));
                     true
@@ -264,7 +265,7 @@ impl Stats {
         }
     }
 
-    /// Adds what a client did.
+    /// Adds the counts of one client.
     pub fn client(&mut self, client: &pando_client::Client, lost_opens: u64) {
         let (counters, ways) = (client.counters(), client.ways());
         self.guesses.0 += ways.rounds;
@@ -277,7 +278,7 @@ impl Stats {
         self.doubts.2 += run;
     }
 
-    /// Some cease to reach others: notes what they were in the middle of.
+    /// Counts a cut, and the transactions that run at the shards it separates.
     pub fn cut(&mut self, cut: &Cut, hosts: &[Host]) {
         if cut.is_both_ways {
             self.cuts_both_ways += 1;
@@ -294,7 +295,7 @@ impl Stats {
         }
     }
 
-    /// Adds what clients did.
+    /// Adds the outcomes of all operations of a history.
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
             self.lost_sessions.1 += u64::from(event.lost == Some(Errno::EIO));
@@ -310,13 +311,13 @@ impl Stats {
         }
     }
 
-    /// Adds what a process that is about to end has counted.
+    /// Adds the counts of a process that is about to end.
     pub fn absorb(&mut self, process: &Process) {
         self.checkpoints += process.checkpoints();
         self.absorb_core(process);
     }
 
-    /// Adds what a core has counted whose process it has left, or is about to.
+    /// Adds the counts of a core that leaves, or has left, its process.
     pub(crate) fn absorb_core(&mut self, process: &Process) {
         let core = process.core();
         let counters = core.counters();
@@ -448,7 +449,7 @@ impl AddAssign<&Self> for Stats {
     }
 }
 
-/// The operation's name.
+/// The operation's name, in lower case.
 fn kind(op: &Op) -> String {
     if let Op::ByPath { op, .. } = op {
         return format!("{} by path", kind(op));

@@ -1,8 +1,8 @@
-//! What happened, as a running hash; and in words, for whoever looks into a failing seed.
+//! The record of a run: a running hash, and on demand lines of text that show a failing seed.
 
 use std::fmt::Arguments;
 
-/// FNV-1a over everything noted, and the lines if they are wanted.
+/// An FNV-1a hash of everything noted, and the lines if they are wanted.
 #[derive(Debug)]
 pub struct Trace {
     hash: u64,
@@ -11,13 +11,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace that keeps its lines, or only their hash.
+    /// A trace that keeps its lines if `keep_lines`, and its hash in any case.
     #[must_use]
     pub fn new(keep_lines: bool) -> Self {
         Self { hash: 0xCBF2_9CE4_8422_2325, count: 0, lines: keep_lines.then(Vec::new) }
     }
 
-    /// Notes bytes at a moment, and a line about them.
+    /// Notes bytes at a time in nanoseconds, and a line about them.
     pub fn note(&mut self, at: u64, bytes: &[u8], line: Arguments<'_>) {
         self.count += 1;
         for byte in at.to_le_bytes().iter().chain(bytes) {
@@ -34,13 +34,13 @@ impl Trace {
         self.hash
     }
 
-    /// How much was noted.
+    /// Number of notes so far.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The last `count` lines.
+    /// The last `count` lines, or fewer if there are fewer.
     #[must_use]
     pub fn tail(&self, count: usize) -> &[String] {
         let lines = self.lines.as_deref().unwrap_or(&[]);

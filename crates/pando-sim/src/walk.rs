@@ -1,4 +1,4 @@
-//! A fresh client looks at everything, when nothing else is under way.
+//! A new client looks at everything while nothing else runs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::execute::{Executed, execute};
 use crate::locking::is_locked;
 use crate::objects::has_objects;
 
-/// Walks the tree from the root and notes all there is as part of the history.
+/// Walks the tree from the root, and adds all that it finds to the history.
 pub async fn walk(run: Arc<ClientRun>) {
     Arc::clone(&run).connect().await;
     let Some(client) = run.client() else { return };
@@ -35,7 +35,7 @@ pub async fn walk(run: Arc<ClientRun>) {
         perform(Op::ListXattr(dir)).await.ok();
         let Ok(Value::Entries(entries)) = perform(Op::ReadDir(dir)).await else { continue };
         for (name, (ino, kind)) in entries {
-            // What is in these, no model knows.
+            // The model does not know the contents of these files.
             if is_locked(&name) || has_objects(&name) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Messages in words, for whoever looks into a failing seed.
+//! Messages as text, for the trace of a failing seed.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::network::Way;
 
 /// A message that arrives.
 pub struct Line<'a> {
-    /// How it came.
+    /// The direction in which it came.
     pub way: Way,
-    /// Whom it is for.
+    /// Its stream.
     pub stream: Stream,
-    /// What it says.
+    /// The message.
     pub message: &'a Message,
 }
 
@@ -33,8 +33,8 @@ impl fmt::Display for Line<'_> {
             Message::Peer(p) => {
                 write!(f, "txn {} step {} floor {:?}: {:?}", p.txn, p.step, p.floor, p.say)
             }
-            // Beginnings of connections and tools' questions: the simulator's connections have
-            // none.
+            // Other messages begin connections or are questions of tools. The simulated connections
+            // carry none of them.
             other => write!(f, "{other:?}"),
         }
     }

@@ -1,4 +1,4 @@
-//! What processes do, and what comes of it.
+//! Lets processes work, and carries out the results.
 
 use pando_server::host::driven::Driven;
 use pando_types::ShardIndex;
@@ -21,8 +21,8 @@ impl World {
         self.settle(server);
     }
 
-    /// A request has come to a shard that runs. Mostly it waits for the shard's turn; sometimes
-    /// whoever has it runs it at once.
+    /// Gives a request to a shard that runs. Mostly the request waits in the shard's inbox.
+    /// Sometimes the calling thread runs the shard with it at once.
     pub(crate) fn hear(&mut self, shard: usize, number: u64, request: Request) {
         let (server, index) = (self.server_of(shard), self.index(shard));
         if self.random.chance(1, 6) {
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// A shard turns to its inbox, and to what comes meanwhile, soon.
+    /// Plans that a shard soon handles its inbox, unless that is planned already.
     pub(crate) fn plan_turn(&mut self, shard: usize) {
         if !self.hosts[shard].is_turn_planned {
             self.hosts[shard].is_turn_planned = true;
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A shard is run, sometimes while other threads have other shards of its process.
+    /// Runs a shard, sometimes while other threads have other shards of its process.
     pub(crate) fn turn(&mut self, shard: usize) {
         self.hosts[shard].is_turn_planned = false;
         let server = self.server_of(shard);
@@ -76,7 +76,8 @@ impl World {
         self.act(self.server_of(shard), |driven| driven.sync(index, is_asked));
     }
 
-    /// What has come of it: messages leave, the process dies, or wants something done later.
+    /// Carries out the results of a process's work. Messages leave, the process dies if a disk has
+    /// stopped, and syncs, checkpoint steps and timers are planned.
     pub(crate) fn settle(&mut self, server: usize) {
         let (left, result) = self.servers[server].leaving(&self.hosts);
         for leaving in left {
@@ -109,7 +110,7 @@ impl World {
         let planned = self.servers[server].timer_planned;
         let due = driven.next_due().map(|due| self.servers[server].clocks.when(due));
         if let Some(due) = due.filter(|due| planned.is_none_or(|planned| *due < planned)) {
-            // Another thread has to wake up for it.
+            // The process's timer thread must wake up for this time.
             self.servers[server].timer_planned = Some(due);
             let at = due.max(self.time) + self.random.between(1_000, 20_000);
             self.at(at, Happening::Timer(server, life));
@@ -123,7 +124,7 @@ impl World {
                 let Some(reply) = reply else { return };
                 self.overhear(&asked, &reply.result);
                 let Asked { way, stream, .. } = asked;
-                // A reply goes back where its request came from, if that is still there.
+                // A reply goes back on its request's connection, if that connection still exists.
                 if self.is_connected(way) {
                     self.put(way.to, way.from, stream.0, &Message::Reply(*reply));
                 }

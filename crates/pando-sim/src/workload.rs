@@ -1,4 +1,5 @@
-//! What clients do: anything, on a few names in a few directories, so that they meet.
+//! The operations that clients choose: anything, on few names in few directories, so that clients
+//! meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +9,15 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr, TimeSet};
 
 use crate::random::Random;
 
-/// Directories that a client keeps in mind.
+/// Maximum number of directories that a client remembers.
 const DIRS_MAX: usize = 8;
-/// Files that a client keeps in mind.
+/// Maximum number of files that a client remembers.
 const FILES_MAX: usize = 12;
 
-/// The first name of files; the others follow.
+/// The first name of files. The others are the letters after it.
 const FIRST: u8 = b'a';
 
-/// What a client has come across.
+/// The inodes that a client has found, as its kernel would know them.
 #[derive(Clone, Default, Debug)]
 pub struct Known {
     names: u8,
@@ -24,13 +25,13 @@ pub struct Known {
     dirs: BTreeSet<Ino>,
     files: BTreeMap<Ino, FileKind>,
     opens: Vec<Ino>,
-    /// Names that this client is making or moving.
+    /// Names that this client is creating or moving.
     making: Vec<(Ino, Name)>,
 }
 
 impl Known {
-    /// Nothing yet, of a client that uses so many file names and of whose operations by number so
-    /// many of a hundred make and move directories.
+    /// The knowledge of a new client. It uses `names` file names, and `moves` percent of its
+    /// operations by number make and move directories.
     #[must_use]
     pub fn new(names: u8, moves: u64) -> Self {
         Self { names, moves, ..Self::default() }
@@ -44,7 +45,7 @@ impl Known {
         if random.chance(1, 3) { dir_name(random) } else { self.file_name(random) }
     }
 
-    /// Remembers what an operation told.
+    /// Remembers what an operation returned.
     pub fn learn(&mut self, random: &mut Random, op: &Op, outcome: &Outcome) {
         let named = matches!(op, Op::Lookup(..) | Op::Create { .. } | Op::Mkdir(..) | Op::Link(..));
         match (op, outcome) {
@@ -77,12 +78,12 @@ impl Known {
         }
     }
 
-    /// Takes one of the open files, to close it.
+    /// Takes one of the open files, for the caller to close it.
     pub fn take_open(&mut self) -> Option<Ino> {
         self.opens.pop()
     }
 
-    /// Forgets that `ino` is open; how often it was.
+    /// Forgets that `ino` is open. Returns how many times it was.
     pub fn forget_opens(&mut self, ino: Ino) -> usize {
         let before = self.opens.len();
         self.opens.retain(|open| *open != ino);
@@ -107,7 +108,7 @@ impl Known {
         if random.chance(1, 3) { dir } else { self.file(random).map_or(dir, |(ino, _)| ino) }
     }
 
-    /// The next operation, and who asks for it.
+    /// Chooses the next operation, and the credentials of its caller.
     pub fn choose(&mut self, random: &mut Random, by_path: bool) -> (Credentials, Op) {
         let by = match random.below(10) {
             0 | 1 => Credentials::new(1000, 100, vec![1000]),
@@ -122,7 +123,7 @@ impl Known {
             moves if random.below(100) < moves => self.move_dirs(random),
             _ => self.operation(random),
         };
-        // The kernel waits for a create or a rename of a name before it lets another begin.
+        // The kernel lets only one create or rename of a name run at a time.
         match given(&op) {
             Some(at) if self.making.contains(&at) => (by, Op::Lookup(at.0, at.1)),
             at => {
@@ -132,18 +133,18 @@ impl Known {
         }
     }
 
-    /// Where a directory may be made.
+    /// A directory and a name for a directory in it.
     pub fn place(&self, random: &mut Random) -> (Ino, Name) {
         (self.dir(random), dir_name(random))
     }
 
-    /// Whether it is one of the directories come across.
+    /// Whether `ino` is a directory that this client remembers.
     #[must_use]
     pub fn is_dir(&self, ino: Ino) -> bool {
         ino == Ino::ROOT || self.dirs.contains(&ino)
     }
 
-    /// An operation has ended, however.
+    /// Notes that an operation has ended, with any outcome.
     pub fn ended(&mut self, op: &Op) {
         if let Some(at) = given(op) {
             let nth = self.making.iter().position(|made| *made == at);
@@ -180,7 +181,7 @@ impl Known {
         }
     }
 
-    /// A directory that is made, or moved into another.
+    /// An operation that makes, looks up or moves a directory.
     fn move_dirs(&self, random: &mut Random) -> Op {
         let dir = self.dir(random);
         match random.below(4) {
@@ -256,7 +257,7 @@ impl Known {
     }
 }
 
-/// The name that an operation makes, or moves away.
+/// The name that an operation creates or moves away.
 fn given(op: &Op) -> Option<(Ino, Name)> {
     match op {
         Op::Create { dir, name, .. } => Some((*dir, name.clone())),
@@ -265,7 +266,7 @@ fn given(op: &Op) -> Option<(Ino, Name)> {
     }
 }
 
-/// One of them; there is at least one.
+/// A random element of `of`, which must not be empty.
 fn nth<T>(random: &mut Random, of: impl ExactSizeIterator<Item = T> + Clone) -> T {
     let nth = random.below(of.len() as u64) as usize;
     of.clone().nth(nth).unwrap_or_else(|| panic!("{nth} of {}", of.len()))
@@ -313,7 +314,7 @@ fn dir_change(random: &mut Random) -> SetAttr {
     }
 }
 
-/// What closes a directory on ways to some, and what opens it again.
+/// A change of a directory that closes a path to some users, or opens it again.
 fn way_change(random: &mut Random) -> SetAttr {
     let modes = [0o777, 0o777, 0o755, 0o750, 0o700, 0o700];
     let mode = Some(*random.pick(&modes));
@@ -336,7 +337,7 @@ fn file_change(random: &mut Random) -> SetAttr {
     }
 }
 
-/// Creates that make a directory split, perhaps twice.
+/// Creates that make a directory split, sometimes twice.
 pub fn fill(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     let count = random.between(4, names.into()) as u8;
     let create = |nth| Op::Create {
@@ -351,7 +352,7 @@ pub fn fill(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     (0..count).map(create).collect()
 }
 
-/// Removals of all that may be in it, in any order.
+/// Removals of all files that may be in a directory, in random order.
 pub fn empty(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     let mut all: Vec<_> = (0..names).map(|nth| Op::Unlink(dir, name_of(FIRST + nth))).collect();
     for end in (1..all.len()).rev() {
@@ -360,7 +361,7 @@ pub fn empty(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     all
 }
 
-/// All inos an operation names.
+/// All inos that an operation names.
 fn inos(op: &Op) -> Vec<Ino> {
     match op {
         Op::Lookup(dir, _)
@@ -376,7 +377,7 @@ fn inos(op: &Op) -> Vec<Ino> {
     }
 }
 
-/// Names of directories on ways: few, so that they exist.
+/// A directory's name for operations by path. There are few names, so that paths exist.
 fn way_name(random: &mut Random) -> Name {
     name_of(*random.pick(b"ABC"))
 }

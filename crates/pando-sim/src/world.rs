@@ -1,4 +1,4 @@
-//! The event loop: shards, network, disks and time.
+//! The event loop, with shards, network, disks and time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -33,68 +33,68 @@ use crate::stats::Stats;
 use crate::trace::Trace;
 use crate::words::Line;
 
-/// A client gives up waiting for a reply after this.
+/// How long a client waits for a reply, nanoseconds.
 const TIMEOUT: u64 = 25 * MILLISECOND;
 
-/// The time of day at the beginning.
+/// Time of day at true time 0, nanoseconds.
 const NOON: u64 = 1_000_000_000 * 1_000_000_000;
 
-/// What happens to a client.
+/// Something that happens to a client. The caller of [`World::step`] carries it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToClient {
-    /// One dies.
+    /// Some client dies.
     Dies,
-    /// One stands still for a while.
+    /// Some client stands still for a while.
     Pauses,
-    /// This one goes on.
+    /// This client goes on.
     Resumes(u32),
-    /// The session of one is ended.
+    /// The session of some client is ended.
     SessionEnds,
 }
 
 /// A request that a shard has not answered.
 pub(crate) struct Asked {
-    /// How it came.
+    /// The connection and direction in which it came.
     pub(crate) way: Way,
     pub(crate) stream: Stream,
     heard: Heard,
 }
 
-/// Everything there is.
+/// The state of the whole simulation.
 pub struct World {
-    /// What the run is like.
+    /// The parameters of the run.
     pub config: SimConfig,
     /// True time, nanoseconds.
     pub time: u64,
     /// The shards.
     pub hosts: Vec<Host>,
-    /// The processes that host them: shard `s` is in process `s mod processes`.
+    /// The processes that host them. Shard `s` starts in process `s mod processes`.
     pub servers: Vec<Server>,
     /// The clients' futures.
     pub executor: Executor,
-    /// The clients' network.
+    /// The clients' end of the network.
     pub mail: Mail,
-    /// What happened.
+    /// The record of what happened.
     pub trace: Trace,
-    /// How often what happened.
+    /// Counts of what happened.
     pub stats: Stats,
-    /// Who is told of requests and replies.
+    /// Reports requests and replies to the judges.
     pub(crate) ear: Ear,
     /// Objects, if files have them.
     pub(crate) objects: Option<Arc<Objects>>,
-    /// Clients in the process of all shards, if there are any.
+    /// Clients in the process that hosts all shards, if there are any.
     pub(crate) here: Option<Arc<Here>>,
     pub(crate) network: Network,
-    /// Calls that are not answered: whose, and to which shard.
+    /// Unanswered calls, each with its client and shard.
     calls: BTreeMap<Ticket, (u32, usize)>,
-    /// Requests that shards have not answered.
+    /// Requests that shards have not answered, by number.
     pub(crate) asked: BTreeMap<u64, Asked>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(crate) random: Random,
-    /// What becomes of shards that move, if they do.
+    /// State of the shards' moves, if shards move.
     pub(crate) moves: Option<Moves>,
-    /// What befalls disks.
+    /// Random numbers for faults of disks.
     pub(crate) disk_random: Random,
     pub(crate) is_faulty: bool,
 }
@@ -181,7 +181,7 @@ impl World {
         world
     }
 
-    /// Nothing breaks from now on, and everything runs.
+    /// Ends all faults, and starts every process that does not run.
     pub fn heal(&mut self) {
         self.is_faulty = false;
         self.network.is_faulty = false;
@@ -192,8 +192,8 @@ impl World {
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
-    /// Lets the clients run, then the next thing happen. What happens to a client is for the caller
-    /// to see to.
+    /// Lets the clients run, then takes the next event. Returns what happens to a client: the
+    /// caller carries that out.
     pub fn step(&mut self) -> Option<ToClient> {
         self.set_clocks_here();
         self.executor.run();
@@ -296,7 +296,7 @@ impl World {
         None
     }
 
-    /// Asks the process of a shard something, if it runs.
+    /// Runs `ask` with the process of a shard, if the process runs.
     pub(crate) fn ask_host<R>(
         &mut self,
         shard: ShardIndex,
@@ -319,7 +319,8 @@ impl World {
         self.hosts[shard].config.shard
     }
 
-    /// Somebody wants one of a shard's slots, in which there is something, to be another's.
+    /// Asks a shard to hand over one of its hash slots that holds something, or asks to add a
+    /// shard.
     fn hand_over(&mut self) {
         if self.add_shard() {
             return;
@@ -339,8 +340,8 @@ impl World {
         is_any.then(|| (from, slots[self.random.below(slots.len() as u64) as usize]))
     }
 
-    /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether
-    /// that is asked for now.
+    /// With probability 1/4, asks shard 0 to add a formatted shard that has not joined. Returns
+    /// whether it did.
     fn add_shard(&mut self) -> bool {
         let is_new = |host: &Host| host.process.as_ref().is_some_and(|p| !p.core().has_joined());
         let made = usize::from(self.config.shards)..self.hosts.len();
@@ -357,7 +358,7 @@ impl World {
         true
     }
 
-    /// A request of nobody's.
+    /// Sends a request without a session to a shard.
     pub(crate) fn ask(&mut self, shard: usize, op: Op) {
         let credentials = Credentials::ROOT;
         let request = Request { head: Head::default(), credentials, op, trail: None };
@@ -366,7 +367,7 @@ impl World {
         self.plan_turn(shard);
     }
 
-    /// What a reply tells of a session, or of an operation.
+    /// Reports what a reply says of a session or of an operation.
     pub(crate) fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
         let End::Shard(shard) = asked.way.to else { return };
         let is_doubtful = self.is_doubtful(shard, result);
@@ -448,7 +449,8 @@ impl World {
         }
     }
 
-    /// Whether anybody is there who hears; otherwise the other side is told.
+    /// Whether a process runs the shard, and may let the message in. If not, the connection is
+    /// broken.
     fn is_heard(&mut self, shard: usize, way: Way) -> bool {
         let is_heard = self.comes_right(way, shard) && self.hosts[shard].process.is_some();
         if !is_heard && self.is_connected(way) {
@@ -457,7 +459,7 @@ impl World {
         is_heard
     }
 
-    /// All that `end` has sent arrives now.
+    /// Delivers now everything that `end` has sent.
     pub(crate) fn say_all(&mut self, end: End) {
         for other in self.network.neighbours(end) {
             let way = self.network.hurry(end, other, self.time);
@@ -465,7 +467,7 @@ impl World {
         }
     }
 
-    /// Breaks the connection of two ends: calls on it are lost.
+    /// Breaks the connection of two ends. Calls on it are lost.
     pub(crate) fn break_off(&mut self, a: End, b: End) {
         self.trace.note(self.time, &[], format_args!("{a:?} and {b:?} are disconnected"));
         let (broken, lingering) = self.network.break_off(a, b, self.time);
@@ -500,7 +502,7 @@ impl World {
         self.network.cuts.add(cut, self.time);
     }
 
-    /// One that nothing else has.
+    /// A number that nothing else has.
     pub(crate) const fn next_number(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence

@@ -1,15 +1,15 @@
-//! Disks fail, fill and slow down: a shard stops where it has to, goes on where it can, and nothing
-//! that was acknowledged is lost.
+//! Disks fail, fill up and slow down. A shard stops where it must and goes on where it can, and no
+//! acknowledged change is lost.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 use pando_sim::check::Excuse;
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 use pando_sim::stats::Stats;
 
-/// Enough to hit everything that can happen to a disk.
+/// Enough seeds to hit everything that can happen to a disk.
 const SEEDS: u64 = 200;
 
 fn enough_went_wrong(stats: &Stats, runs: u64) {

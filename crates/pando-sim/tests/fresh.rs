@@ -1,8 +1,8 @@
-//! Seeds that nobody has run before: other ones each time.
+//! Runs new seeds each time.
 //!
-//! `PANDO_SIM_FRESH` names the first; `./test` draws it, and shows it. What fails tells how it is
-//! run once more, alone. `PANDO_SIM_FRESH_SEEDS` runs that many of each kind, and names all that
-//! fail.
+//! `PANDO_SIM_FRESH` is the first seed; `./test` draws it and shows it. A failure tells the command
+//! that runs its seed again, alone. `PANDO_SIM_FRESH_SEEDS` runs that many seeds of each kind, and
+//! names all that fail.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -13,8 +13,8 @@ use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
 use pando_sim::holding::number;
 
-/// Seeds of each kind. Few, as long as about one run in two thousand shows a fault that is known
-/// and not mended (docs/STATUS.md).
+/// Number of seeds of each kind. They are few because about one run in two thousand shows a known
+/// fault that is not mended (docs/STATUS.md).
 const SEEDS: u64 = 2;
 
 #[test]

@@ -1,14 +1,14 @@
-//! Clients in the process of all shards: what they are told is one history with what all others
-//! are, whatever dies with them.
+//! Clients in the process that hosts all shards. Their answers and those of all other clients are
+//! one history, whatever dies with them.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 use pando_sim::stats::Stats;
 
-/// Enough to hit everything that such a client can meet.
+/// Enough seeds to hit everything that can happen to such a client.
 const SEEDS: u64 = 200;
 
 fn enough_was_hit(stats: &Stats) {

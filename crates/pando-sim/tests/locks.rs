@@ -1,14 +1,14 @@
-//! Programs lock files, and their clients die, stand still and lose their sessions: no lock is two
-//! clients', and nothing that was written under one is lost, or comes late.
+//! Programs lock files while their clients die, stand still and lose their sessions. No two clients
+//! have one lock, and no write under a lock is lost or arrives late.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 use pando_sim::batch::batch;
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 
-/// Enough to hit everything that can happen to a lock.
+/// Enough seeds to hit everything that can happen to a lock.
 const SEEDS: u64 = 200;
 
 #[test]
@@ -43,9 +43,9 @@ fn in_mode_os_a_loss_of_power_takes_locks_and_values_of_its_last_moments_only() 
     hit("locks of sessions that were over, given to others", stats.locks.taken_over, 20);
 }
 
-/// In mode `os` a loss of power undoes that a lock was given back. Its session lives, and no owner
-/// of it knows: its client has to give it back once more, or nobody ever has it again while that
-/// mount lives.
+/// In mode `os`, a loss of power may undo an unlock. Then the session still has the lock, and no
+/// owner in the mount knows of it. The client must unlock again, or no other client gets the lock
+/// while that mount is alive.
 #[test]
 fn a_lock_that_was_given_back_does_not_come_back_for_ever() {
     let waits = |seed| SimConfig {

@@ -1,15 +1,15 @@
-//! Files whose contents are objects: what was stored is read, what was fsynced is there after a
-//! loss of power, and no row names an object that is not there.
+//! Files that have objects as their contents. A read finds what was stored, fsynced contents
+//! survive a loss of power, and no row names a missing object.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
-/// Enough to hit everything that can happen to an object.
+/// Enough seeds to hit everything that can happen to an object.
 const SEEDS: u64 = 150;
 
 fn enough_was_hit(stats: &Stats) {
@@ -27,7 +27,7 @@ fn enough_was_hit(stats: &Stats) {
     hit("contents read and compared", objects.compared, runs * 20);
 }
 
-/// A client's contents have a thread of their own, which has its turn where the seed says.
+/// A client's contents have a thread of their own, and the seed decides when that thread runs.
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in [1, 2, 3] {

@@ -1,8 +1,8 @@
-//! Clients work by path, through what they remember of ways, while directories are renamed all the
-//! time: nothing takes effect under a path that does not exist at that moment.
+//! Clients work by path, through their remembered paths, while directories are renamed all the
+//! time. No operation takes effect under a path that does not exist at that time.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 mod forgiven;
 

@@ -1,4 +1,4 @@
-//! Faults that are planted are found, each by the check that is named here, within the seeds that
+//! Each planted fault is found by the check that is named here, within the seeds that
 //! `tests/seeds.rs` runs. Each of those seeds holds without the fault.
 
 mod forgiven;
@@ -15,24 +15,24 @@ type Store = babu::Planted;
 
 /// No order of the history explains all answers.
 const ORDER: &str = "; the best one holds ";
-/// What `pando-fsck` finds.
+/// `pando-fsck` finds a fault.
 const STRUCTURE: &str = "structure";
-/// What was fsynced is not there.
+/// A fsynced change is missing.
 const PROMISE: &str = "fsynced as";
-/// A client does not come to its end.
+/// A client does not end.
 const END: &str = "did not come to an end";
-/// When all clients are gone, something of them is left.
+/// After all clients have ended, something of them is left.
 const REST: &str = "is not at rest";
 /// A store takes what it finds for damage.
 const REFUSED: &str = "cannot open";
-/// A shard is told what no shard may say.
+/// A shard gets a message that no shard may send.
 const IMPROPER: &str = "was refused as one that cannot be";
-/// A client hears `EIO` of what has no reason to fail.
+/// A client hears `EIO` although nothing failed.
 const GAVE_UP: &str = "a client gave up";
 
-/// A version that has to go up has not.
+/// A version did not go up though it must.
 const VERSIONS: &str = "a write raised no version";
-/// A time is not what was set.
+/// A time differs from the one that was set.
 const TIMES: &str = "a write left the time of the last one";
 
 fn is_found_by(checks: &[&str], runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig)) {
@@ -58,7 +58,7 @@ macro_rules! planted {
     (@Store $fault:ident $config:ident) => {{ let _ = $config; plant_in_thread(None, Some(Store::$fault)) }};
 }
 
-// With `LookTrusted`, seed 1 of that kind runs on for more than a minute: its seeds begin with 2.
+// With `LookTrusted`, seed 1 of that kind runs for more than a minute, so its seeds begin with 2.
 planted! {
     an_outcome_that_is_not_recorded: Core::OutcomeNotRecorded, SimConfig::new, [ORDER];
     an_intent_forgotten_early: Core::IntentForgottenEarly, SimConfig::new, [STRUCTURE];
@@ -96,8 +96,8 @@ planted! {
     a_sync_that_does_nothing: Store::SyncDoesNothing, SimConfig::losing_power, [REFUSED];
 }
 
-/// A request or a session waits on a timer that stands still; which of them is looked at first
-/// differs by seed.
+/// A request or a session waits on a timer that stands still. Which of them a check sees first
+/// depends on the seed.
 #[test]
 fn timers_that_go_by_the_time_of_day() {
     is_found_by(&[END, REST], SimConfig::new, |config| {
@@ -105,8 +105,7 @@ fn timers_that_go_by_the_time_of_day() {
     });
 }
 
-/// A judge that takes any answer for another reason to refuse lets all seeds pass, and is found by
-/// what it forgives.
+/// A judge that excuses any difference lets all seeds pass. Its count of excuses shows it.
 #[test]
 fn a_judge_that_forgives_everything() {
     let forgiven = |is_planted: bool| {

@@ -1,4 +1,4 @@
-//! A fault that is planted where a disk is at stake is found by the check that is there for it.
+//! A planted fault that needs failing disks is found by the check that is there for it.
 
 use pando_core::Planted;
 use pando_sim::batch::batch;

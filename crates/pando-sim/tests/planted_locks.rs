@@ -1,5 +1,4 @@
-//! Faults that are planted where locks of programs are at stake are found, each by the check that
-//! is there for it.
+//! Planted faults in locks of programs are found, each by the check that is there for it.
 
 use pando_core::Planted;
 use pando_sim::batch::batch;
@@ -7,10 +6,11 @@ use pando_sim::config::SimConfig;
 
 const SEEDS: u64 = 300;
 
-/// Other checks may find it before.
+/// Number of failing seeds after which the search stops. Other checks may find the fault before.
 const FAILURES: usize = 100;
 
-/// It is found in these words; what is found in others does not count.
+/// Checks that a seed finds the fault with one of these messages. Findings with other messages do
+/// not count.
 fn is_found_as(words: &[&str], fault: Planted) {
     let planted = |seed| SimConfig { planted: Some(fault), ..SimConfig::locking(seed) };
     let (_, failed) = batch(1, SEEDS, FAILURES, planted);

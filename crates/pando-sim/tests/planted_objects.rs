@@ -1,5 +1,5 @@
-//! Faults that are planted where objects, or clients in the shards' process, are at stake are
-//! found, each by the check that is there for it. Each seed holds without the fault.
+//! Planted faults in objects, and in clients in the shards' process, are found, each by the check
+//! that is there for it. Each seed holds without the fault.
 
 use pando_core::Planted as Core;
 use pando_sim::config::SimConfig;
@@ -8,11 +8,11 @@ use pando_sim::objects::Planted as Objects;
 
 /// A durable row names an object that is not durable.
 const DURABLE: &str = "a durable row of shard";
-/// What is left after a loss of power names an object that is not.
+/// A row that is left after a loss of power names a lost object.
 const LEFT: &str = "after a loss of power shard";
 /// No order of the history explains all answers.
 const ORDER: &str = "; the best one holds ";
-/// What `pando-fsck` finds.
+/// `pando-fsck` finds a fault.
 const STRUCTURE: &str = "structure";
 
 fn objects_losing_power(seed: u64) -> SimConfig {
@@ -35,7 +35,7 @@ fn a_row_that_is_acknowledged_as_durable_before_its_object_is() {
 
 #[test]
 fn an_outcome_that_is_forgotten_while_its_client_may_ask_again() {
-    // The first 200 seeds do not find it, and hold.
+    // The first 200 seeds hold and do not find the fault, so they are skipped.
     let local = |seed| SimConfig::local(seed + 200);
     is_found_by(&[ORDER], local, |config| {
         config.planted = Some(Core::LocalOutcomeForgotten);

@@ -1,15 +1,15 @@
-//! Faults that are planted where shards move are found, each by the check that is named here. Each
-//! of those seeds holds without the fault.
+//! Planted faults in moves of shards are found, each by the check that is named here. Each of those
+//! seeds holds without the fault.
 
 use pando_server::host::Planted;
 use pando_sim::config::SimConfig;
 use pando_sim::holding;
 
-/// Two processes have a shard, or would after a start.
+/// Two processes have a shard, or would have it after a start.
 const TWO: &[&str] = &["is served", "is kept by processes"];
 /// No order of the history explains all answers.
 const ORDER: &[&str] = &["; the best one holds "];
-/// What `pando-fsck` finds.
+/// `pando-fsck` finds a fault.
 const STRUCTURE: &[&str] = &["structure"];
 
 fn is_found_by(checks: &[&str], fault: Planted, runs: fn(u64) -> SimConfig) {

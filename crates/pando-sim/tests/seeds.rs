@@ -1,7 +1,7 @@
-//! The system is one tree, whatever happens to it.
+//! The system behaves as one tree, whatever happens to it.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long soaks; `PANDO_SIM_FAILURES`
-//! how many may fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long runs. `PANDO_SIM_FAILURES`
+//! is how many may fail before the run stops.
 
 mod forgiven;
 
@@ -13,11 +13,11 @@ use pando_sim::holding::{self, number};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
-/// Enough to hit everything that must be hit; about a minute on two cores.
+/// Enough seeds to hit everything that must be hit; about a minute on two cores.
 const SEEDS: u64 = 1000;
 
-/// Runs so many seeds; nothing is forgiven too often. What was counted, if there were enough of
-/// them to have hit everything.
+/// Runs `seeds` seeds, and checks that no excuse is applied too often. Returns the counts, if
+/// enough seeds ran to hit everything.
 fn all_hold(seeds: u64, config: fn(u64) -> SimConfig) -> Option<Stats> {
     let held = holding::all_hold(seeds, config);
     assert_eq!(too_much(config(1).kind, false, &held.stats), None);
@@ -32,8 +32,8 @@ fn every_seed_holds() {
     }
 }
 
-/// A rule that is not used any more is to go. These seeds meet no walk that ends in a file and no
-/// session that lingers for long; what the others have is in docs/TESTING.md.
+/// Checks that each excuse was used: an unused one must be removed. Excepted are excuses that these
+/// seeds do not meet, such as a walk that ends at a file. For those see docs/TESTING.md.
 fn each_rule_is_used(stats: &Stats) {
     let used = [
         Excuse::OtherObjection,
@@ -112,7 +112,7 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.clocks_set > 1_000, "{} clocks set", stats.clocks_set);
 }
 
-/// Enough to hit everything that can happen to a live copy.
+/// Enough seeds to hit everything that can happen to a live copy.
 const SPLITTING_SEEDS: u64 = 280;
 
 #[test]
@@ -160,7 +160,7 @@ fn enough_was_split(stats: &Stats) {
     }
 }
 
-/// Enough to hit everything that can happen to a handover.
+/// Enough seeds to hit everything that can happen to a handover.
 const HANDING_OVER_SEEDS: u64 = 200;
 
 #[test]
@@ -184,7 +184,7 @@ fn enough_was_handed_over(stats: &Stats) {
     }
 }
 
-/// Enough for a loop to be made in nearly each of them, were it not for the renaming graph.
+/// Number of seeds. Without the renaming graph, nearly each of them would make a loop.
 const MOVING_SEEDS: u64 = 200;
 
 #[test]
@@ -198,8 +198,8 @@ fn directories_that_are_moved_into_each_other_stay_one_tree() {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_SPLITTING=1` and the like: a run of that kind; `PANDO_SIM_POWER=1`: in mode `os`
-    // with loss of power. `PANDO_SIM_WATCH=2950000000`: the structure is judged after each step
+    // `PANDO_SIM_SPLITTING=1` and its like choose the kind of the run. `PANDO_SIM_POWER=1` is mode
+    // `os` with losses of power. `PANDO_SIM_WATCH=2950000000` judges the structure after each step
     // from that time on, nanoseconds.
     let chosen = |kind: &str| number(&format!("PANDO_SIM_{kind}")) == Some(1);
     let kind = SimConfig::KINDS.into_iter().find(|(kind, _)| chosen(kind));
@@ -217,8 +217,9 @@ fn one_seed() {
     }
 }
 
-/// What once went wrong beyond the seeds that are always run: an open file lost in an exchange of
-/// which half was told; a close in a session that was over; and what docs/TESTING.md tells of.
+/// Seeds that once failed, beyond those that always run. One lost an open file in an exchange of
+/// which a half was told. One closed a file in a session that was over. docs/TESTING.md tells of
+/// the others.
 #[test]
 fn seeds_that_once_failed_hold() {
     type Kind = fn(u64) -> SimConfig;

@@ -1,17 +1,17 @@
-//! Shards move from process to process, and at each moment one process has each, whatever breaks.
+//! Shards move between processes, and at any time one process has each shard, whatever fails.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
-//! fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
+//! fail before the run stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 use pando_sim::moves::MoveCounts;
 use pando_sim::run::run;
 
-/// Enough to hit everything that can happen to a move.
+/// Enough seeds to hit everything that can happen to a move.
 const SEEDS: u64 = 200;
 
-/// What has to have happened in so many runs.
+/// Checks that enough happened in `runs` runs.
 fn enough_moved(counts: &MoveCounts, runs: u64) {
     hit("moves", counts.asked, runs * 30);
     hit("moves done", counts.done, runs * 5);
@@ -49,7 +49,7 @@ fn a_seed_gives_the_same_bytes_again() {
     }
 }
 
-/// What once went wrong: see docs/TESTING.md.
+/// Seeds that once failed: docs/TESTING.md tells how.
 #[test]
 fn seeds_that_once_failed_hold() {
     for seed in [86, 170, 259, 443] {

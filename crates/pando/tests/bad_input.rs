@@ -1,4 +1,4 @@
-//! What must be refused, and how clearly.
+//! Input that must be refused, with clear messages.
 
 mod common;
 
@@ -183,7 +183,7 @@ fn a_flipped_byte_in_an_index_is_found_and_never_passed_on() {
         }
     }
     assert!(damaged > 0);
-    // All else goes on.
+    // Everything else works.
     assert!(damaged < 3_000);
     for n in 0..100 {
         let path = volume.mount.join(format!("new-{n}"));
@@ -229,7 +229,7 @@ fn a_full_disk_is_said_and_after_room_is_made_all_goes_on() {
     for path in &acknowledged {
         assert_eq!(fs::read(path).unwrap(), vec![7; 300_000]);
     }
-    // What gives space back still works.
+    // Calls that free space still work.
     for path in acknowledged.drain(..acknowledged.len() / 2) {
         fs::remove_file(path).unwrap();
     }
@@ -244,7 +244,7 @@ fn a_full_disk_is_said_and_after_room_is_made_all_goes_on() {
     assert!(names.iter().all(|path| path.is_dir()));
 }
 
-/// Writes and fsyncs: an error of `close` would go unseen.
+/// Writes and fsyncs a file, since an error of `close` would go unseen.
 fn store(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     io::Write::write_all(&mut file, bytes)?;
@@ -266,7 +266,7 @@ fn flip(path: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
 }
 
-/// Files of all shards whose names begin with `prefix`.
+/// Files of all shards with names that begin with `prefix`.
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let shards = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let shards = shards.filter(|path| path.file_name().unwrap().as_bytes().starts_with(b"shard-"));
@@ -276,7 +276,7 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Bytes up to the last that is not zero.
+/// Number of bytes up to the last one that is not zero.
 fn used_bytes(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1)

@@ -1,4 +1,4 @@
-//! `pando bench`, in small.
+//! `pando bench`, with small numbers.
 
 mod common;
 
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn bench(scratch: &Scratch, words: &[&str]) -> Output {
-    // Whatever is temporary is seen if it stays.
+    // Temporary files that are left behind are found there.
     pando().arg("bench").args(words).env("TMPDIR", scratch.path()).output().unwrap()
 }
 
@@ -91,7 +91,7 @@ fn the_library_is_measured_over_sockets() {
     }
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when the test ends.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -120,7 +120,7 @@ fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
     let kinds = report["kinds"].as_array().unwrap();
     let count = |at: usize| kinds[at]["count"].as_u64().unwrap();
     assert_eq!((kinds.len(), (0..12).map(count).sum::<u64>()), (12, 3_000));
-    // Opens are 52.6 % of the draws, 96 creates among 1,000: the seed says how many exactly.
+    // Opens are 52.6 % of the draws, with 96 creates per 1,000. The seed decides how many exactly.
     assert!((1_450..1_700).contains(&count(0)), "{report:#}");
     for kind in &kinds[..5] {
         assert!(kind["latency_micros"]["p99"].as_f64().unwrap() > 0.0, "{kind}");
@@ -204,7 +204,7 @@ fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
     let ever = ["--pairs", "1", "--alone", "--partitions-per-shard", "0"];
     let report = json(&scratch, &[&small[..], &ever].concat());
     assert!(splits(&report["runs"][0]) > splits(run), "it splits without an end");
-    // `ls -U` lists as many as were made, or the command fails.
+    // `ls -U` lists as many names as were made, or the command fails.
     let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone", "--mount"]].concat());
     assert!(report["runs"][0]["mount"]["first_names_micros"].as_f64().unwrap() > 0.0);
     let output = bench(&scratch, &["growth", "--files", "3"]);
@@ -220,7 +220,8 @@ fn mounts_are_measured_in_pairs_however_they_are_served() {
         let series = &report["series"][0];
         assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
         assert_eq!(report["serve"], serve);
-        // Not every kernel counts; where it does, both sides must have been asked the same.
+        // Not every kernel counts requests. If it does, both sides must have got equal numbers of
+        // each.
         match report["requests_not_counted"].as_str() {
             None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
             Some(why) => assert!(!why.is_empty()),
@@ -285,7 +286,7 @@ fn a_signal_ends_a_run_and_everything_is_removed() {
     }
 }
 
-/// Whether a run has begun.
+/// Whether a run has made files.
 fn has_files(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|entries| {
         entries.flatten().any(|entry| {

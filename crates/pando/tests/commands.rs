@@ -1,4 +1,4 @@
-//! The program's commands: what they say, to people and to scripts.
+//! The program's commands, and their messages for people and for scripts.
 
 mod common;
 
@@ -68,13 +68,14 @@ fn info_shows_how_a_directory_spreads_and_where_a_files_data_is() {
     assert!(text.contains("partition") && text.contains("601 entries"), "{text}");
 }
 
-/// GIGA+ §3.2, §5.3: a partition a shard, M a shard, or splits without an end.
+/// The policies of GIGA+ (§3.2, §5.3): one partition per shard, M per shard, or splits without a
+/// limit.
 #[test]
 fn a_volume_is_run_with_the_policy_of_splits_that_one_chooses() {
     for (per_shard, expected) in [("1", 4..5), ("3", 12..13), ("0", 20..60)] {
         let volume = Volume::up(&["--split-threshold", "40", "--partitions-per-shard", per_shard]);
         shell(&volume.mount, "mkdir d && cd d && seq -f 'f%g' 1200 | xargs touch");
-        // A split goes on after the create that began it was answered.
+        // A split may go on after the create that began it was answered.
         let deadline = Instant::now() + Duration::from_secs(60);
         let info = loop {
             let info = volume.info(&volume.mount.join("d"));
@@ -106,7 +107,7 @@ fn what_is_written_and_not_yet_stored_has_its_room_in_df() {
     }
     let after = free();
     assert!(before - after >= 9 << 20, "{before} {after}");
-    // It does not count twice when it is stored.
+    // Bytes count only once when they are stored.
     files.iter().for_each(|file| file.sync_all().unwrap());
     let stored = free();
     assert!((9 << 20..16 << 20).contains(&(before - stored)), "{before} {stored}");
@@ -158,7 +159,7 @@ fn a_busy_mount_is_not_torn_away_unless_forced() {
     assert_eq!(output.status.code(), Some(4), "{}", all(&output));
     assert!(all(&output).contains("--force"), "{}", all(&output));
     assert!(is_mounted(&volume.mount));
-    // Who has files open may go on for a while; then it ends.
+    // Programs with open files may go on for a while; then the mount ends.
     let output = pando().arg("down").arg(&volume.folder).arg("--force").output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
     assert!(!is_mounted(&volume.mount));

@@ -32,7 +32,7 @@ fn json(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", all(output)))
 }
 
-/// A volume that was made and never started.
+/// A volume that was formatted and never started.
 fn formatted(scratch: &Scratch) -> PathBuf {
     let folder = scratch.path().join("volume");
     let output = pando().arg("format").arg(&folder).output().unwrap();
@@ -40,7 +40,7 @@ fn formatted(scratch: &Scratch) -> PathBuf {
     folder
 }
 
-/// Opens one shard's store.
+/// Opens the store of one shard.
 fn store(folder: &Path, shard: u16) -> Store {
     let superblock: Superblock = Folder::new(folder).unwrap().read().unwrap();
     let path = Folder::new(folder).unwrap().shard(shard);
@@ -152,12 +152,12 @@ fn a_running_volume_is_checked_and_one_that_was_killed_is_whole() {
     let said = json(&output);
     assert_eq!((&said["clean"], &said["directories"]), (&true.into(), &4.into()), "{said}");
     assert_eq!((&said["files"], &said["objects"]), (&202.into(), &1.into()), "{said}");
-    // The one object is what the file needs: without it, that file and no other is named.
+    // The file needs the one object: without it, that file and no other is named.
     fs::remove_dir_all(volume.folder.join("objects")).unwrap();
     is(&fsck(&volume.folder, &["--repair"]), 5, &["object-missing", "/c/data"]);
 }
 
-/// Turns a byte in the middle of the largest index file around, and says which file it is.
+/// Flips a bit in the middle of the largest index file, and returns the file's name.
 fn damage_a_block(folder: &Path) -> String {
     let mut files = Vec::new();
     for shard in 0..4 {
@@ -206,7 +206,7 @@ fn records_that_cannot_be_read_are_named_and_nothing_is_mended_for_want_of_them(
     volume.start(&small);
     is(&fsck(&volume.folder, &[]), 5, &said[..5]);
     assert_eq!(codes(&json(&fsck(&volume.folder, &["--json"]))), ["unreadable-block"]);
-    // All names but those of the block are there, and checkpoints are made around it.
+    // All names outside of that block exist, and checkpoints are made without it.
     shell(&volume.mount, "cd d && seq -f 'new-%g' 3000 | xargs touch 2> /dev/null || true");
     let status = || {
         let output = pando().arg("status").arg(&volume.folder).arg("--json").output().unwrap();

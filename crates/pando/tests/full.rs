@@ -1,5 +1,5 @@
-//! A volume on a disk that is full to the last byte, killed there: it comes up again, and deletions
-//! make room.
+//! A volume on a disk that is full to the last byte, and killed there. It starts again, and
+//! deletions make room.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn is_full<T>(result: &std::io::Result<T>) -> bool {
     true
 }
 
-/// Something else on the disk takes what is left of it.
+/// Fills what is left of the disk with a file outside the volume.
 fn take_the_rest(disk: &Path) {
     let mut file = File::options().append(true).create(true).open(disk.join("other")).unwrap();
     for piece in [64 << 10, 4096, 1] {
@@ -39,7 +39,7 @@ fn take_the_rest(disk: &Path) {
     }
 }
 
-/// Tries again until it is done, for ten seconds.
+/// Retries until it is done, for ten seconds at most.
 fn at_last(what: &str, mut is_done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_done() {
@@ -48,8 +48,8 @@ fn at_last(what: &str, mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// Killed with its disk full, a volume with these files comes up, loses none of them, and has room
-/// again when half are gone.
+/// Kills the volume with a full disk, and checks that it starts and has all these files. After half
+/// of them are removed, there is room again.
 fn comes_back(mut volume: Volume, mut paths: Vec<PathBuf>) {
     let disk = volume.folder.parent().unwrap().to_owned();
     for _ in 0..3 {
@@ -100,7 +100,7 @@ fn a_volume_whose_disk_names_have_filled_comes_back() {
     volume.start(&SIZES);
     let mut paths = Vec::new();
     let mut refused = 0;
-    // The first refusal may be one that a checkpoint is about to make up for.
+    // A checkpoint may be about to make room after the first refusal.
     while refused < 20 {
         let path = volume.mount.join(format!("name-{:0>100}", paths.len()));
         if is_full(&File::create(&path)) {
@@ -115,18 +115,18 @@ fn a_volume_whose_disk_names_have_filled_comes_back() {
     comes_back(volume, paths);
 }
 
-/// What a name may be after the process was killed.
+/// What is known of a name after the process was killed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Known {
-    /// A file with these bytes, which were synced.
+    /// It is a file with these bytes, which were synced.
     Bytes(Vec<u8>),
-    /// A file.
+    /// It is a file.
     Exists,
-    /// A file, or nothing.
+    /// It is a file, or does not exist.
     Maybe,
 }
 
-/// A load on a mount of a disk that it fills, and what must be there.
+/// A load that fills the disk of its mount, with what must be there.
 struct Load {
     random: Random,
     mount: PathBuf,
@@ -137,7 +137,7 @@ struct Load {
 }
 
 impl Load {
-    /// One call, and what is known of it. False: the process is gone.
+    /// Makes one call, and notes what is known after it. False: the process is gone.
     fn step(&mut self) -> bool {
         let names: Vec<_> = self.known.keys().cloned().collect();
         let old = self.random.pick(&names).cloned();
@@ -180,7 +180,7 @@ impl Load {
             (Ok(()), Some(then)) => drop(self.known.insert(subject, then)),
             (Ok(()), None) => drop(self.known.remove(&subject)),
             (Err(error), _) if is_no_room(&error) => self.refused(subject),
-            // It was there and is not any more, or never was.
+            // The file may have existed before or not: the answer settles it.
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
                 let known = self.known.remove(&subject);
                 assert_eq!(known, Some(Known::Maybe), "{subject} is gone");
@@ -193,7 +193,7 @@ impl Load {
         true
     }
 
-    /// Of a call that found no room: the file it was about to fill may have been made, or emptied.
+    /// A call found no room. The file that it was to fill may have been created or emptied.
     fn refused(&mut self, subject: String) {
         self.refused += 1;
         let known = self.known.entry(subject).or_insert(Known::Maybe);
@@ -208,7 +208,7 @@ impl Load {
         file.sync_all()
     }
 
-    /// Something else takes all that is left of the disk, or gives some back.
+    /// Another file takes all that is left of the disk, or gives some back.
     fn disturb(&mut self) {
         if self.random.below(3) > 0 {
             return take_the_rest(&self.disk);
@@ -239,7 +239,7 @@ fn is_no_room(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull
 }
 
-/// Again and again, at whatever call.
+/// The volume is killed several times, each time at a random call.
 #[test]
 fn a_volume_that_is_killed_while_its_disk_fills_and_empties_has_all_that_was_synced() {
     let (mut refused, mut made) = (0, 0);
@@ -268,7 +268,7 @@ fn a_volume_that_is_killed_while_its_disk_fills_and_empties_has_all_that_was_syn
         }
         fs::remove_file(load.disk.join("other")).ok();
         at_last("a new file", || !is_full(&fs::write(load.mount.join("last"), "")));
-        // What was stored when it was killed, and is in no file.
+        // Removes objects that were stored when the process was killed and that no file names.
         let output = pando().arg("gc").arg(&volume.folder).output().unwrap();
         assert!(output.status.success(), "{}", all(&output));
         volume.stop();

@@ -1,4 +1,4 @@
-//! `pando gc`: what no file names goes while the volume is in use, and nothing else does.
+//! `pando gc`: deletes objects that no file names while the volume is in use, and nothing else.
 
 mod common;
 
@@ -43,8 +43,8 @@ fn content(n: usize) -> Vec<u8> {
     (0..20_000).map(|at| (at * 7 + n) as u8).collect()
 }
 
-/// As a mount leaves it that dies between storing an object and having a file name it: beside
-/// another object of the same session.
+/// Leaves an object beside another one of its session. A mount leaves one if it dies after it has
+/// stored the object, and before a file names it.
 fn lose_one(objects: &[PathBuf]) -> PathBuf {
     let lost = objects[0].with_file_name("ff0");
     fs::copy(&objects[0], &lost).unwrap();
@@ -62,7 +62,7 @@ fn what_a_mount_left_that_died_is_deleted_and_files_are_not() {
     let there = objects(&volume.folder.join("objects"));
     assert_eq!(there.len(), 10);
     let lost = lose_one(&there);
-    // By a session that lives.
+    // The session that makes this object is alive.
     fs::write(volume.mount.join("new"), content(10)).unwrap();
     assert_eq!(counts(&volume.folder, &["--dry-run"]), [12, 1, 1]);
     assert!(lost.exists());
@@ -91,7 +91,7 @@ fn the_server_of_shard_0_does_it_by_itself() {
     until("it is told", || volume.log().contains("deleted 1 object that no file names"));
 }
 
-/// Whoever works until it is true ends with this.
+/// Sets the flag when it is dropped. A thread works until the flag is true.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -111,7 +111,7 @@ fn files_that_two_mounts_move_about_meanwhile_are_kept() {
         fs::write(site.at(0, &format!("d0/f{n}")), content(n)).unwrap();
     }
     let folder = site.scratch().join("volume");
-    // The session that stored them ends.
+    // The session that stored the objects ends.
     let output = pando().arg("umount").arg(site.at(0, "")).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
     site.mount(&[]);

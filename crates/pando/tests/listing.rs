@@ -12,17 +12,17 @@ use common::site::Site;
 use common::{Volume, pando, shell};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
-/// A buffer for a few dozen entries, so that a listing takes many requests.
+/// Size of a buffer for a few dozen entries, so that a listing takes many requests.
 const SMALL: usize = 1024;
 
-/// Everywhere a listing is different: shards in the process of the mount, and over sockets.
+/// The two ways to reach shards: in the mount's process, and over sockets.
 enum Place {
     Near(Volume),
     Far(Site),
 }
 
 impl Place {
-    /// Both, with partitions of so many entries.
+    /// Both places, with this number of entries as the threshold of splits.
     fn both(threshold: &str) -> [Self; 2] {
         let sizes = ["--split-threshold", threshold];
         let near = Volume::up(&sizes);
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// Pages that the shards were asked for so far.
+    /// Number of pages that the shards were asked for so far.
     fn pages(&self) -> u64 {
         let statuses = match self {
             Self::Near(volume) => vec![volume.status()],
@@ -49,7 +49,7 @@ impl Place {
         ops.filter(|op| op["op"] == "ReadDir").map(|op| op["count"].as_u64().unwrap()).sum()
     }
 
-    /// Inodes that the mount keeps in mind.
+    /// Number of inodes that the mount remembers.
     fn known_inodes(&self) -> u64 {
         let output = pando().arg("status").arg(self.path("")).arg("--json").output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -71,7 +71,8 @@ fn make(dir: &Path, prefix: &str, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// Names from where `dir` stands, in order, each with the position after it; "." and ".." left out.
+/// Names from the present position of `dir` on, in order, without "." and "..". Each has the
+/// position after it.
 fn names(dir: &File, mut between: impl FnMut(usize)) -> Vec<(String, u64)> {
     let mut buffer = [MaybeUninit::uninit(); SMALL];
     let mut listing = RawDir::new(dir, &mut buffer);
@@ -93,7 +94,7 @@ fn open(dir: &Path) -> File {
     File::from(rustix::fs::open(dir, flags, Mode::empty()).unwrap())
 }
 
-/// How often each name comes.
+/// How often each name occurs.
 fn counts(names: &[(String, u64)]) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     for (name, _) in names {
@@ -102,7 +103,7 @@ fn counts(names: &[(String, u64)]) -> HashMap<&str, usize> {
     counts
 }
 
-/// As `ls -U | head` begins, in the kernel's words: a read of the C library's size, and perhaps
+/// `ls -U | head` begins like this: one read with the C library's buffer size, and sometimes
 /// another.
 #[test]
 fn the_first_names_take_one_page_whatever_the_size() {
@@ -114,7 +115,8 @@ fn the_first_names_take_one_page_whatever_the_size() {
         let before = place.pages();
         assert!(RawDir::new(&opened, &mut buffer).next().is_some());
         assert_eq!(place.pages() - before, 1, "nothing is asked ahead of the second read");
-        // What fits the buffer, partition by partition, and four ahead.
+        // The second read fetches what fits the buffer, partition by partition, and four pages
+        // ahead.
         assert!(RawDir::new(&opened, &mut buffer).next().is_some());
         let two = place.pages() - before;
         assert!((2..=9).contains(&two), "{two} pages");
@@ -174,10 +176,10 @@ fn what_was_there_is_listed_once_while_the_directory_grows() {
                 }
             });
             let mut passes = 0;
-            // Until the directory is several times as large: it has split all the while.
+            // The directory grows to several times its size, and splits all the while.
             while passes < 3 || grown.load(Ordering::Relaxed) < 1500 {
                 passes += 1;
-                // A page's time and again, so that much happens meanwhile.
+                // A pause now and then lets much happen meanwhile.
                 let listed = names(&open(&dir), |count| {
                     if count % 100 == 0 {
                         fs::metadata(&dir).unwrap();
@@ -225,7 +227,8 @@ fn a_directorys_own_attributes_add_up_over_its_partitions() {
         assert_eq!((stat("%h").trim(), stat("%s").trim()), ("32", "530"));
         made[..10].iter().for_each(|path| fs::remove_dir(path).unwrap());
         assert_eq!((stat("%h").trim(), stat("%s").trim()), ("22", "520"));
-        // The last change counts, wherever it is; and what is set counts until the next one.
+        // The last change counts, in any partition. A time that was set counts until the next
+        // change.
         for name in ["500", "501", "502", "503", "504", "505"] {
             let before = fs::metadata(&dir).unwrap().modified().unwrap();
             make(&dir, "", name.parse().unwrap()..name.parse::<usize>().unwrap() + 1);

@@ -1,4 +1,4 @@
-//! Locks of programs on two mounts of one volume: they keep each other out as on one local disk.
+//! Locks of programs on two mounts of one volume exclude each other as on a local disk.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::site::{Site, suspend, until};
 use common::{Volume, shell};
 use rustix::process::{Signal, kill_process};
 
-/// A file on two mounts, and a program on each that has it open.
+/// A file on two mounts, and on each mount a program that has it open.
 fn pair(site: &Site) -> [Locker; 2] {
     fs::write(site.at(0, "file"), "").unwrap();
     [0, 1].map(|mount| Locker::with(&site.at(mount, "file")))
@@ -26,10 +26,10 @@ fn flock_is_shared_or_exclusive_on_both() {
     assert_eq!(a.ask("flock f sh try"), "ok");
     assert_eq!(b.ask("flock f sh try"), "ok");
     assert_eq!(a.ask("flock f ex try"), "EAGAIN");
-    // As Linux has it, what it had is gone.
+    // As on Linux, the failed upgrade has lost the shared lock.
     assert_eq!(b.ask("flock f ex try"), "ok");
     assert_eq!(a.ask("flock f sh try"), "EAGAIN");
-    // Record locks are others, and so is another open file of the same program.
+    // Record locks and flocks do not conflict, but a second open file of one program does.
     assert_eq!(a.ask("try f w 0 0"), "ok");
     assert_eq!(b.ask(&format!("open g {} rw", site.at(1, "file").display())), "ok");
     assert_eq!(b.ask("flock g sh try"), "EAGAIN");
@@ -57,7 +57,7 @@ fn record_locks_are_of_ranges_which_split_and_merge() {
     assert_eq!(a.ask("try f u 50 0"), "ok");
     assert_eq!(b.ask("try f w 50 0"), "ok");
     assert_eq!(b.ask("get f w 0 1"), "w 0 50 0");
-    // Another process of the same mount is told whose it is.
+    // A process on the holder's own mount is told the holder's process id.
     let mut c = Locker::with(&site.at(0, "file"));
     assert_eq!(c.ask("get f r 10 1"), format!("w 0 50 {}", a.pid()));
     assert_eq!(c.ask("try f r 10 1"), "EAGAIN");
@@ -91,7 +91,8 @@ fn a_lock_that_is_waited_for_while_its_process_closes_the_file_is_known_afterwar
     assert_eq!(b.ask("try f w 0 0"), "ok");
     assert_eq!(a.ask("beside wait f w 0 0"), "ok");
     until("a thread waits for the lock", || a.is_locking());
-    // Ends what the process has, which is nothing, and not what it waits for.
+    // The close ends the locks that the process has, which are none, and not the one that it waits
+    // for.
     assert_eq!(a.ask("close g"), "ok");
     assert_eq!(b.ask("try f u 0 0"), "ok");
     assert_eq!(a.ask("join"), "ok");
@@ -106,7 +107,7 @@ fn what_a_close_cannot_store_is_stored_before_another_gets_the_lock() {
     site.mount(&["--timeout", "2"]);
     site.mount(&["--timeout", "2"]);
     let names: Vec<_> = (0..8).map(|n| format!("file-{n}")).collect();
-    // All in one directory, so in one shard; their locks are spread over all.
+    // All files are in one directory, and so on one shard. Their locks are spread over all shards.
     let mut holders: Vec<_> = names.iter().map(|name| Locker::with(&site.at(0, name))).collect();
     let mut others: Vec<_> = names.iter().map(|name| Locker::with(&site.at(1, name))).collect();
     let inodes = |status: &serde_json::Value| status["shards"][0]["inodes"].as_u64().unwrap();
@@ -115,7 +116,7 @@ fn what_a_close_cannot_store_is_stored_before_another_gets_the_lock() {
     let shard = data["shards"][0]["shard"].as_u64().unwrap();
     let server = site.processes[usize::try_from(shard).unwrap()];
     for (holder, name) in holders.iter_mut().zip(&names) {
-        // Stays open: what cannot be stored at the last close is lost, as its error says.
+        // The file stays open by `g`: what the last close cannot store is lost, as its error says.
         holder.open("g", &site.at(0, name));
         assert_eq!(holder.ask("try f w 0 0"), "ok");
     }
@@ -129,7 +130,7 @@ fn what_a_close_cannot_store_is_stored_before_another_gets_the_lock() {
     }
     others.iter_mut().for_each(|other| other.tell("try f w 0 0"));
     let heard: Vec<_> = others.iter_mut().map(Locker::hear).collect();
-    // Of locks at the shard that is away nothing is known.
+    // Nothing is known of locks at the suspended shard.
     assert!(heard.iter().all(|heard| ["EAGAIN", "ETIMEDOUT"].contains(&&heard[..])), "{heard:?}");
     assert!(heard.iter().any(|heard| heard == "EAGAIN"), "{heard:?}");
     kill_process(server, Signal::CONT).unwrap();
@@ -146,7 +147,7 @@ fn closing_gives_back_what_it_gives_back_on_a_local_disk() {
     a.open("g", &site.at(0, "file"));
     assert_eq!(a.ask("try f w 0 0"), "ok");
     assert_eq!(b.ask("try f w 0 0"), "EAGAIN");
-    // A process loses its locks of a file with any descriptor of it.
+    // A process loses its locks of a file when it closes any descriptor of that file.
     assert_eq!(a.ask("close g"), "ok");
     assert_eq!(b.ask("try f w 0 0"), "ok");
     assert_eq!(b.ask("try f u 0 0"), "ok");
@@ -157,7 +158,7 @@ fn closing_gives_back_what_it_gives_back_on_a_local_disk() {
     assert_eq!(a.ask("close g"), "ok");
     assert_eq!(b.ask("try f w 0 0"), "ok", "of one that only reads, too");
     assert_eq!(b.ask("try f u 0 0"), "ok");
-    // A flock goes with the last descriptor of its open file.
+    // A flock ends with the last descriptor of its open file.
     assert_eq!(a.ask("flock f ex try"), "ok");
     assert_eq!(a.ask("dup f g"), "ok");
     assert_eq!(a.ask("close f"), "ok");
@@ -165,7 +166,7 @@ fn closing_gives_back_what_it_gives_back_on_a_local_disk() {
     b.tell("flock f ex wait");
     assert_eq!(a.ask("close g"), "ok");
     assert_eq!(b.hear(), "ok");
-    // And so with its process.
+    // It also ends with its process.
     let mut c = Locker::with(&file);
     c.tell("flock f ex wait");
     b.kill();
@@ -203,14 +204,14 @@ fn who_waits_is_served_interrupted_or_killed_and_holds_nobody_up() {
         assert_eq!(a.ask(take), "ok");
         let mut waiting: Vec<_> = (0..12).map(|_| Locker::with(&site.at(1, "file"))).collect();
         waiting.iter_mut().for_each(|waiter| waiter.tell(wait));
-        // The mount goes on meanwhile.
+        // The mount answers other calls meanwhile.
         for n in 0..50 {
             fs::write(site.at(1, &format!("other-{n}")), "x").unwrap();
             fs::remove_file(site.at(1, &format!("other-{n}"))).unwrap();
         }
         assert!(waiting.iter().all(Locker::waits), "{wait}");
         b.tell(wait);
-        // A signal that comes before the call interrupts nothing.
+        // A signal that arrives before the call interrupts nothing.
         until("it is interrupted", || {
             b.signal(Signal::USR1);
             !b.waits()
@@ -219,7 +220,7 @@ fn who_waits_is_served_interrupted_or_killed_and_holds_nobody_up() {
         waiting.pop().unwrap().kill();
         assert!(waiting.iter().all(Locker::waits), "{wait}");
         assert_eq!(a.ask(give), "ok");
-        // One after the other, in any order.
+        // They get the lock one after the other, in any order.
         until("all are served", || {
             waiting.retain_mut(|waiter| {
                 let waits = waiter.waits();
@@ -258,7 +259,7 @@ fn a_file_is_the_same_under_any_name_and_under_none() {
     assert_eq!(a.ask("flock f un try"), "ok");
     assert_eq!(b.ask("flock f ex try"), "ok");
     assert_eq!(a.ask("flock f sh try"), "EAGAIN");
-    // A new file of that name is another.
+    // A new file of that name is another file.
     let mut new = Locker::with(&site.at(1, "dir/renamed"));
     assert_eq!(new.ask("flock f ex try"), "ok");
 }
@@ -371,7 +372,7 @@ fn what_was_written_under_a_lock_is_read_under_the_next() {
     }
 }
 
-/// Rows of two programs on two mounts, written at the same time, are all there.
+/// Writes rows from two mounts at one time, and checks that all of them exist.
 fn written_by_sqlite(site: &Site) {
     let sqlite = |folder: &Path, script: &str| shell(folder, script);
     let here = &site.mounts[0];

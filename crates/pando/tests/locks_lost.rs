@@ -1,6 +1,6 @@
-//! A mount that is suspended for longer than its lease, and has locks. Alone in its program: no
-//! process may be started meanwhile, since one that inherits a file of the suspended mount would
-//! wait for it.
+//! A mount with locks that is suspended for longer than its lease. This test has a program to
+//! itself. No process may be started meanwhile, since one that inherits a file of the suspended
+//! mount would wait for it.
 
 mod common;
 
@@ -24,17 +24,17 @@ fn locks_that_were_lost_are_not_pretended_to_be_held() {
     b.open("g", &site.at(1, "other"));
     assert_eq!(a.ask("flock f ex try"), "ok");
     assert_eq!(a.ask("try g w 0 10"), "ok");
-    // Written, and not yet told to the shards.
+    // The bytes are written, and not yet sent to the shards.
     assert_eq!(a.ask("write f stale"), "ok");
     assert_eq!(b.ask("flock f ex try"), "EAGAIN");
     suspend(sleeper);
-    // Granted once the sleeper's session is over.
+    // These locks are granted once the suspended mount's session is over.
     assert_eq!(b.ask("flock f ex wait"), "ok");
     assert_eq!(b.ask("wait g w 0 10"), "ok");
     assert_eq!(b.ask("write f fresh"), "ok");
     assert_eq!(b.ask("fsync f"), "ok");
     kill_process(sleeper, Signal::CONT).unwrap();
-    // What was written under the lock that is lost comes over nothing that was written since.
+    // Bytes that were written under the lost lock overwrite nothing that was written since.
     assert_eq!(a.ask("fsync f"), "ESTALE");
     assert_eq!(a.ask("try h w 0 0"), "ok", "of a file without lost locks all is well");
     for words in ["flock f sh try", "flock f un try", "try g w 20 5", "try g u 0 0"] {
@@ -43,7 +43,7 @@ fn locks_that_were_lost_are_not_pretended_to_be_held() {
     assert_eq!(a.ask("write f again"), "ok", "as it is not stored yet");
     assert_eq!(a.ask("fsync f"), "ESTALE");
     assert_eq!(b.ask("flock f un try"), "ok");
-    // Whoever closes the file begins anew.
+    // After a program closes the file and opens it again, it can lock it.
     assert_eq!(a.ask("close f"), "ok");
     assert_eq!(a.ask("close g"), "ok");
     a.open("f", &site.at(0, "file"));

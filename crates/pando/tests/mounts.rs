@@ -1,4 +1,5 @@
-//! Two mounts of one volume: each sees what the other does, and outlives what the other holds open.
+//! Two mounts of one volume. Each sees the other's changes, and files that are open on one stay
+//! usable whatever the other does.
 
 mod common;
 
@@ -53,8 +54,8 @@ fn what_was_closed_here_is_read_by_who_opens_it_there() {
     assert_eq!(fs::read(&one).unwrap(), expected[..100]);
 }
 
-/// A write through a descriptor that appends goes to the end that its kernel was told, but for one
-/// that asks for its offset.
+/// A write through a descriptor with `O_APPEND` goes to the file's end that the kernel knows. A
+/// write that asks for an offset (`RWF_NOAPPEND`) goes to that offset.
 #[test]
 fn who_appends_and_asks_for_an_offset_writes_there() {
     use rustix::io::{ReadWriteFlags, pwritev2};
@@ -74,7 +75,7 @@ fn who_appends_and_asks_for_an_offset_writes_there() {
     write(&mut one, "aaaa");
     let mut two = append(1);
     write(&mut two, "bbbb");
-    // This kernel took 4 for the end.
+    // This kernel took 4 for the file's end.
     assert_eq!(one.metadata().unwrap().len(), 8);
     write(&mut one, "cccc");
     assert_eq!(fs::read(site.at(1, "file")).unwrap(), b"aaaabbbbcccc");
@@ -116,7 +117,7 @@ fn a_file_renamed_or_replaced_here_is_the_same_where_it_is_open() {
     let old = File::options().read(true).write(true).open(site.at(1, "old")).unwrap();
     let other = File::open(site.at(1, "other")).unwrap();
     let ino = old.metadata().unwrap().ino();
-    // To another directory, over a file that is open there as well.
+    // The rename goes to another directory, over a file that is open there as well.
     fs::rename(site.at(0, "other"), site.at(0, "dir/new")).unwrap();
     fs::rename(site.at(0, "old"), site.at(0, "dir/new")).unwrap();
     assert_eq!(old.metadata().unwrap().ino(), ino);
@@ -161,7 +162,7 @@ fn a_directory_removed_here_is_gone_for_who_is_in_it_there() {
         site.at(1, "dir").display(),
         site.at(1, "dir").display()
     );
-    // What it complains about goes to a file that cannot be made either: the shell says so.
+    // The shell cannot create a file for its complaints either, and would say so.
     shell(&site.mounts[0], &script.replace(" 2>error", " 2>/dev/null"));
     assert_eq!(fs::read_dir(site.at(1, "dir")).unwrap().count(), 0);
 }
@@ -171,7 +172,7 @@ fn while_a_server_is_stopped_others_go_on_and_what_waits_ends_with_its_time() {
     let mut site = Site::new(&["0", "1,2,3"], &[]);
     let stopped = site.processes[1];
     site.mount(&["--timeout", "2"]);
-    // Of enough directories, some live on each shard.
+    // With 24 directories, each shard has some.
     for number in 0..24 {
         fs::create_dir(site.at(0, &format!("dir-{number}"))).unwrap();
     }
@@ -196,7 +197,7 @@ fn while_a_server_is_stopped_others_go_on_and_what_waits_ends_with_its_time() {
     assert_eq!(late + made, 24, "{results:?}");
     assert!(late > 0 && made > 0, "{late} late, {made} made");
     kill_process(stopped, Signal::CONT).unwrap();
-    // It goes on by itself; what was given up may have happened, and is decided.
+    // The server goes on by itself. What was given up may have happened or not, and is settled.
     for number in 0..24 {
         let path = site.at(0, &format!("dir-{number}/file"));
         until("it answers again", || match File::create_new(&path) {
@@ -232,7 +233,7 @@ fn what_a_dead_mount_held_open_goes_with_its_lease() {
     kill_process(dead, Signal::KILL).unwrap();
     until("the orphan is removed", || site.inodes() == before);
     drop(open);
-    // The other mount did not sleep through its own lease.
+    // The other mount's lease did not end meanwhile.
     fs::write(site.at(1, "file"), "y").unwrap();
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use common::programs::{self, Program};
 use common::{TINY, Volume, all, differences};
 
-/// A volume with the program's folder on it, which is left there.
+/// Runs a program in a folder of a new volume, and leaves the folder there.
 fn run(program: Program) -> Volume {
     let volume = Volume::up(&TINY);
     let [local, back] = ["local", "back"].map(|name| volume.scratch().join(name));

@@ -1,5 +1,5 @@
-//! `pando repro`, in small: every part runs, leaves nothing behind, and what is computed is the
-//! same for the same seed.
+//! `pando repro` with small numbers. Every part runs and leaves nothing behind, and one seed gives
+//! one result.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn giga(scratch: &Scratch, words: &[&str]) -> Output {
 }
 
 fn repro(scratch: &Scratch, words: &[&str]) -> Output {
-    // Whatever is temporary is seen if it stays.
+    // Temporary files that are left behind are found there.
     let output = pando().arg("repro").args(words).env("TMPDIR", scratch.path()).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "something stayed");
@@ -92,8 +92,8 @@ fn named<'a>(report: &'a Value, name: &str) -> &'a Value {
     figures.iter().find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Requests, rounds and messages are the same on any machine; times are not asked about, but that
-/// no round trip is shorter than the relay makes it.
+/// Requests, rounds and messages are equal on any machine. Times are not checked, except that no
+/// round trip is shorter than the relay makes it.
 #[test]
 fn every_figure_of_infinifs_is_made() {
     let (scratch, pictures) = (Scratch::new(), Scratch::new());
@@ -131,7 +131,7 @@ fn every_figure_of_infinifs_is_made() {
         assert_eq!(timing["requests"], requests, "{how} at {at}");
         assert!(timing["total"].as_f64().unwrap() >= requests * 500.0, "{timing}");
     }
-    // One frame for each shard, and the file's own.
+    // One frame for each shard, and one for the file.
     let guessed = &point(depth, "depth", 10, "speculative")["timing"];
     assert!(guessed["requests"].as_f64().unwrap() <= 3.0, "{guessed}");
 

@@ -1,4 +1,4 @@
-//! `pando rmr`: what it removes, what it leaves, and what it says.
+//! `pando rmr`: what it removes, what it leaves, and its messages.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn is_sound(volume: &mut Volume) {
     assert!(output.status.success(), "{}", all(&output));
 }
 
-/// A large directory, deep ones, many small ones, and all kinds of files.
+/// A script that makes a large directory, deep and small ones, and all kinds of files.
 const TREE: &str = r#"
 mkdir -p d/many d/a/b/c/d/e/f/g/h 'd/odd
 name' && cd d
@@ -86,8 +86,8 @@ fn what_is_no_tree_on_a_mount_is_refused() {
     rustix::mount::unmount(&mounted, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
-/// Permissions are those of the user who calls it. Nothing is tested where another user may not run
-/// the program.
+/// `rmr` has the permissions of the user who runs it. If another user may not run the program here,
+/// nothing is tested.
 #[test]
 fn what_the_caller_may_not_remove_stays_and_is_told() {
     const USER: u32 = 1234;
@@ -97,7 +97,7 @@ fn what_the_caller_may_not_remove_stays_and_is_told() {
     for name in ["d", "d/deep", "d/deep/er"] {
         chown(volume.mount.join(name), Some(USER), Some(USER)).unwrap();
     }
-    // The user owns the volume's folder, and so may come to its socket.
+    // The user owns the volume's folder, and so may use its socket.
     fs::set_permissions(volume.scratch(), fs::Permissions::from_mode(0o755)).unwrap();
     volume.stop();
     shell(volume.scratch(), &format!("chown {USER}:{USER} volume volume/run"));
@@ -129,7 +129,7 @@ fn one_that_is_killed_can_be_done_again() {
     shell(&volume.mount, "mkdir d && cd d && seq -f 'f%g' 3000 | xargs touch");
     let path = volume.mount.join("d");
     let mut first = pando().arg("rmr").arg(&path).spawn().unwrap();
-    // Some of it, if the machine lets us; it must hold however much it was.
+    // The kill lands in the middle if the machine is slow enough. The rest must hold in any case.
     while first.try_wait().unwrap().is_none()
         && fs::read_dir(&path).is_ok_and(|names| names.count() > 2900)
     {}

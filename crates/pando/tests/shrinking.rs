@@ -24,7 +24,7 @@ fn names(dir: &Path) -> Vec<String> {
     list.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Waits until the directory is its first partition, and nothing else.
+/// Waits until the directory has only its first partition.
 fn until_whole(volume: &Volume, dir: &Path) {
     until("one partition again", || matches!(partitions(volume, dir)[..], [(0, 0, _)]));
 }
@@ -45,7 +45,8 @@ fn a_directory_that_is_emptied_is_one_partition_again_and_grows_again() {
         let grown = partitions(&volume, &dir);
         let shards: BTreeSet<_> = grown.iter().map(|(.., shard)| *shard).collect();
         assert!(grown.len() >= 4 && shards.len() == 4, "{grown:?}");
-        // Half of it by name, while it is listed; the rest by who lists and removes in turn.
+        // Half of the names are removed while they are listed, the rest by a program that lists and
+        // removes in turn.
         shell(&dir, "seq -f 'f%g' 1 2 2000 | xargs rm & ls > /dev/null; wait");
         assert_eq!(names(&dir).len(), 1002);
         shell(&dir, "find . -name 'f*' -delete");
@@ -62,18 +63,19 @@ fn a_directory_that_is_emptied_is_one_partition_again_and_grows_again() {
     assert!(output.status.success(), "{}", common::all(&output));
 }
 
-/// Files that a huge directory has for a while.
+/// Number of files that the huge directory has for a while.
 const FILES: u64 = 20_000;
-/// Memory of a shard's tree at which a checkpoint begins: many of them while the directory grows.
+/// Memory of a shard's trees at which it begins a checkpoint, bytes. There are many while the
+/// directory grows.
 const TREE_BYTES: u64 = 200_000;
-/// The same in the end, so that all is in index files; somewhat more than a tree takes that holds
-/// next to nothing.
+/// The limit at the end, bytes, so that everything is in index files. It is somewhat more than a
+/// nearly empty tree takes.
 const LEAST_TREE_BYTES: u64 = 16_000;
-/// By how much a log is longer than it must be.
+/// By how much a log may be longer than it must be, bytes.
 const LOG_CHUNK_BYTES: u64 = 2 << 20;
 
-/// Waits until no shard has a checkpoint to make. To be asked is enough for a shard to begin one
-/// that is due.
+/// Waits until no shard has a checkpoint to make. A status request is enough for a shard to begin a
+/// checkpoint that is due.
 fn settled(volume: &Volume, tree_bytes: u64) -> Value {
     let mut status = volume.status();
     until("checkpoints are made", || {
@@ -85,17 +87,17 @@ fn settled(volume: &Volume, tree_bytes: u64) -> Value {
     status
 }
 
-/// Bytes of the files of all stores whose names begin so.
+/// Bytes of all files of the stores with names that begin with `prefix`.
 fn on_disk(volume: &Volume, prefix: &str) -> u64 {
     let folders = (0..4).map(|shard| volume.folder.join(format!("shard-{shard:04}")));
     let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(Result::unwrap);
     let named = files.filter(|file| file.file_name().to_string_lossy().starts_with(prefix));
-    // One that goes meanwhile takes nothing.
+    // A file that is removed meanwhile takes no space.
     named.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
-/// What a huge directory took is free again once it is empty: partitions and memory at once, the
-/// disk with the next checkpoint, whether its files go one by one or with it.
+/// An empty huge directory gives back what it took: partitions and memory at once, and disk space
+/// with the next checkpoint. Its files may be removed one by one, or with the directory.
 #[test]
 fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
     let mut volume = Volume::down();
@@ -115,7 +117,7 @@ fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
     let full = settled(&volume, TREE_BYTES);
     let full_files = on_disk(&volume, "idx-");
     assert_eq!(sum(&full, "inodes"), FILES + 2);
-    // All but what the trees hold is in index files.
+    // Everything except what the trees hold is in index files.
     assert!(sum(&full, "index_entries") > FILES / 2 && full_files > FILES * 15, "{full:#}");
 
     for removal in ["find d -type f -delete", "rm -rf d; mkdir d"] {
@@ -125,13 +127,14 @@ fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
         until("the kernel and the mount have forgotten the files", || {
             volume.status()["mount"]["known_inodes"].as_u64().unwrap() <= 2
         });
-        // Less than a checkpoint's worth was in the trees. It comes from the log, and becomes due.
+        // The trees held less than a checkpoint needs. A restart reads it from the log, and it
+        // becomes due.
         volume.stop();
         start(&mut volume, LEAST_TREE_BYTES);
         let gone = settled(&volume, LEAST_TREE_BYTES);
-        // What is left hides behind tombstones that the trees may still have: 100 a shard, or less.
+        // The entries that are left are hidden by tombstones in the trees: 100 per shard or less.
         assert!(sum(&gone, "index_entries") < 600, "{gone:#}");
-        // A checkpoint counts as done a moment before what it replaces is removed.
+        // A checkpoint counts as done a moment before the files that it replaces are removed.
         until("old files are gone", || {
             on_disk(&volume, "idx-") < full_files / 20
                 && on_disk(&volume, "log-") <= logs + 4 * LOG_CHUNK_BYTES

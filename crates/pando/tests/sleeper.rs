@@ -1,5 +1,6 @@
-//! A mount that is suspended for longer than its lease. Alone in its program: no process may be
-//! started meanwhile, since one that inherits a file of the suspended mount would wait for it.
+//! A mount that is suspended for longer than its lease. This test has a program to itself. No
+//! process may be started meanwhile, since one that inherits a file of the suspended mount would
+//! wait for it.
 
 mod common;
 
@@ -21,7 +22,7 @@ fn a_mount_that_slept_through_its_lease_goes_on() {
     let lost = File::open(site.at(0, "lost")).unwrap();
     fs::remove_file(site.at(1, "lost")).unwrap();
     suspend(sleeper);
-    // The orphan goes only with the sleeper's session.
+    // The orphan is removed only when the suspended mount's session ends.
     until("the session ends", || site.inodes() == before - 1);
     kill_process(sleeper, Signal::CONT).unwrap();
     fs::write(site.at(0, "new"), "new").unwrap();
@@ -30,7 +31,7 @@ fn a_mount_that_slept_through_its_lease_goes_on() {
     kept.sync_all().unwrap();
     assert_eq!(fs::read_to_string(site.at(1, "kept")).unwrap(), "KEPT");
     assert!(lost.metadata().is_err());
-    // It is held open under the new session: the other cannot take it away.
+    // The new session holds the file open, so the other mount's removal does not end it.
     fs::remove_file(site.at(1, "kept")).unwrap();
     let mut content = [0; 4];
     kept.read_exact_at(&mut content, 0).unwrap();

@@ -1,4 +1,4 @@
-//! `pando store`: a stopped volume's stores, looked at from outside.
+//! `pando store`: reads the stores of a stopped volume.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", all(output)))
 }
 
-/// A volume with 3,000 names, some of each shard's in index files.
+/// A volume with 3,000 names. Each shard has some of them in index files.
 fn filled() -> Volume {
     let volume = Volume::up(&TINY);
     shell(&volume.mount, "mkdir d && cd d && seq -f 'file-%g' 3000 | xargs touch");
@@ -63,7 +63,7 @@ fn check_stats_and_dump_tell_of_every_shard_of_a_stopped_volume() {
     let output = store("stats", &volume.folder, &[]);
     assert!(all(&output).contains("bottom"), "{}", all(&output));
 
-    // One shard's folder works as well, and all names are in some dump.
+    // One shard's folder works as well, and each name is in some dump.
     let shard = volume.folder.join("shard-0002");
     let lines = |output: Output| String::from_utf8(output.stdout).unwrap().lines().count();
     let one = lines(store("dump", &shard, &["--json"]));
@@ -75,7 +75,7 @@ fn check_stats_and_dump_tell_of_every_shard_of_a_stopped_volume() {
     }
     let output = store("dump", &shard, &["--snapshot", "none"]);
     assert_eq!(output.status.code(), Some(1), "{}", all(&output));
-    // Looking has changed nothing that matters.
+    // The commands have changed nothing that matters.
     volume.start(&TINY);
     assert_eq!(shell(&volume.mount, "ls d | wc -l").trim(), "3000");
 }
@@ -95,14 +95,14 @@ fn a_shard_that_was_added_is_looked_at_too() {
         let found = json(&store(command, &site.folder, &["--json"]));
         assert_eq!(found["stores"].as_array().unwrap().len(), 5, "{found}");
     }
-    // What only the new shard has is in the dump.
+    // The dump has what only the new shard has.
     let lines =
         |folder: &Path| store("dump", folder, &[]).stdout.iter().filter(|b| **b == b'\n').count();
     let each = (0..5).map(|shard| lines(&site.folder.join(format!("shard-{shard:04}"))));
     let each: Vec<_> = each.collect();
     assert!(each.iter().all(|lines| *lines > 0), "{each:?}");
     assert_eq!(lines(&site.folder), each.iter().sum::<usize>());
-    // One that is missing is missed.
+    // A missing shard is reported.
     fs::remove_dir_all(site.folder.join("shard-0001")).unwrap();
     let output = store("check", &site.folder, &[]);
     assert_eq!(output.status.code(), Some(5), "{}", all(&output));

@@ -1,4 +1,4 @@
-//! `pando sync`: what was written, and by whomever, is on disk.
+//! `pando sync`: all that any program has written is on disk.
 
 mod common;
 
@@ -16,14 +16,14 @@ fn sync(path: &Path) -> Output {
     pando().arg("sync").arg(path).output().unwrap()
 }
 
-/// A file that is written to and stays open.
+/// Creates a file, writes to it and leaves it open.
 fn written(path: &Path, len: usize) -> File {
     let mut file = File::create(path).unwrap();
     file.write_all(&vec![7; len]).unwrap();
     file
 }
 
-/// kill -9 of all. The next server waits for the locks that they had.
+/// Kills all processes with `SIGKILL`. The next server waits for their locks.
 fn kill(site: &mut Site) {
     for pid in site.processes.drain(..) {
         kill_process(pid, Signal::KILL).unwrap();
@@ -40,7 +40,7 @@ fn what_is_written_and_not_closed_outlives_mount_and_servers() {
     let files: Vec<_> = [("small", 100), ("large", 300_000)]
         .map(|(name, len)| (name, len, written(&site.at(0, name), len)))
         .into();
-    // Any path of the mount will do.
+    // Any path on the mount may be given.
     let output = sync(&site.at(0, "small"));
     assert!(output.status.success() && all(&output).contains("is on disk"), "{}", all(&output));
     kill(&mut site);
@@ -81,7 +81,7 @@ fn what_cannot_be_stored_is_told_here_and_to_the_program_that_wrote_it() {
     assert!(all(&failed).contains("cannot store"), "{}", all(&failed));
     assert!(file.sync_all().is_err(), "the program hears of it as well");
     fs::remove_file(&filler).unwrap();
-    // What could not be stored yet is, once it can be.
+    // Bytes that could not be stored are stored once there is room.
     let output = sync(&site.mounts[0]);
     assert!(output.status.success(), "{}", all(&output));
     kill(&mut site);

@@ -1,4 +1,4 @@
-//! Does the system's answer agree with the model's?
+//! Compares an answer of the system with the model's answer.
 
 use pando_model::{Op, Outcome, Stat, Tree, Value};
 use pando_types::{Errno, FileKind, Ino};
@@ -6,22 +6,23 @@ use pando_types::{Errno, FileKind, Ino};
 use super::Event;
 use super::excuse::Excuse;
 
-/// How an answer compares.
+/// How two answers compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The same.
+    /// They are equal.
     Same,
-    /// The same but for this.
+    /// They are equal except for what the excuse names.
     Alike(Excuse),
-    /// Not the same, but the system may say so, and then nothing changes.
+    /// They differ, but the system may answer so. Then the operation changes nothing.
     Excused(Excuse),
-    /// Wrong.
+    /// They differ, and nothing excuses it.
     Different,
 }
 
-/// Compares what was `observed` with what the model says, whose tree was `before`.
+/// Compares what was `observed` with the answer that the model expects. `before` is the model's
+/// tree before the operation.
 pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outcome) -> Verdict {
-    // By path: as if the directories had been named by number.
+    // A call by path is compared as if it had named its directories by number.
     if let Op::ByPath { .. } = &event.call.op
         && let Ok(call) = before.resolved(&event.call)
     {
@@ -39,8 +40,8 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         (_, Err(Errno::ESTALE)) if may_dangle(event, before) => {
             Verdict::Excused(Excuse::FormerName)
         }
-        // A walk that found something else than a directory, or that came to a directory that is
-        // gone.
+        // A walk along a path that no shard judged ended at something that is not a directory, or
+        // at a directory that is gone.
         (Ok(Value::Stat(stat)), Err(Errno::ENOTDIR))
             if event.loose && stat.kind != FileKind::Directory =>
         {
@@ -60,13 +61,14 @@ std::thread_local! {
     static FORGIVES_ALL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// A planted fault of the judge: in this thread it takes any answer for another reason to refuse.
+/// Plants a fault in the judge of this thread: any difference is excused.
 #[cfg(feature = "planted")]
 pub fn forgive_all(is_planted: bool) {
     FORGIVES_ALL.set(is_planted);
 }
 
-/// What a lookup or a change of a directory tells of attributes is an event of its own.
+/// Compares two values. Attributes told by a lookup, or by a change of a directory, are an event of
+/// their own and not compared here.
 fn same_value(event: &Event, expected: &Value, observed: &Value) -> Verdict {
     let is_same = match (expected, observed) {
         (Value::Stat(a), Value::Stat(b)) if matches!(event.call.op, Op::Lookup(..)) => {
@@ -77,7 +79,7 @@ fn same_value(event: &Event, expected: &Value, observed: &Value) -> Verdict {
         {
             a.ino == b.ino
         }
-        // By path: which directory it was.
+        // By path, the answer tells only which directory it was.
         (Value::Stat(a), Value::Ino(ino)) if matches!(event.call.op, Op::SetAttr(..)) => {
             a.ino == *ino
         }
@@ -85,14 +87,14 @@ fn same_value(event: &Event, expected: &Value, observed: &Value) -> Verdict {
         (Value::Stat(a), Value::Stat(b)) | (Value::Created(a, true), Value::Created(b, true)) => {
             return same_stat(event, a, b);
         }
-        // It is told apart into what it saw of each name.
+        // A listing is judged name by name, as sights.
         (Value::Entries(a), Value::Entries(b)) => !event.exact || a == b,
         _ => expected == observed,
     };
     if is_same { Verdict::Same } else { Verdict::Different }
 }
 
-/// Which inode, no more.
+/// Whether two answers tell of one inode, whatever its attributes are.
 fn same_node(a: &Stat, b: &Stat) -> bool {
     (a.ino, a.kind) == (b.ino, b.kind)
 }
@@ -106,8 +108,8 @@ fn same_stat(event: &Event, a: &Stat, b: &Stat) -> Verdict {
     }
 }
 
-/// A client finds a file by the name it once had. After a rename that handle dangles, unless the
-/// client holds the file open.
+/// Whether `ESTALE` is excused. A client finds a file by the name that it once had. After a rename
+/// that handle dangles, unless the client holds the file open.
 fn may_dangle(event: &Event, before: &Tree) -> bool {
     file_of(&event.call.op).is_some_and(|ino| {
         before.node(ino).is_ok_and(|node| !node.is_dir() && node.is_moved)
@@ -115,15 +117,15 @@ fn may_dangle(event: &Event, before: &Tree) -> bool {
     })
 }
 
-/// A rename between two names of one file does nothing. The kernel sees that itself, before
-/// permissions; shards check those first.
+/// Whether a rename is between two names of one file, which does nothing. The kernel sees that
+/// before it looks at permissions. Shards look at permissions first.
 fn is_same_file(event: &Event, before: &Tree) -> bool {
     let Op::Rename { from, name, to, new_name, .. } = &event.call.op else { return false };
     let ino = |dir: Ino, name| Some(before.node(dir).ok()?.entries.get(name)?.0);
     ino(*from, name) == ino(*to, new_name)
 }
 
-/// The inode that an operation names by its number, rather than by a name.
+/// The inode that an operation names by number, not by a name.
 pub fn file_of(op: &Op) -> Option<Ino> {
     match op {
         Op::GetAttr(ino)

@@ -1,15 +1,16 @@
-//! The search for histories on which the simple one takes too long. One early mistake (a change of
-//! whose end nobody saw anything, taken too soon or too late) shows only much later, and costs the
-//! simple search all orders of everything else that was under way in between.
+//! A search for histories on which the simple search takes too long. One early mistake costs the
+//! simple search much: a change without an answer, taken too soon or too late, shows only later.
+//! Meanwhile it tries all orders of everything else that ran.
 //!
-//! 1. An operation that must come, and that nothing which may still come before it has to do with,
-//!    may come now: if any order exists, one with it here does. If it disagrees with the model, no
-//!    order goes on from here.
-//! 2. Why a state leads nowhere is kept in mind: operations that disagreed. Going back, a choice
-//!    that has nothing to do with any of them is not made anew; of one that has, only those
-//!    alternatives are tried that have to do with it, or that must come before such a one.
+//! 1. Some operations must come, and nothing that may still come before them has to do with them.
+//!    Such an operation may come now: if any order exists, so does one with it here. If it
+//!    disagrees with the model, no order goes on from here.
+//! 2. The search remembers why a state leads nowhere, as a set of operations that disagreed. When
+//!    it goes back, it does not repeat a choice that has nothing to do with any of them. For other
+//!    choices it tries only alternatives that have to do with the choice, or that must come before
+//!    such an operation.
 //!
-//! That it finds nothing proves nothing.
+//! If this search finds no order, that proves nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -21,38 +22,38 @@ use super::footprint::Footprint;
 use super::search::{Order, Search, is_known, returned};
 use super::{EventIndex, History};
 
-/// Steps after which it gives up.
+/// Steps after which the search gives up.
 const STEPS_MAX: u64 = 200_000;
 
-/// Operations that disagreed, with what they had to do with then.
+/// Operations that disagreed with the model, with their footprints at that point.
 type Why = BTreeMap<EventIndex, Rc<Footprint>>;
 
-/// A state on the way.
+/// A state on the search's path.
 struct State {
-    /// It and how far each lane is, in short.
+    /// Hashes of the position in each lane, and of the tree.
     key: (u64, u64),
     tree: Tree,
     taken: usize,
-    /// What may be tried from it, best last.
+    /// Choices that may be tried from this state, the best last.
     choices: Vec<(usize, Ino)>,
-    /// What was tried last: its lane, and what it had to do with.
+    /// The choice tried last: its lane, its event and its footprint.
     tried: Option<(usize, EventIndex, Rc<Footprint>)>,
-    /// Why what was tried led nowhere.
+    /// Why the choices tried so far led nowhere.
     why: Why,
-    /// Whether that is all of it: something was tried, or it is known that nothing may be.
+    /// Whether `why` is complete: a choice was tried, or it is known that none can be.
     is_explained: bool,
 }
 
-/// What goes with a search that looks closely.
+/// What a close search keeps beside its `Search`.
 struct Close {
-    /// One for each event.
+    /// The footprint of each event.
     prints: Vec<Rc<Footprint>>,
-    /// States that lead nowhere.
+    /// States that lead nowhere, each with the reason.
     failed: HashMap<(u64, u64), Why>,
     path: Vec<State>,
 }
 
-/// Finds an order of a history in which listings are told apart. `None`: none was found.
+/// Finds an order of a history after its listings were split into sights. `None`: none was found.
 pub fn closely(history: &History) -> Option<Order> {
     let mut search = Search::new(history);
     let tree = search.closely()?;
@@ -127,7 +128,7 @@ impl Search<'_> {
         state
     }
 
-    /// What must come next in some lane, and does not agree.
+    /// Operations that must come next in their lane, and that disagree with the model.
     fn disagreeing_lanes(&self, tree: &Tree) -> impl Iterator<Item = (usize, EventIndex)> {
         (0..self.lanes.len()).filter_map(move |lane| {
             let (index, event) = self.event(lane)?;
@@ -144,13 +145,13 @@ impl Search<'_> {
         self.inos(lane).any(|ino| self.attempt(tree, lane, ino).is_some())
     }
 
-    /// Whether nothing that may come before the lane's next operation has to do with it.
+    /// Whether no operation that may come before the lane's next one has to do with it.
     fn is_alone(&self, close: &Close, lane: usize, print: &Footprint) -> bool {
         let end = self.event(lane).map_or(0, |(_, event)| returned(event));
         !self.others_before(lane, end).any(|index| print.meets(&close.prints[index]))
     }
 
-    /// What other lanes still have that began before a moment.
+    /// Operations of other lanes that are left and began before `end`.
     fn others_before(&self, lane: usize, end: u64) -> impl Iterator<Item = EventIndex> {
         let others = (0..self.lanes.len()).filter(move |other| *other != lane);
         others.flat_map(move |other| {
@@ -159,7 +160,8 @@ impl Search<'_> {
         })
     }
 
-    /// A state leads nowhere: the way goes back to where another choice may help.
+    /// A state leads nowhere. Goes back along the path, to the last state where another choice may
+    /// help.
     fn go_back(&mut self, close: &mut Close, key: (u64, u64), why: Why) {
         close.failed.insert(key, why.clone());
         while let Some(mut state) = close.path.pop() {
@@ -180,8 +182,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it may matter that a lane's next operation comes before that of `tried`: because of
-    /// itself, or since it must come before another that has to do with it.
+    /// Whether it may matter that a lane's next operation comes before that of `tried`. It may if
+    /// it meets `print` itself, or if it must come before another operation that does.
     fn may_help(&self, close: &Close, lane: usize, tried: usize, print: &Footprint) -> bool {
         let (Some((index, event)), Some((_, before))) = (self.event(lane), self.event(tried))
         else {

@@ -1,45 +1,47 @@
-//! What the judge forgives, by name, so that it can be counted: a rule that forgives much, or
-//! nothing, is looked at.
+//! The excuses of the judge, by name, so that they are counted. A rule that excuses much, or
+//! nothing, needs a look.
 
 use std::collections::BTreeMap;
 
-/// A difference between the system and the model that is none of the system's faults.
+/// A difference between system and model that is no fault of the system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Excuse {
-    /// Of several reasons to refuse a call, the system tells another one than the model.
+    /// Several reasons forbid a call, and the system tells another one than the model.
     OtherObjection,
-    /// A rename between two names of one file is refused, which the model does not look at.
+    /// A rename between two names of one file is refused for permissions, which the model does not
+    /// check then.
     SameFile,
-    /// A file is looked for by a name that it had.
+    /// A file is looked for under a former name.
     FormerName,
-    /// A walk that nobody judged came to something that is no directory.
+    /// A walk along a path that no shard judged ended at something that is not a directory.
     LooseFile,
-    /// A walk that nobody judged came to a directory that is gone.
+    /// A walk along a path that no shard judged ended at a directory that is gone.
     LooseDirectory,
-    /// Permissions changed while a call was under way: they are those of an earlier moment.
+    /// Permissions changed while a call ran: the call was judged by earlier ones.
     CheckedBefore,
-    /// Size and link count of a directory, for which several partitions answer.
+    /// Size and link count of a directory, which several partitions answer for.
     DirectoryCounts,
-    /// A walk that was refused eight times: each component was there at some moment.
+    /// A walk was refused eight times. Each component then existed at some time of the call, not
+    /// all at one time.
     LooseWalk,
-    /// The end of a session, which its client had heard of, came to some shards later.
+    /// Some shards heard later than the client that its session was over.
     Lingering,
-    /// A call without an answer, as its session was over.
+    /// A call has no answer because its session was over.
     SessionOver,
-    /// A run that loses what was acknowledged: its history has no order.
+    /// The run may lose acknowledged changes, so its history has no order.
     Unordered,
-    /// The same, of a call without an answer.
+    /// A call has no answer because of a loss of power.
     PowerLost,
-    /// A run in which disks fail: the search for an order came to no end. What a shard was asked
-    /// that stopped then stays unknown.
+    /// The search for an order gave up in a run in which disks fail. Outcomes at a shard that
+    /// stopped stay unknown.
     NotFound,
 }
 
-/// How often what was forgiven.
+/// How often each excuse was applied.
 pub type Excuses = BTreeMap<Excuse, u64>;
 
 impl Excuse {
-    /// All there are.
+    /// All excuses.
     pub const ALL: [Self; 13] = [
         Self::OtherObjection,
         Self::SameFile,
@@ -56,7 +58,7 @@ impl Excuse {
         Self::NotFound,
     ];
 
-    /// Counts it so many times.
+    /// Adds `times` to the count of this excuse.
     pub fn count(self, times: usize, excuses: &mut Excuses) {
         if times > 0 {
             *excuses.entry(self).or_default() += times as u64;

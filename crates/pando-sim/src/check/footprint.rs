@@ -1,8 +1,8 @@
-//! What an operation may read and what it may change, whatever the tree is when it comes: so that
-//! the search knows which operations have nothing to do with each other.
+//! What an operation may read and change, for any tree at its time. It tells the search which
+//! operations have nothing to do with each other.
 //!
-//! Told too widely, it costs the search steps. Told too narrowly, an order may be missed, and never
-//! one be found that is none: each operation of an order is tried on the model.
+//! A footprint that is too wide costs search steps. One that is too narrow may hide an order. It
+//! cannot lead to a wrong order, since each operation of an order is tried on the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
@@ -14,25 +14,27 @@ use super::agree::file_of;
 use super::history::{created, reads};
 use super::{Event, Fate, History};
 
-/// See the module. "Any inode" is any but the root, which nobody removes.
+/// What an operation may read and change. "Any inode" does not include the root, which no operation
+/// removes.
 #[derive(Clone, Default, Debug)]
 pub struct Footprint {
-    /// Names in a directory; by path, in any.
+    /// Names in a directory. `None` is any directory, for operations by path.
     names: Vec<(Option<Ino>, Name)>,
     changes_names: bool,
-    /// Whether some directory other than the root is empty; or these.
+    /// Whether it reads if any directory except the root is empty. `empty` lists single directories
+    /// for which it does.
     reads_emptiness: bool,
     empty: Vec<Ino>,
     reads: Vec<Ino>,
     changes: Vec<Ino>,
     reads_any: bool,
     changes_any: bool,
-    /// All of the tree.
+    /// Whether it reads the whole tree.
     reads_all: bool,
 }
 
 impl Footprint {
-    /// One for each event.
+    /// The footprint of each event.
     pub fn all(history: &History) -> Vec<Self> {
         let opened = opened(history);
         history.events().iter().map(|event| Self::of(event, &opened)).collect()
@@ -46,7 +48,7 @@ impl Footprint {
         let mut print = Self { ..Self::default() };
         let op = &event.call.op;
         print.add(op);
-        // Of directories these tell sizes, too.
+        // Of a directory, these read the size, too.
         print.reads_all = event.exact && matches!(op, Op::GetAttr(_) | Op::ReadDir(_));
         match op {
             Op::EndSession | Op::Linger(_) => {
@@ -55,13 +57,14 @@ impl Footprint {
             }
             Op::Create { .. } | Op::Mkdir(..) => match made(event) {
                 Some(ino) => print.changes.extend(all_of(ino)),
-                // It may have made whatever was seen that nobody is known to have made.
+                // Without an answer, it may have made any inode that was seen and has no known
+                // maker.
                 None if event.ended().is_none() => print.changes_any = true,
                 None => {}
             },
             _ => {}
         }
-        // Whether a handle may dangle depends on who has the file open.
+        // Whether a handle may dangle depends on which clients have the file open.
         if matches!(event.returned, Some((_, Err(Errno::ESTALE)))) {
             print.reads.extend(file_of(op).map(opens));
         }
@@ -110,14 +113,14 @@ impl Footprint {
             | Op::Parent(ino) => self.reads.push(*ino),
             Op::Open { ino, truncate, .. } => {
                 self.changes.push(opens(*ino));
-                // What is truncated may lose setuid and setgid.
+                // A truncation may clear setuid and setgid.
                 let of = if *truncate { &mut self.changes } else { &mut self.reads };
                 of.extend([data(*ino), *ino]);
             }
             Op::Release(ino) => self.changes.extend(all_of(*ino)),
             Op::SetAttr(ino, set) => {
                 self.changes.push(*ino);
-                // It tells the size as well.
+                // The answer tells the size, too.
                 let of = if set.size.is_some() { &mut self.changes } else { &mut self.reads };
                 of.push(data(*ino));
             }
@@ -128,7 +131,7 @@ impl Footprint {
             Op::EndSession | Op::Linger(_) => {}
             Op::ByPath { way, to_way, op } => {
                 self.add(op);
-                // Numbers mean nothing there.
+                // By path, inode numbers in the operation mean nothing.
                 (self.reads, self.changes) = (vec![Ino::ROOT], Vec::new());
                 self.names.iter_mut().for_each(|(dir, _)| *dir = None);
                 for way in [way, to_way] {
@@ -146,8 +149,8 @@ impl Footprint {
         self.reads.push(dir);
     }
 
-    /// Of an operation that is taken, from one tree to another: by path, of what the path leads to;
-    /// and of what it changes only what is changed.
+    /// The footprint of an operation that is taken, which leads from one tree to another. By path,
+    /// it is that of the inodes that the path leads to. Its changes are only the actual ones.
     pub fn taken(event: &Event, print: &Self, (before, after): (&Tree, &Tree)) -> Self {
         let resolved = match (&event.call.op, before.resolved(&event.call)) {
             (Op::ByPath { .. }, Ok(call)) => {
@@ -189,8 +192,8 @@ impl Footprint {
         }
     }
 
-    /// Of an operation on names that nobody else touches before it comes: what it does to inodes is
-    /// what it does to those that the names lead to now.
+    /// The footprint if no other operation touches its names before it comes. Then it affects the
+    /// inodes that the names lead to now.
     pub fn settled(&self, tree: &Tree) -> Self {
         if self.reads_emptiness { self.clone() } else { self.at(tree) }
     }
@@ -208,7 +211,7 @@ impl Footprint {
         print
     }
 
-    /// What its names lead to.
+    /// The inodes that its names lead to.
     fn leads_to(&self, tree: &Tree) -> Vec<Ino> {
         let at = |(dir, name): &(Option<Ino>, Name)| {
             tree.node((*dir)?).ok()?.entries.get(name).map(|(ino, _)| *ino)
@@ -216,12 +219,12 @@ impl Footprint {
         self.names.iter().filter_map(at).collect()
     }
 
-    /// Whether it matters which of the two comes first.
+    /// Whether the order of the two operations may matter.
     pub fn meets(&self, other: &Self) -> bool {
         self.disturbs(other) || other.disturbs(self)
     }
 
-    /// Whether the other may notice it.
+    /// Whether the other operation may notice this one.
     fn disturbs(&self, other: &Self) -> bool {
         let is_other = |ino: &Ino| *ino != Ino::ROOT;
         let touches = |ino: &Ino| other.reads.contains(ino) || other.changes.contains(ino);
@@ -257,23 +260,23 @@ impl Footprint {
     }
 }
 
-/// Whether a handle on an inode works (who has it open, whether a name of it was moved): a thing of
-/// its own, with a number that no inode has.
+/// Stands for the handles of an inode: which clients have it open, and whether a name of it has
+/// moved. No inode has this number.
 const fn opens(ino: Ino) -> Ino {
     Ino(ino.0 | 1 << 63)
 }
 
-/// The contents of an inode: the same.
+/// Stands for the contents of an inode. No inode has this number.
 const fn data(ino: Ino) -> Ino {
     Ino(ino.0 | 1 << 62)
 }
 
-/// An inode that may come or go.
+/// Everything that comes or goes with an inode.
 const fn all_of(ino: Ino) -> [Ino; 3] {
     [ino, opens(ino), data(ino)]
 }
 
-/// The number that an operation is known to have given to what it made.
+/// The inode that an operation is known to have made.
 fn made(event: &Event) -> Option<Ino> {
     match (&event.returned, event.fate) {
         (Some((_, Ok(value))), _) => created(event.call.op.inner(), value),
@@ -282,7 +285,7 @@ fn made(event: &Event) -> Option<Ino> {
     }
 }
 
-/// What each client may have had open at some time.
+/// The inodes that each client may have had open at some time.
 fn opened(history: &History) -> BTreeMap<Who, BTreeSet<Ino>> {
     let mut opened: BTreeMap<Who, BTreeSet<Ino>> = BTreeMap::new();
     for event in history.events() {

@@ -1,4 +1,4 @@
-//! What clients did and saw.
+//! The history of a run: what clients did, and what they were answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,60 +11,63 @@ use super::loose::Walked;
 /// Position of an event in its history.
 pub type EventIndex = usize;
 
-/// What shards said of an operation whose caller never heard.
+/// What shards said of an operation, if its client got no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Fate {
-    /// Nothing: it may have run, or may yet.
+    /// Nothing: it may have run, or may still run.
     #[default]
     Unknown,
-    /// It was refused, and does nothing.
+    /// It was refused, and changes nothing.
     Refused(RequestId),
-    /// It had run by this moment, and has made this.
+    /// It had run by this time, and has made this inode.
     Ran(u64, Option<Ino>),
 }
 
-/// One operation.
+/// An operation of a client, or a read that is judged beside it.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Operations of one lane follow each other.
+    /// Its lane. Operations of a lane do not overlap.
     pub lane: usize,
-    /// What was asked.
+    /// The operation and its caller.
     pub call: Call,
-    /// When. No two moments of a history are the same.
+    /// When it began, on the history's clock.
     pub invoked: u64,
-    /// When it was answered, and how. `None`: nobody knows whether it ran, or it may still run.
+    /// When it was answered, and the answer. `None`: whether it ran is unknown, or it may still
+    /// run.
     pub returned: Option<(u64, Outcome)>,
-    /// Why nobody knows, if there was an error.
+    /// The error after which its outcome is unknown, if there was one.
     pub lost: Option<Errno>,
-    /// Whether any changing request of it came to a shard, as far as that was watched.
+    /// Whether a changing request of it reached a shard, as far as that was watched.
     pub asked: bool,
     /// What shards said of it.
     pub fate: Fate,
-    /// When a shard applied what it changes, and what it made, as far as that was watched. It tells
-    /// nothing of whether that lasted: a search that begins with this order finds one soon.
+    /// When a shard applied its changes, and the inode that it made, as far as that was watched.
+    /// The changes may have been lost again. It is a hint: a search that begins with this order
+    /// soon ends.
     pub applied: Option<(u64, Option<Ino>)>,
-    /// Whether its client lost a session meanwhile.
+    /// Whether its client lost a session while it ran.
     pub lost_session: bool,
-    /// What a listing tells of one name: a read of its own. Then `call` is the listing.
+    /// What a listing says of one name, as a read of its own. `call` is the listing then.
     pub sight: Option<Sight>,
-    /// Permissions changed while it was under way: they are checked when its names are locked, and
-    /// it takes place later.
+    /// Whether permissions changed while it ran. They are checked when its names are locked, and
+    /// its changes happen later.
     pub checked_before: bool,
-    /// Nothing else was under way: listings and directory sizes are exact.
+    /// Whether nothing else ran, so that listings and sizes of directories are exact.
     pub exact: bool,
-    /// Of a call by path: what was asked without its way.
+    /// Of a call by path: what shards were asked without a trail.
     pub walked: Walked,
-    /// What the answer told of an inode, with its times and versions.
+    /// Attributes in the answer, with times and versions.
     pub attr: Option<Attr>,
-    /// Its way was not judged in the end: `call` is what was asked by number.
+    /// Whether no shard judged its path in the end. `call` is then the operation by number.
     pub loose: bool,
-    /// It is not looked at.
+    /// Whether the search leaves it out.
     pub skipped: bool,
 }
 
 impl Event {
-    /// Nobody heard of it, and it has not changed anything: it only reads, it was refused, or no
-    /// request of it came to a shard. (Writes are made by the system, and so not watched.)
+    /// Whether it has no answer and has changed nothing: it only reads, it was refused, or no
+    /// request of it reached a shard. Writes and closes do not count as unasked, since their
+    /// requests are not watched.
     #[must_use]
     pub fn was_nothing(&self) -> bool {
         let is_watched = !matches!(
@@ -78,7 +81,7 @@ impl Event {
                     || (is_watched && !self.asked))
     }
 
-    /// When it had taken place, if it is known to have.
+    /// The time by which it had happened, if that is known.
     #[must_use]
     pub fn ended(&self) -> Option<u64> {
         match (&self.returned, self.fate) {
@@ -89,14 +92,14 @@ impl Event {
     }
 }
 
-/// Where a name led, as a listing saw it at some moment of its time.
+/// What a listing or a walk saw under a name, at some time of its duration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sight {
-    /// In which directory.
+    /// The directory.
     pub dir: Ino,
-    /// Which name.
+    /// The name.
     pub name: Name,
-    /// To what, if to anything.
+    /// The inode that the name led to; `None`: the name did not exist.
     pub to: Option<(Ino, FileKind)>,
 }
 
@@ -106,9 +109,9 @@ pub struct History {
     events: Vec<Event>,
     lanes: usize,
     clock: u64,
-    /// Of which event each request is.
+    /// The event that each request is part of.
     requests: BTreeMap<RequestId, EventIndex>,
-    /// When each session was last known to live.
+    /// When each session was last known to be alive.
     alive: BTreeMap<SessionId, u64>,
 }
 
@@ -125,7 +128,7 @@ impl History {
         self.lanes
     }
 
-    /// All events in the order they began.
+    /// All events.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -160,13 +163,13 @@ impl History {
         self.events.len() - 1
     }
 
-    /// It failed without an answer. If it has opened something, its client knows nothing of it, and
-    /// lets it go some time.
+    /// An operation failed without an answer. If it has opened a file, its client does not know of
+    /// it, and the open ends at some later time.
     pub fn lose(&mut self, event: EventIndex, errno: Errno, lost_session: bool) {
         let Event { call, invoked, .. } = &mut self.events[event];
         let opens = matches!(call.op, Op::Open { .. } | Op::Create { open: true, .. });
         if opens {
-            // Nobody else has this number.
+            // No client has this number.
             call.who = Who::MAX - event as Who;
             let (who, invoked) = (call.who, *invoked);
             let op = Op::EndSession;
@@ -177,8 +180,8 @@ impl History {
         self.events[event].lost_session = lost_session;
     }
 
-    /// A changing request of an operation has come to a shard: what was said of an earlier one is
-    /// not the end of it.
+    /// A changing request of an operation has reached a shard. What shards said of an earlier
+    /// request is no longer final.
     pub fn asked(&mut self, event: EventIndex, id: RequestId) {
         self.requests.insert(id, event);
         let Some(event) = self.events.get_mut(event) else { return };
@@ -188,7 +191,7 @@ impl History {
         }
     }
 
-    /// A shard has applied what a request changes.
+    /// A shard has applied the changes of a request.
     pub fn applied(&mut self, id: RequestId, made: Option<Ino>) {
         let event = self.requests.get(&id).and_then(|event| self.events.get_mut(*event));
         if let Some(event) = event {
@@ -197,14 +200,14 @@ impl History {
         }
     }
 
-    /// Whether what the event of a request changes was applied.
+    /// Whether changes of the request's event were applied.
     #[must_use]
     pub fn was_applied(&self, id: RequestId) -> bool {
         let event = self.requests.get(&id).and_then(|event| self.events.get(*event));
         event.is_some_and(|event| event.applied.is_some())
     }
 
-    /// What a shard had applied of a request was lost with its process.
+    /// The applied changes of a request were lost with the shard's process.
     pub fn lost_again(&mut self, id: RequestId) {
         let event = self.requests.get(&id).and_then(|event| self.events.get_mut(*event));
         if let Some(event) = event {
@@ -212,7 +215,7 @@ impl History {
         }
     }
 
-    /// A request of an operation has come to a shard without a trail.
+    /// A request of an operation has reached a shard without a trail.
     pub fn asked_loosely(&mut self, event: EventIndex, trace: u64, wire: &Wire) {
         if let Some(Event { call, walked, .. }) = self.events.get_mut(event)
             && matches!(call.op, Op::ByPath { .. })
@@ -221,19 +224,19 @@ impl History {
         }
     }
 
-    /// A shard has told where a name leads, asked without a trail.
+    /// A shard has told where a name leads, for a request without a trail.
     pub fn found_loosely(&mut self, event: EventIndex, dir: Ino, name: Name, ino: Ino) {
         if let Some(event) = self.events.get_mut(event) {
             event.walked.found(dir, name, ino);
         }
     }
 
-    /// The client says whether the operation's last walk was one that no shard judges.
+    /// The client tells whether the operation's last walk was one that no shard judges.
     pub fn walked(&mut self, event: EventIndex, is_loose: bool) {
         self.events[event].walked.is_loose = Some(is_loose);
     }
 
-    /// A shard says that the operation has run, or that it is refused.
+    /// A shard tells that the operation has run, or that it was refused.
     pub fn told(&mut self, event: EventIndex, id: RequestId, ran: Option<Option<Ino>>) {
         self.clock += 1;
         let now = self.clock;
@@ -244,12 +247,12 @@ impl History {
         }
     }
 
-    /// The session lives at this moment.
+    /// The session is known to be alive now.
     pub fn alive(&mut self, session: SessionId) {
         self.alive.insert(session, self.clock);
     }
 
-    /// When the session was last known to live; the beginning, if never.
+    /// When the session was last known to be alive; 0 if it never was.
     #[must_use]
     pub fn last_alive(&self, session: SessionId) -> u64 {
         self.alive.get(&session).copied().unwrap_or(0)
@@ -261,19 +264,19 @@ impl History {
         self.events[event].invoked
     }
 
-    /// A client that may have been taken for dead since a moment is gone: what it held open goes
-    /// some time.
+    /// A client is gone, and its session may have ended at any time after `since`. Its opens end at
+    /// some time after that.
     pub fn gone(&mut self, who: Who, since: u64) {
         let lane = self.lane();
         let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
         self.push(lane, call, since, false);
     }
 
-    /// A client that was taken for dead has a new session. What was open in the old one is held by
-    /// both until shards end that.
+    /// A client has a new session after its old one ended. What was open in the old session is held
+    /// by both, until shards end the old one.
     pub fn begun_anew(&mut self, who: Who, since: u64) {
         let lane = self.lane();
-        // Nobody else has this number.
+        // No client has this number.
         let old = Who::MAX - self.events.len() as Who;
         let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
         let event = self.push(lane, call(who, Op::Linger(old)), since, false);
@@ -282,7 +285,7 @@ impl History {
         self.push(lane, call(old, Op::EndSession), since, false);
     }
 
-    /// What an operation does may have been done since a moment before it.
+    /// The changes of an operation may have happened since `since`, before it began.
     pub fn backdate(&mut self, event: EventIndex, since: u64) {
         let lane = self.lane();
         let event = &mut self.events[event];
@@ -290,7 +293,7 @@ impl History {
         event.invoked = event.invoked.min(since);
     }
 
-    /// One open of a client that was taken for dead was let go, between a moment and now.
+    /// One open was lost with a session, between `since` and now.
     pub fn let_go(&mut self, who: Who, ino: Ino, since: u64) {
         let lane = self.lane();
         let call = Call { who, credentials: Credentials::ROOT, op: Op::Release(ino) };
@@ -299,8 +302,8 @@ impl History {
         self.events[event].returned = Some((self.clock, Ok(Value::Done)));
     }
 
-    /// It is answered. What a lookup tells of attributes, and a
-    /// change of a directory of its, becomes a read of its own, on the lane `aside`.
+    /// An operation is answered. Attributes told by a lookup, or by a change of a directory, become
+    /// a read of its own on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
         if let Some(stat) = separate(self.events[event].call.op.inner(), &outcome) {
@@ -314,12 +317,12 @@ impl History {
         self.events[event].returned = Some((self.clock, outcome));
     }
 
-    /// What its answer told of an inode.
+    /// Notes the attributes in an event's answer.
     pub fn mark(&mut self, event: EventIndex, attr: Option<Attr>) {
         self.events[event].attr = attr;
     }
 
-    /// The same history, but for one answer.
+    /// Copies another history, with one answer changed.
     #[cfg(test)]
     pub(super) fn replay(&mut self, other: &Self, lie: EventIndex, outcome: Outcome) {
         self.events.clone_from(&other.events);
@@ -328,9 +331,9 @@ impl History {
         }
     }
 
-    /// The same history, where each listing is told apart into what it saw of every name there ever
-    /// was: an entry that existed throughout must be seen, one that never existed meanwhile cannot
-    /// be. The sights of one listing are independent.
+    /// The history with each listing split into sights, one for each name that its directory ever
+    /// had. An entry that existed throughout must be seen, and one that never existed cannot be.
+    /// The sights of one listing are independent.
     #[must_use]
     pub fn with_sights(&self) -> Self {
         let names = self.names();
@@ -358,7 +361,7 @@ impl History {
         all
     }
 
-    /// The same history, if in it no session lingers. `None`: none does.
+    /// The history without sessions that linger. `None`: none does.
     #[must_use]
     pub fn without_lingering(&self) -> Option<Self> {
         let lingers = |event: &Event| match event.call.op {
@@ -373,14 +376,14 @@ impl History {
         (!old.is_empty()).then_some(all)
     }
 
-    /// Calls by path whose way was not judged become operations by number, with a sight of each
+    /// Turns calls by a path that no shard judged into operations by number, with a sight of each
     /// component.
     fn loosen(&mut self) {
         for index in 0..self.events.len() {
             let event = &mut self.events[index];
             let Some((op, sights)) = event.walked.judged(&event.call.op) else { continue };
             (event.call.op, event.loose) = (op, true);
-            // Of one that may not have run, nobody knows what its client had seen.
+            // If the call may not have run, it is unknown what its client had seen.
             let Some(ended) = event.ended() else { continue };
             for sight in sights {
                 let mut seen = self.events[index].clone();
@@ -410,7 +413,7 @@ impl History {
             })
     }
 
-    /// Names that were ever given in each directory.
+    /// All names that were ever given in each directory.
     fn names(&self) -> BTreeMap<Ino, BTreeSet<&Name>> {
         let mut names: BTreeMap<Ino, BTreeSet<&Name>> = BTreeMap::new();
         for event in &self.events {
@@ -428,8 +431,8 @@ impl History {
         names
     }
 
-    /// Inos that were seen but that no answered operation made: made by operations nobody saw the
-    /// end of.
+    /// Inos that were seen, but that no answered operation made. Operations without an answer made
+    /// them.
     #[must_use]
     pub fn orphans(&self) -> Vec<Ino> {
         let mut made = BTreeSet::from([Ino::ROOT]);
@@ -483,7 +486,7 @@ fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
     }
 }
 
-/// Whether an operation changes nothing wherever it comes.
+/// Whether an operation changes nothing, whatever the tree is.
 #[must_use]
 pub const fn reads(op: &Op) -> bool {
     matches!(

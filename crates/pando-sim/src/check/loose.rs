@@ -1,8 +1,8 @@
-//! Calls by path that were refused so often that shards did not judge their way any more
-//! (docs/design/path-versions.md: the ninth walk and later ones). Each component was there at some
-//! moment of the call, if not all at one; what was asked in the end, was asked of directories by
-//! number. So such a call is judged as that operation by number, at one moment, and beside it one
-//! sight for each component, at any moment of the call.
+//! Judges calls by path that were refused so often that shards no longer judge their path: the
+//! ninth walk and later ones (docs/design/path-versions.md). Each component existed at some time of
+//! the call, though not all at one time. At last the call asked directories by number. So it is
+//! judged as that operation by number, at one time. Beside it, each component is a sight at any
+//! time of the call.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +12,23 @@ use pando_types::{FileKind, Ino, Name};
 
 use super::history::Sight;
 
-/// What shards were asked without a trail, of one call by path.
+/// What shards were asked without a trail for one call by path.
 #[derive(Clone, Default, Debug)]
 pub struct Walked {
     /// Directories that were found.
     found: Vec<Sight>,
-    /// Requests that have come, by the number that copies have in common: one that lingered is
-    /// nothing new.
+    /// Requests that have arrived, by a number that repetitions share. A repetition that lingered
+    /// is not new.
     come: BTreeSet<u64>,
-    /// What was asked last, by number.
+    /// The last request, as an operation by number.
     last: Option<Op>,
-    /// What the client says: whether its last walk was such a one. `None`: it died before it could.
+    /// Whether the client says that its last walk was not judged. `None`: it died before.
     pub is_loose: Option<bool>,
 }
 
 impl Walked {
-    /// A request without a trail has come to a shard, of the operation `op` by path. Targets of
-    /// symlinks and later pages are asked for so in any walk.
+    /// A request without a trail, for the operation `op` by path, has reached a shard. Any walk
+    /// asks for targets of symlinks and for later pages without a trail.
     pub fn asked(&mut self, op: &Op, trace: u64, wire: &Wire) {
         if !self.come.insert(trace) {
             return;
@@ -47,25 +47,25 @@ impl Walked {
         self.last = Some(last);
     }
 
-    /// A shard has told of a directory.
+    /// A shard has told which directory a name leads to.
     pub fn found(&mut self, dir: Ino, name: Name, ino: Ino) {
         self.found.push(Sight { dir, name, to: Some((ino, FileKind::Directory)) });
     }
 
-    /// Whether something was asked that no shard judged, though the client says that it was not
-    /// refused so often.
+    /// Whether a request went without a trail although its client had not been refused so often.
     pub fn is_forbidden(&self) -> bool {
         self.last.is_some() && self.is_loose == Some(false)
     }
 
-    /// What the operation `op` by path is judged as, and the sights beside it. `None`: as it is.
+    /// The operation by number that `op` is judged as, and its sights. `None`: it is judged by
+    /// path.
     pub fn judged(&self, op: &Op) -> Option<(Op, Vec<Sight>)> {
         let (Op::ByPath { way, to_way, .. }, Some(last)) = (op, &self.last) else { return None };
         if self.is_loose == Some(false) {
             return None;
         }
         let sights = match last {
-            // It may have come to its end there.
+            // The walk may have ended there.
             Op::Lookup(dir, _) => {
                 let sights = self.way_to(*dir)?;
                 let names: Vec<&Name> = sights.iter().map(|sight| &sight.name).collect();
@@ -86,13 +86,13 @@ impl Walked {
         Some((last.clone(), sights))
     }
 
-    /// How `dir` was found, by just these names.
+    /// The sights that led to `dir`, if their names are exactly these.
     fn whole(&self, dir: Ino, way: &[Name]) -> Option<Vec<Sight>> {
         let sights = self.way_to(dir)?;
         way.iter().eq(sights.iter().map(|sight| &sight.name)).then_some(sights)
     }
 
-    /// How `dir` was found last, from the root on.
+    /// The sights that last led to `dir`, from the root on.
     fn way_to(&self, dir: Ino) -> Option<Vec<Sight>> {
         let (mut at, mut sights) = (dir, Vec::new());
         let mut rest = &self.found[..];

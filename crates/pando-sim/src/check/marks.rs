@@ -1,7 +1,7 @@
-//! Times and versions of files, which the model has not: they go forward in the order in which
-//! calls followed each other, and each change that is acknowledged moves what it has to.
+//! Judges times and versions of files, which the model does not have. They must not go back between
+//! calls that follow each other, and each acknowledged change must raise what it changes.
 //!
-//! Directories are left out: several partitions answer for one.
+//! Directories are left out, because several partitions answer for one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use pando_types::{Attr, FileKind, Ino, Timestamp};
 
 use super::{Event, History};
 
-/// What was told of a file by answers that came before a call began.
+/// The highest versions and times that answers told of a file before a call began.
 #[derive(Clone, Copy, Default)]
 struct Known {
     change: u64,
@@ -29,8 +29,8 @@ impl Known {
     }
 }
 
-/// Looks at all that answers told of files. Times may go back where a clock is set, and where
-/// servers' clocks are apart.
+/// Judges all attributes that answers told of files. `is_one_clock`: times are judged, too.
+/// Otherwise clocks that are set or differ may make them go back.
 pub fn go_forward(history: &History, is_one_clock: bool) -> Result<(), String> {
     let mut files: BTreeMap<Ino, Vec<(u64, u64, &Event, &Attr)>> = BTreeMap::new();
     for event in history.events() {
@@ -60,7 +60,7 @@ fn forward(told: &mut [(u64, u64, &Event, &Attr)], is_one_clock: bool) -> Result
     Ok(())
 }
 
-/// What is wrong with an answer.
+/// What is wrong with an answer, if anything.
 fn wrong(known: &Known, event: &Event, attr: &Attr, is_one_clock: bool) -> Option<&'static str> {
     let op = event.call.op.inner();
     let writes = matches!(op, Op::Write(_, _, bytes) if !bytes.is_empty());
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Two looks at one file, one after the other or both at once.
+    /// Judges two looks at one file, one after the other or both at once.
     fn judged(first: (u64, u64), second: (u64, u64), at_once: bool) -> Result<(), String> {
         let ino = Ino::new(ShardIndex(0), 100);
         let (mut history, lanes) = (History::default(), [0, 1]);

@@ -1,17 +1,17 @@
-//! Was the system one tree, whatever happened to it? Judges the history of a run.
+//! Judges the history of a run: whether the system behaved as one tree.
 //!
 //! ```text
-//!   History ──► with what listings saw of each name ──► search: some order of all of it, true to real time, that the
-//!                                                       model answers alike
+//!   History ──► with what listings saw of each name ──► search: an order of all operations that respects real time, and in
+//!                                                       which the model gives the same answers
 //! ```
 //!
-//! Of an operation whose caller never heard, it is taken into account what shards said of it; of
-//! most, that is known.
+//! If a client got no answer to an operation, the judge uses what shards said of the operation. Of
+//! most operations, that is known.
 //!
-//! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a
-//! directory, which several partitions answer for; and calls by path that shards have refused too
-//! often ([`loose`]). A lookup is two reads: where the name leads, and what the inode looks like; a
-//! change of a directory's attributes is a change and a read.
+//! All operations are atomic except these. A listing, and a directory's size and link count, come
+//! from several partitions. Calls by path that shards have refused too often are not atomic either
+//! ([`loose`]). A lookup is two reads: where the name leads, and the inode's attributes. A change
+//! of a directory's attributes is a change and a read.
 
 mod agree;
 mod closely;

@@ -1,4 +1,4 @@
-//! What is said of a history that has no order.
+//! The report on a history that has no order.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use pando_model::{Outcome, Tree};
 
 use super::{Event, EventIndex, History};
 
-/// Of the order that came furthest, so many operations are shown.
+/// Number of operations that are shown of the longest order.
 const SHOWN: usize = 120;
 
 /// Where the search got stuck.
@@ -17,7 +17,7 @@ pub struct Failure {
     total: usize,
     stuck: Vec<(Event, Outcome)>,
     tree: Tree,
-    /// It is not shown that there is no order.
+    /// Whether the search gave up, so that an order may still exist.
     pub gave_up: bool,
 }
 

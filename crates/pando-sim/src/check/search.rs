@@ -1,10 +1,10 @@
-//! The search for an order (Wing & Gong, with Lowe's memory of states already seen).
+//! The search for an order (Wing & Gong, with Lowe's set of states that were already seen).
 //!
-//! 1. An operation may come next if no other that is still to come returned before it began.
-//! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the
-//!    model: if any order exists, one with it here does.
-//! 3. One whose end nobody saw may come at any time after its beginning, or never.
-//! 4. A history on which this takes long is looked at closely in between
+//! 1. An operation may come next if no other one that is left returned before it began.
+//! 2. An operation that changes nothing in any state is taken as soon as it agrees with the model.
+//!    If any order exists, so does one with it here.
+//! 3. An operation without an answer may come at any time after it began, or never.
+//! 4. If a history takes long, the search looks closely once in between
 //!    ([`closely`](super::closely)).
 
 use std::collections::HashSet;
@@ -18,19 +18,19 @@ use super::excuse::{Excuse, Excuses};
 use super::history::{created, reads};
 use super::{Event, EventIndex, Failure, Fate, History};
 
-/// Steps after which the search gives up: far more than an honest history needs.
+/// Steps after which the search gives up. An honest history needs far fewer.
 const STEPS_MAX: u64 = 3_000_000;
 
-/// Steps after which it is thought of sessions that linger.
+/// Steps after which sessions that linger are included.
 const STEPS_PLAIN: u64 = 1_000_000;
 
-/// Events in the order found, and the tree they lead to.
+/// Events in the order found, and the tree that they lead to.
 pub struct Order {
-    /// Events that took place, each with the number it gave to what it made.
+    /// Events that took place, each with the ino that it gave to what it made.
     pub events: Vec<(EventIndex, Ino)>,
-    /// The model at the end.
+    /// The model's tree at the end.
     pub tree: Tree,
-    /// What was forgiven.
+    /// The excuses that were applied.
     pub excuses: Excuses,
 }
 
@@ -41,12 +41,12 @@ impl Order {
     }
 }
 
-/// Steps after which it is looked closely.
+/// Steps after which the close search is tried.
 const STEPS_SIMPLE: u64 = 30_000;
 
-/// Finds an order of `history`, listings included. Sessions that linger are few, and few histories
-/// tell of them: those may end at any moment or never, and so are thought of only where no order is
-/// found without them.
+/// Finds an order of `history`, listings included. Few histories have sessions that linger, and
+/// such a session may end at any time or never. So the search includes them only if it finds no
+/// order without them.
 pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     let all = history.with_sights();
     if let Some(plain) = all.without_lingering()
@@ -92,7 +92,8 @@ fn linearize_told(history: &History, steps_max: u64) -> Result<Order, Box<Failur
     }
 }
 
-/// The tree after an operation, if the model agrees with its answer, and what had to be forgiven.
+/// The tree after an operation, if the model agrees with its answer, and the excuse that was
+/// needed.
 fn attempt(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excuse>)> {
     if let Some(sight) = &event.sight {
         let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
@@ -116,7 +117,7 @@ fn attempt(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excuse>
     }
 }
 
-/// The same of one whose caller never heard.
+/// The tree after an operation without an answer, if it changes the tree or is known to have run.
 fn unanswered(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excuse>)> {
     if tree.node(ino).is_ok() {
         return None;
@@ -124,7 +125,7 @@ fn unanswered(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excu
     let mut after = tree.clone();
     let ran = after.apply(&event.call, ino).is_ok();
     if !matches!(event.fate, Fate::Ran(..)) {
-        // One that fails, or that nobody would notice, is the same as one that never ran.
+        // If it fails or changes nothing, it is as if it never ran.
         let is_noticed = ran && after.fingerprint() != tree.fingerprint();
         return is_noticed.then_some((after, None));
     }
@@ -136,12 +137,12 @@ fn unanswered(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excu
     ran.then_some((after, Some(Excuse::CheckedBefore)))
 }
 
-/// The call as one whose permissions nobody looks at.
+/// The call as root, so that no permission is checked.
 fn unchecked(event: &Event) -> Call {
     Call { credentials: Credentials::ROOT, ..event.call.clone() }
 }
 
-/// What has to be forgiven in an order.
+/// The excuses that an order needs.
 fn excuses(history: &History, order: &[(EventIndex, Ino)]) -> Excuses {
     let (mut excuses, mut tree) = (Excuses::new(), Tree::new());
     for (index, ino) in order {
@@ -159,12 +160,12 @@ pub(super) fn returned(event: &Event) -> u64 {
     event.ended().unwrap_or(u64::MAX)
 }
 
-/// Whether it must be in the order.
+/// Whether an order must contain the event.
 pub(super) fn is_known(event: &Event) -> bool {
     event.ended().is_some() && !event.was_nothing()
 }
 
-/// Whether an operation changes nothing wherever it comes: it only reads, or it failed.
+/// Whether an operation changes nothing, whatever the tree is: it only reads, or it failed.
 fn only_tells(event: &Event) -> bool {
     match &event.returned {
         Some((_, Err(_))) => true,
@@ -173,7 +174,7 @@ fn only_tells(event: &Event) -> bool {
     }
 }
 
-/// A state on the way, with what may be tried from it, best last.
+/// A state on the search's path, with the choices that may be tried from it, the best last.
 pub(super) struct Frame {
     pub(super) tree: Tree,
     pub(super) taken: usize,
@@ -222,14 +223,14 @@ impl<'a> Search<'a> {
         Some((index, &self.history.events()[index]))
     }
 
-    /// The moment before which an operation must have begun to come next.
+    /// The time before which an operation must have begun to come next.
     fn bound(&self) -> u64 {
         let next = (0..self.lanes.len()).filter_map(|lane| self.event(lane));
         next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
     }
 
-    /// Lanes whose next operation may come next: in the order in which shards applied them, or else
-    /// were heard to answer; what may never have run last.
+    /// Lanes with an operation that may come next. They are sorted by when shards applied the
+    /// operation, or else by its answer. Operations that may never have run come last.
     fn candidates(&self) -> Vec<usize> {
         let bound = self.bound();
         let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())
@@ -241,7 +242,8 @@ impl<'a> Search<'a> {
         lanes.into_iter().map(|(_, lane)| lane).collect()
     }
 
-    /// Takes everything that agrees and only tells; what is left to choose from makes a frame.
+    /// Takes every operation that agrees and changes nothing. The choices that are left make a
+    /// frame.
     pub(super) fn advance(&mut self, tree: Tree) -> Frame {
         while self.take_tellers(&tree) {}
         if self.best.as_ref().is_none_or(|best| best.0.len() < self.order.len()) {
@@ -256,7 +258,7 @@ impl<'a> Search<'a> {
         Frame { tree, taken: self.order.len(), choices }
     }
 
-    /// One pass over all lanes. True: something was taken.
+    /// One pass over all lanes. True: an operation was taken.
     fn take_tellers(&mut self, tree: &Tree) -> bool {
         let bound = self.bound();
         let before = self.order.len();
@@ -272,7 +274,7 @@ impl<'a> Search<'a> {
         self.order.len() > before
     }
 
-    /// The numbers that the lane's next operation might have given to what it made.
+    /// The inos that the lane's next operation may have given to what it made.
     pub(super) fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
         let event = self.event(lane);
         let of = |what: fn(&Event) -> Option<Ino>| event.and_then(|(_, event)| what(event));
@@ -312,7 +314,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A hash of how far each lane is.
+    /// A hash of the position in each lane.
     pub(super) fn places(&self) -> u64 {
         self.next.iter().fold(0x9E37_79B9_7F4A_7C15, |hash: u64, next| {
             (hash.rotate_left(19) ^ *next as u64).wrapping_mul(0xFF51_AFD7_ED55_8CCD)

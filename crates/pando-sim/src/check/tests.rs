@@ -1,4 +1,4 @@
-//! Histories of a true tree have an order; false ones have none.
+//! Histories of a real tree have an order, and false ones have none.
 
 use pando_model::{Call, Op, Outcome, Stat, Tree, Value};
 use pando_types::op::{NewNode, Op as Wire, RenameFlags, RequestId};
@@ -47,8 +47,8 @@ fn any_op(random: &mut Random, tree: &Tree) -> Op {
     }
 }
 
-/// Lanes that invoke, take effect and return at random moments, on one tree. One may stop before
-/// its answer.
+/// A history of lanes that begin, run and return operations at random times, on one tree. One lane
+/// may stop before its answer.
 fn honest(seed: u64, operations: usize) -> History {
     let mut random = Random::new(seed);
     let mut history = History::default();
@@ -151,8 +151,8 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
     }
 }
 
-/// A write of whose end nobody saw anything lies beneath a later one, which only the last look
-/// tells; meanwhile much else happened that may or may not have taken place.
+/// A write without an answer lies beneath a later one, and only the last look shows it. Meanwhile
+/// many operations ran that may or may not have happened.
 #[test]
 fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     let mut history = History::default();
@@ -203,7 +203,7 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     }
 }
 
-/// A mkdir whose caller never heard, of which `watched` tells what shards said; then somebody
+/// A history with a mkdir that has no answer. `watched` notes what shards said of it. Then a client
 /// looks, and finds nothing.
 fn unheard(watched: impl FnOnce(&mut History, usize)) -> History {
     let mut history = History::default();
@@ -225,7 +225,7 @@ fn what_a_shard_said_of_an_operation_holds_though_its_caller_never_heard() {
     assert!(linearize(&unheard(ran)).is_err(), "it was there before anybody looked");
     let refused = |history: &mut History, made| history.told(made, id, None);
     assert!(linearize(&unheard(refused)).is_ok());
-    // Refused at first, and tried again: whether that ran, nobody knows.
+    // It was refused and then tried again. Whether that ran is unknown.
     let again = |history: &mut History, made| {
         history.told(made, id, None);
         history.asked(made, RequestId { sequence: 2, ..id });
@@ -252,8 +252,8 @@ fn create_and_open(name: &Name) -> Op {
     }
 }
 
-/// A removed file that its client closes in a new session may be there until the old session is
-/// over, and not again after that.
+/// A client closes a removed file in a new session. The file may exist until the old session is
+/// over, and not after that.
 #[test]
 fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
     let looks: [(bool, &[bool], bool); 4] = [
@@ -325,8 +325,9 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
     }
 }
 
-/// `/a` is found; then it is moved away, and something else has its name; then a file is made in
-/// it. Whether that is taken for `/a/f` of a client that was refused so often, and of another.
+/// A client finds `/a`. Then it is moved away, another directory gets the name, and a file is made
+/// in one of them. The test checks whether that is accepted as `/a/f`, with and without eight
+/// refusals.
 #[test]
 fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
     let named = |text: &str| Name::new(text.as_bytes()).unwrap();

@@ -1,8 +1,8 @@
-//! A disk that works, until it is told to fail: syncs, single writes, or some blocks of its index
-//! files.
+//! A disk that works until it is told to fail: syncs, single writes, or reads of some blocks of
+//! index files.
 //!
-//! What is to come of an error is for the store and the shell to say. Here it is noted what kind of
-//! error they were given.
+//! The store and the shell decide what follows from an error. This module only notes which kinds of
+//! errors they got.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,48 +11,48 @@ use babu::{Appender, Disk, DiskFile, MemDisk};
 
 use crate::client_run::lock;
 
-/// Reads of an index file fail by pieces of so many bytes.
+/// Size of the pieces of an index file that can be read or not, bytes.
 const PIECE: u64 = 512;
-/// One of so many pieces.
+/// One in this many pieces cannot be read.
 const UNREADABLE_OF: u64 = 4;
 
-/// What is wrong with a disk, and what came of it.
+/// The faults of a disk, and their effects so far.
 #[derive(Default, Debug)]
 pub struct Flaws {
-    /// The next sync of a file fails.
+    /// Whether the next sync of a file fails.
     pub fail_sync: bool,
-    /// Some pieces of index files cannot be read: which, follows from this number.
+    /// Which pieces of index files cannot be read, as a salt of a hash; `None`: all can be read.
     pub unreadable: Option<u64>,
-    /// A write or a sync of the log has failed in this life of the process: nothing more may be
-    /// written to it.
+    /// Whether a write or a sync of the log has failed in this life of the process. Nothing more
+    /// may be written to that log.
     is_log_lost: bool,
-    /// Something was.
+    /// Whether the log was written or synced after that.
     pub is_log_used: bool,
-    /// An operation has failed in this life of the process.
+    /// Whether an operation has failed in this life of the process.
     pub has_failed: bool,
-    /// How often what failed.
+    /// Counts of failed operations.
     pub counts: FlawCounts,
 }
 
-/// How often what failed.
+/// Counts of failed operations.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct FlawCounts {
-    /// Syncs.
+    /// Syncs that failed.
     pub syncs: u64,
-    /// Of those, of the log.
+    /// Of those, syncs of the log.
     pub log_syncs: u64,
-    /// Writes and changes of length that failed, but not for want of room.
+    /// Writes and other changes that failed, but not for want of room.
     pub writes: u64,
-    /// Of those, to the log.
+    /// Of those, writes of the log.
     pub log_writes: u64,
-    /// Reads.
+    /// Reads that failed.
     pub reads: u64,
     /// Changes for which there was no room.
     pub full: u64,
 }
 
 impl Flaws {
-    /// A process begins.
+    /// A process starts on this disk.
     pub fn begin(&mut self) {
         (self.is_log_lost, self.is_log_used, self.has_failed) = (false, false, false);
     }
@@ -94,7 +94,7 @@ const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// A disk with flaws.
+/// A disk with faults.
 #[derive(Clone)]
 pub struct Flawed {
     disk: MemDisk,
@@ -114,7 +114,7 @@ struct FlawedAppender {
 }
 
 impl Flawed {
-    /// This disk, with these flaws.
+    /// This disk, with these faults.
     #[must_use]
     pub const fn new(disk: MemDisk, flaws: Arc<Mutex<Flaws>>) -> Self {
         Self { disk, flaws }
@@ -125,7 +125,7 @@ impl Flawed {
         result
     }
 
-    /// A change without which the log is not whole.
+    /// Notes the result of a change without which the log is incomplete.
     fn noted_of_log<T>(&self, name: &str, result: io::Result<T>) -> io::Result<T> {
         lock(&self.flaws).note_change(name, &self.disk, &result, true);
         result

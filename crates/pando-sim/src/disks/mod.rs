@@ -1,12 +1,12 @@
-//! Disks that fail, fill and slow down, and what a shard has to do then.
+//! Disks that fail, fill up and slow down, and how shards must behave then.
 //!
 //! | what happens | what is promised, and judged |
 //! |---|---|
-//! | a sync or a write of the log fails | that shard stops until a start, and what was acknowledged is there then |
+//! | a sync or a write of the log fails | the shard stops until a start, and acknowledged changes exist then |
 //! | a sync or a write of another file fails | the shard goes on, or stops; nothing is lost |
-//! | blocks of index files cannot be read for a while | who needs them is told `EIO`, and has changed nothing; everybody else goes on |
-//! | the disk is full for a while | `ENOSPC` is said of requests that have not run; no shard stops for it; it starts |
-//! | syncs take long for a while | nobody is told anything |
+//! | blocks of index files cannot be read for a while | a request that needs them gets `EIO`, and has changed nothing; other requests succeed |
+//! | the disk is full for a while | a request that gets `ENOSPC` has not run; no shard stops because of it; the shard can start |
+//! | syncs take long for a while | no request gets an error |
 
 pub mod flawed;
 
@@ -23,26 +23,26 @@ use crate::host::Host;
 use crate::world::World;
 use flawed::{FlawCounts, Flaws};
 
-/// How often what happened to disks.
+/// Counts of faults of disks, and of what followed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct DiskCounts {
-    /// What failed.
+    /// Counts of failed operations.
     pub failed: FlawCounts,
-    /// Disks that were told to be full for a while.
+    /// Disks that were full for a while.
     pub filled: u64,
     /// Disks that were slow for a while.
     pub slow: u64,
-    /// Disks of which blocks could not be read for a while.
+    /// Disks with blocks that could not be read for a while.
     pub unreadable: u64,
     /// Shards that stopped.
     pub stopped: u64,
-    /// Starts of a process that came to nothing, as a disk failed.
+    /// Starts of a process that failed because of a disk.
     pub failed_starts: u64,
     /// Starts of a process with a full disk.
     pub full_starts: u64,
-    /// Requests that were refused for want of room.
+    /// Requests refused for want of room.
     pub no_space: u64,
-    /// Requests of which a shard that goes on said that it could not read.
+    /// Requests for which a shard could not read a block, and went on.
     pub not_read: u64,
 }
 
@@ -66,14 +66,14 @@ impl AddAssign for DiskCounts {
     }
 }
 
-/// What is the matter with a disk for a while.
+/// A passing fault of a disk.
 #[derive(Default, Debug)]
 pub struct Trouble {
-    /// Which trouble it is, by number: only its own end ends it.
+    /// Number of the fault. Only the event with this number ends it.
     nth: u64,
-    /// Its syncs take long.
+    /// Whether syncs take long.
     pub is_slow: bool,
-    /// It has no room.
+    /// Whether the disk has no room.
     pub is_full: bool,
 }
 
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Something befalls the disk of a shard.
+    /// Ends the present fault of a shard's disk, and begins a random new one.
     pub(crate) fn disk_fails(&mut self, shard: usize) {
         self.disk_mends(shard, None);
         let Some(flaws) = self.hosts[shard].flaws.clone() else { return };
@@ -129,7 +129,7 @@ impl World {
         self.plan_disk_trouble(shard);
     }
 
-    /// That is over; `None`: whatever it is.
+    /// Ends the fault of number `nth`, if it is the present one; `None`: any fault.
     pub(crate) fn disk_mends(&mut self, shard: usize, nth: Option<u64>) {
         let host = &mut self.hosts[shard];
         if nth.is_some_and(|nth| nth != host.trouble.nth) {
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// All disks work from now on.
+    /// Ends all faults of disks.
     pub(crate) fn mend_disks(&mut self) {
         for shard in 0..self.hosts.len() {
             self.disk_mends(shard, None);
@@ -158,15 +158,14 @@ impl World {
         }
     }
 
-    /// Which shard of a process has stopped, if one has.
+    /// The first shard of a process that has stopped, if one has.
     fn stopped(&self, server: usize) -> Option<usize> {
         let driven = self.servers[server].driven()?;
         let shards = self.servers[server].shards.iter().copied();
         shards.into_iter().find(|&shard| driven.failure_of(self.index(shard)).is_some())
     }
 
-    /// Whoever finds that a shard has stopped starts its process anew after a while, or the whole
-    /// machine.
+    /// Plans a restart of a process with a stopped shard, after a while.
     pub(crate) fn heed_stopped(&mut self, server: usize) {
         if self.servers[server].is_replaced_soon || self.stopped(server).is_none() {
             return;
@@ -184,8 +183,8 @@ impl World {
         self.end(server, power);
     }
 
-    /// A shard refuses a request for its disk. Whether nobody knows if it has run, as the shard has
-    /// stopped.
+    /// Counts refusals because of a disk. Returns whether it is unknown if the request has run,
+    /// because the shard has stopped.
     pub(crate) fn is_doubtful(&mut self, shard: usize, result: &Result<Body, Refusal>) -> bool {
         if !self.may_stop() {
             return false;
@@ -216,22 +215,22 @@ impl World {
 }
 
 impl Host {
-    /// The disk has flaws from now on.
+    /// The disk may fail from now on.
     pub(crate) fn spoil(&mut self) {
         self.flaws = Some(Arc::new(Mutex::new(Flaws::default())));
     }
 
-    /// An operation of the disk has failed in this life.
+    /// Whether an operation of the disk has failed in this life of the process.
     pub(crate) fn has_failed(&self) -> bool {
         self.flaws.as_ref().is_some_and(|flaws| lock(flaws).has_failed)
     }
 
-    /// A write or sync of its log has, and then the log was written or synced once more.
+    /// Whether the log was written or synced after a write or sync of it had failed.
     pub(crate) fn is_log_used(&self) -> bool {
         self.flaws.as_ref().is_some_and(|flaws| lock(flaws).is_log_used)
     }
 
-    /// Its rows cannot be read at the moment, or are not what is on disk.
+    /// Whether the shard's rows cannot be read at the moment, or may differ from those on disk.
     pub(crate) fn is_in_doubt(&self) -> bool {
         let is_unreadable = |flaws: &Arc<Mutex<Flaws>>| lock(flaws).unreadable.is_some();
         let is_stopped = || self.process.as_ref().is_some_and(|process| process.has_stopped());

@@ -1,21 +1,21 @@
-//! How often what happened to clients in the shards' process.
+//! Counts of what happened to clients in the shards' process.
 
 use std::ops::AddAssign;
 
-/// How often what happened to such clients.
+/// Counts of what happened to clients in the shards' process.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LocalCounts {
     /// Calls that were answered before they returned.
     pub at_once: u64,
     /// Calls that were answered later.
     pub later: u64,
-    /// Calls while another thread had some shard.
+    /// Calls made while other threads had some shards.
     pub beside: u64,
-    /// Operations whose program was interrupted.
+    /// Operations that ended because their program was interrupted.
     pub interrupted: u64,
     /// Clients that died with the process.
     pub died: u64,
-    /// Sessions of theirs that the next process ended.
+    /// Sessions of dead clients that the next process ended.
     pub ended: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Lives and deaths of the process, and of the clients in it.
+//! Starts and deaths of the process that hosts all shards, and of the clients in it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::run::Run;
 use crate::world::World;
 
 impl ClientRun {
-    /// Runs a call; the program may be interrupted meanwhile, and does not wait for what comes of
-    /// it.
+    /// Runs a call. The program may be interrupted meanwhile, and then does not wait for the
+    /// result.
     pub(crate) async fn execute(&self, client: &Arc<Client>, call: &Call, page: u32) -> Executed {
         let mut executing = pin!(execute(client, call, page));
         let here = self.shared.here.as_ref();
@@ -39,14 +39,14 @@ impl ClientRun {
 }
 
 impl World {
-    /// Clients of the process look at its clocks.
+    /// Sets the process's clocks, which its clients read.
     pub(crate) fn set_clocks_here(&self) {
         if self.here.is_some() {
             self.servers[SERVER].clocks.set(self.time);
         }
     }
 
-    /// What their calls have led to.
+    /// Carries out what the calls of these clients have led to.
     pub(crate) fn settle_here(&mut self) {
         let Some(here) = self.here.clone() else { return };
         let Some(Running { driven, .. }) = here.running() else { return };
@@ -65,7 +65,7 @@ impl World {
         self.settle(SERVER);
     }
 
-    /// The process has started: it ends what the last one's clients have left.
+    /// The process has started. It ends the sessions that clients of the last process have left.
     pub(crate) fn begin_here(&mut self) {
         let (Some(here), Some(driven)) = (self.here.clone(), self.servers[SERVER].driven()) else {
             return;
@@ -75,7 +75,7 @@ impl World {
         let known = self.hosts[0].process.as_ref().map(known).unwrap_or_default();
         let noted = {
             let inner = &mut *lock(&here.inner);
-            // One that nobody knows any more has ended, too.
+            // A session that shard 0 does not know has ended, too.
             inner.noted.retain(|session| known.contains(session));
             inner.running = Some(Running { driven, post });
             inner.counts.ended += inner.noted.len() as u64;
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Whether the process has died since the last time; what was counted, at the end.
+    /// Copies the counts of these clients into the run's statistics.
     pub(crate) fn count_here(&mut self) {
         if let Some(here) = &self.here {
             self.stats.local = lock(&here.inner).counts;
@@ -101,8 +101,8 @@ impl World {
 }
 
 impl Run {
-    /// Clients that have died with their process are replaced by others, which do what is left to
-    /// be done.
+    /// Replaces clients that have died with their process. The new clients do the operations that
+    /// are left.
     pub(crate) fn heed_local_deaths(&mut self) {
         let Some(here) = self.world.here.clone() else { return };
         if !std::mem::take(&mut lock(&here.inner).has_died) {

@@ -1,5 +1,5 @@
-//! Clients in the process of all shards, as `pando up` has one: their calls run the shards at once,
-//! and they die with the process.
+//! Clients in the process that hosts all shards, as `pando up` has one. Their calls run the shards
+//! at once, and the clients die with the process.
 //!
 //! ```text
 //!   client ── call ──► the host, which answers before it returns, or later
@@ -7,8 +7,8 @@
 //!   the process dies ──► all of them die; the next process ends the sessions that the last one has noted
 //! ```
 //!
-//! Nothing of what they ask gets lost, so requests are repeated only when a program was
-//! interrupted, and its client asks what came of it.
+//! No request or reply is lost here. So a request is repeated only after its program was
+//! interrupted, when the client asks for the outcome.
 
 mod counts;
 mod life;
@@ -35,7 +35,7 @@ pub use counts::LocalCounts;
 /// The process that hosts all shards.
 const SERVER: usize = 0;
 
-/// What these clients share: the process.
+/// What these clients share.
 pub struct Here {
     ear: Ear,
     inner: Mutex<Inner>,
@@ -43,11 +43,11 @@ pub struct Here {
 
 struct Inner {
     running: Option<Running>,
-    /// Sessions that have begun and not ended, in a file that a loss of power leaves.
+    /// Sessions that have begun and not ended. Their file survives a loss of power.
     noted: Vec<SessionId>,
-    /// The process has died, and its clients do not know.
+    /// Whether the process has died, and its clients still have to be replaced.
     has_died: bool,
-    /// Shards that were called, or are to be run for what came while another thread had them.
+    /// Shards that were called, or that must run because a call came while another thread had them.
     turns: Vec<ShardIndex>,
     random: Random,
     counts: LocalCounts,
@@ -61,7 +61,7 @@ struct Running {
 }
 
 impl Here {
-    /// Of a run with such clients.
+    /// The clients' shared state; `None`: the run has no such clients.
     #[must_use]
     pub fn of(config: &SimConfig, ear: &Ear) -> Option<Arc<Self>> {
         let inner = Inner {
@@ -80,9 +80,9 @@ impl Here {
         lock(&self.inner).running.clone()
     }
 
-    /// After how long the program that calls this is interrupted, if it is.
+    /// How long after its start a call is interrupted, nanoseconds, if it is.
     fn interrupts(&self, op: &Op) -> Option<u64> {
-        // Listings, walks and what only reads is begun anew; a `close` is not interrupted.
+        // Reads and listings are simply begun again. A `close` is not interrupted.
         let may_be = matches!(
             op,
             Op::Create { .. }
@@ -101,7 +101,7 @@ impl Here {
         (may_be && random.chance(1, 4)).then(|| random.below(MILLISECOND))
     }
 
-    /// Calls a shard, sometimes while other threads have shards.
+    /// Calls a shard, sometimes while other threads have some shards.
     fn call(&self, driven: &Driven, shard: ShardIndex, request: Box<Request>) -> AtOnce {
         let mut busy = driven.host().hosted();
         {
@@ -115,7 +115,7 @@ impl Here {
         driven.call_beside(&busy, shard, request)
     }
 
-    /// A reply comes to its caller.
+    /// A reply reaches its caller.
     fn heard(&self, (heard, ending): (&Heard, Option<SessionId>), reply: &Reply, is_failed: bool) {
         let is_eio = matches!(reply.result, Err(Refusal::Errno(Errno::EIO)));
         self.ear.leaves(heard, &reply.result, is_eio && is_failed);
@@ -128,11 +128,11 @@ impl Here {
     }
 }
 
-/// The way of one client to the shards of its process.
+/// One client's transport to the shards of its process.
 pub struct Local {
-    /// The process.
+    /// The process that hosts all shards.
     pub here: Arc<Here>,
-    /// True time, for as long as the process does not run.
+    /// The clock while the process does not run.
     pub mail: Mail,
 }
 
@@ -154,7 +154,7 @@ impl Transport for Local {
             Ok(reply)
         };
         match begun {
-            // A disk has stopped, and with it the process: nobody hears anything any more.
+            // A disk has stopped, and with it the process: no reply reaches a caller.
             AtOnce::Answered(_) if post.has_stopped() => Calling::waiting(pending()),
             AtOnce::Answered(reply) => {
                 lock(&here.inner).counts.at_once += 1;

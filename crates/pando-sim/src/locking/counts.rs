@@ -1,42 +1,42 @@
-//! What became of locks, counted.
+//! Counts of what happened to programs' locks.
 
 use std::ops::AddAssign;
 
-/// How often what happened to locks.
+/// Counts of what happened to programs' locks.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Counts {
     /// Locks that were granted.
     pub granted: u64,
-    /// Of those, shared ones.
+    /// Of those, shared locks.
     pub shared: u64,
-    /// Locks that were asked for and refused, as somebody was in the way.
+    /// Locks refused because another lock was in the way.
     pub refused: u64,
-    /// Locks for which nobody waited any longer, after a loss of power.
+    /// Waits for a lock that were given up, after a loss of power.
     pub given_up: u64,
-    /// Locks that another had, whose session was over.
+    /// Granted locks that another session had until it was over.
     pub taken_over: u64,
-    /// Of those, of owners who did not know.
+    /// Locks that were granted to another client before their holder had heard that its session was
+    /// over.
     pub unaware: u64,
     /// Values that were read and judged.
     pub reads: u64,
     /// Values that were written.
     pub writes: u64,
-    /// Writes that were not answered, or refused.
+    /// Writes that were not answered, or were refused.
     pub unsure: u64,
-    /// Of those, found by the next who read.
+    /// Of those, values that a later holder read.
     pub unsure_found: u64,
-    /// Owners who were told that they lost their locks, when they asked for a lock, or to give it
-    /// back.
+    /// Owners that were told that they had lost their locks, when they unlocked.
     pub told: u64,
-    /// Changing requests that came after the lock of their session was another's.
+    /// Changing requests of a session that arrived after its lock was granted to another.
     pub late: u64,
-    /// Changing requests of sessions with locks that ran.
+    /// Changing requests that ran.
     pub ran: u64,
     /// Sessions that were ended while their clients worked.
     pub ended: u64,
-    /// Slots with locks that were to be another shard's.
+    /// Hash slots with locks that were asked to move to another shard.
     pub slots_moved: u64,
-    /// Files with locks that changed their name.
+    /// Files with locks that were renamed.
     pub renamed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A lane that has a lock: what it reads and changes.
+//! A lane that holds a lock: what it reads and changes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::config::MILLISECOND;
 use crate::execute::{read, write};
 use crate::random::Random;
 
-/// A lane at work under a lock.
+/// A lane that works under a lock.
 pub(super) struct Holder<'a> {
     pub run: &'a ClientRun,
     pub client: &'a Arc<Client>,
@@ -24,7 +24,7 @@ pub(super) struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// The parts that the lock protects.
+    /// The parts of the file that the lock protects.
     pub fn parts(&self) -> Vec<u8> {
         let range = |part: u64| LockRange { first: part * PART, last: (part + 1) * PART - 1 };
         let count = if self.nth == SIZED { 1 } else { 2 };
@@ -34,7 +34,7 @@ impl Holder<'_> {
             .collect()
     }
 
-    /// Reads, changes, waits, reads again.
+    /// Reads and changes the protected parts a few times, with pauses.
     pub async fn work(&self, random: &mut Random) {
         for _ in 0..random.between(1, 4) {
             for part in self.parts() {
@@ -84,7 +84,7 @@ impl Holder<'_> {
         lock(&self.run.shared.locks).written(writing, written.is_ok());
     }
 
-    /// Nothing is given back before it is known what came of all writes.
+    /// Waits until the outcome of each write is known. Only then may the lock be released.
     pub async fn settle(&self) {
         while self.client.settled(self.ino).await == Err(Errno::ETIMEDOUT) {
             self.run.shared.mail.sleep(MILLISECOND).await;
@@ -92,7 +92,7 @@ impl Holder<'_> {
     }
 }
 
-/// The value in the bytes of a part; `u64::MAX` of one that nobody wrote as a whole.
+/// The value in the bytes of a part; `u64::MAX` if no write has written the part as a whole.
 fn value_in(bytes: &[u8]) -> u64 {
     let half = |at: usize| {
         bytes.get(at..at + 8).and_then(|half| half.try_into().ok()).map(u64::from_le_bytes)

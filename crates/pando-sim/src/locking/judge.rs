@@ -1,4 +1,4 @@
-//! Do locks of programs keep what they promise? Judges at each moment what clients were told.
+//! Judges, from what clients are told, whether locks of programs keep their promises.
 //!
 //! ```text
 //!   asks ─► granted ──── reads, writes ────► lets go
@@ -9,13 +9,13 @@
 //! A *tenure* is one lock of one owner, from its request to its end. A *part* is a piece of a file
 //! that is changed only under a lock.
 //!
-//! 1. No two tenures that exclude each other hold at once, while the sessions of both live.
-//! 2. Who reads a part under a lock finds the last value that was acknowledged, or one that was
-//!    written since and not answered.
-//! 3. What was read under a lock is the value from then on: an older write that was not answered is
-//!    void.
-//! 4. In mode `os` a loss of power takes locks and values of its last moments along. Nothing is
-//!    judged by what was held before.
+//! 1. No two tenures that exclude each other are held at once while both sessions live.
+//! 2. A holder that reads a part finds the last acknowledged value, or a value that was written
+//!    since without an answer.
+//! 3. A value that was read under a lock is the part's value from then on. Older writes without an
+//!    answer are void.
+//! 4. In mode `os`, a loss of power may take the last locks and values. After it, nothing is judged
+//!    by what was held before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,16 +27,16 @@ use super::watch::Watch;
 /// Number of a tenure.
 pub type TenureIndex = usize;
 
-/// A piece of a file.
+/// A part of a file: the file's ino, and the part's number.
 pub type PartOf = (Ino, u8);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Asked,
     Holds,
-    /// It was granted, and its session was over when the answer came.
+    /// The lock was granted, but its session was over when the answer came.
     Stale,
-    /// Another one was granted since, as the session of this one was over.
+    /// Another tenure was granted since, because the session of this one was over.
     Superseded,
     Over,
 }
@@ -47,17 +47,17 @@ struct Tenure {
     ino: Ino,
     lock: Lock,
     epoch: u64,
-    /// Somebody relied on a lock from before a loss of power when it was asked for.
+    /// Whether a client relied on a lock from before a loss of power when this one was asked for.
     is_doubtful: bool,
     phase: Phase,
-    /// Values it has written without an answer.
+    /// Parts and values that it has written without an answer.
     unsure: Vec<(u8, u64)>,
 }
 
-/// What a part may be.
+/// The possible values of a part.
 #[derive(Clone, Debug)]
 struct Part {
-    /// `None`: anything.
+    /// The possible values; `None`: any value.
     may_be: Option<BTreeSet<u64>>,
     /// Values that were read under a lock.
     seen: BTreeSet<u64>,
@@ -69,24 +69,24 @@ impl Default for Part {
     }
 }
 
-/// A write that was asked for.
+/// A write that a client has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
     tenure: TenureIndex,
     part: u8,
     value: u64,
-    /// Another one was told before that it has the lock.
+    /// Whether another tenure was granted before the write began.
     is_late: bool,
 }
 
-/// All locks of a run, shared by the clients and the world.
+/// All locks of a run. The clients and the world share them.
 #[derive(Default, Debug)]
 pub struct Locks {
-    /// What shards say.
+    /// What the shards say about locks.
     pub watch: Watch,
-    /// How often what happened.
+    /// Counts of what happened.
     pub counts: Counts,
-    /// What is wrong, in words.
+    /// Faults that were found, in words.
     pub broken: Vec<String>,
     tenures: Vec<Tenure>,
     parts: BTreeMap<PartOf, Part>,
@@ -95,7 +95,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// An owner that never was.
+    /// A new lock owner.
     pub fn new_owner(&mut self) -> LockOwner {
         LockOwner(self.tenures.len() as u64 + 1)
     }
@@ -111,7 +111,7 @@ impl Locks {
         self.tenures.iter().map(|tenure| tenure.ino).collect()
     }
 
-    /// A client asks for a lock, on behalf of an owner of [`Locks::new_owner`].
+    /// A client asks for a lock, for an owner from [`Locks::new_owner`].
     pub fn asks(&mut self, who: u32, ino: Ino, lock: Lock) -> TenureIndex {
         let (epoch, phase, unsure) = (self.epoch, Phase::Asked, Vec::new());
         let is_doubtful = self.has_old(ino);
@@ -119,7 +119,7 @@ impl Locks {
         self.tenures.len() - 1
     }
 
-    /// It is told that it has it.
+    /// The client hears that the lock is granted.
     pub fn granted(&mut self, index: TenureIndex) {
         let mine = self.tenures[index].clone();
         self.counts.granted += 1;
@@ -145,13 +145,12 @@ impl Locks {
         }
     }
 
-    /// It gives the lock back, or hears that it has lost it: from this moment on it does not rely
-    /// on it.
+    /// The client releases the lock, or hears that it has lost it. It no longer relies on the lock.
     pub fn lets_go(&mut self, index: TenureIndex) {
         self.tenures[index].phase = Phase::Over;
     }
 
-    /// It asks for a write.
+    /// The client begins a write.
     pub fn writes(&mut self, index: TenureIndex, part: u8, value: u64) -> Writing {
         let tenure = &self.tenures[index];
         let is_late = tenure.phase == Phase::Superseded && self.is_of_now(index);
@@ -161,7 +160,7 @@ impl Locks {
         Writing { tenure: index, part, value, is_late }
     }
 
-    /// It hears what came of it.
+    /// The client hears the outcome of a write.
     pub fn written(&mut self, writing: Writing, is_done: bool) {
         let Writing { tenure: index, part, value, is_late } = writing;
         if !is_done {
@@ -196,14 +195,14 @@ impl Locks {
         }
     }
 
-    /// It reads a part.
+    /// The client has read a part.
     pub fn read(&mut self, index: TenureIndex, part: u8, value: u64) {
         let Tenure { ino, phase, .. } = self.tenures[index];
         if !self.is_of_now(index) {
             self.parts.entry((ino, part)).or_default().may_be = None;
             return;
         }
-        // Whose session is over sees what others do.
+        // After its session is over, a client may see the changes of others.
         if phase != Phase::Holds || !self.lives(index) {
             return;
         }
@@ -222,36 +221,36 @@ impl Locks {
         state.may_be = Some(own.map(|(_, own)| *own).chain([value]).collect());
     }
 
-    /// In mode `os` a machine loses its power.
+    /// A machine loses its power in mode `os`.
     pub fn lose_power(&mut self) {
         self.epoch += 1;
         self.watch.lose_power();
         self.parts.values_mut().for_each(|part| part.may_be = None);
     }
 
-    /// What shards said that they must not.
+    /// Takes over the faults and counts of the watch.
     pub fn noticed(&mut self) {
         self.broken.append(&mut self.watch.broken);
         self.counts.taken_over = self.watch.taken_over;
         (self.counts.late, self.counts.ran) = (self.watch.late, self.watch.ran_count);
     }
 
-    /// Whether the session of the lock lives, as far as is known.
+    /// Whether the session of the lock is alive, as far as shard 0 has told.
     fn lives(&self, index: TenureIndex) -> bool {
         let Tenure { epoch, lock, .. } = self.tenures[index];
         epoch == self.epoch
             && self.watch.session_of(lock.owner).is_some_and(|s| self.watch.lives(s))
     }
 
-    /// Whether nobody has relied on a lock of the file from before a loss of power since this one
-    /// was asked for.
+    /// Whether, since this lock was asked for, no client has relied on a lock of the file from
+    /// before a loss of power.
     fn is_of_now(&self, index: TenureIndex) -> bool {
         let Tenure { epoch, is_doubtful, ino, .. } = self.tenures[index];
         epoch == self.epoch && !is_doubtful && !self.has_old(ino)
     }
 
-    /// Whether somebody relies on a lock of the file from before a loss of power. Who died does
-    /// not, once its session is over.
+    /// Whether a client relies on a lock of the file from before a loss of power. A dead client
+    /// does not, once its session is over.
     fn has_old(&self, ino: Ino) -> bool {
         let may_act = |tenure: &Tenure| {
             self.watch.session_of(tenure.lock.owner).is_none_or(|s| self.watch.lives(s))
@@ -261,7 +260,7 @@ impl Locks {
         of_file.any(|tenure| tenure.epoch != self.epoch && may_act(tenure))
     }
 
-    /// Who died, at whatever point: it asks for nothing more.
+    /// A client has died at any point: it asks for no more locks.
     pub fn dies(&mut self, who: u32) {
         let asked = |tenure: &&mut Tenure| tenure.who == who && tenure.phase == Phase::Asked;
         self.tenures.iter_mut().filter(asked).for_each(|tenure| tenure.phase = Phase::Over);

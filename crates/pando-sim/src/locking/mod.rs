@@ -1,14 +1,14 @@
-//! Programs that lock: lanes of all clients take locks of a few files, read and change what these
-//! protect, and give the locks back.
+//! Programs that lock. Lanes of all clients take locks of a few files, read and change what the
+//! locks protect, and release them.
 //!
 //! ```text
 //!   file 0, 1: fcntl     [ part 0: value, value │ part 1: value, value ]     each part, or the whole file
 //!   file 2:    flock     its size is the value
 //! ```
 //!
-//! Nobody else changes these files, and no model knows what is in them: [`judge`] judges it.
-//! Clients die with locks, stand still for longer than their lease, and lose their session; files
-//! change their names, and slots their shards.
+//! No other operation changes these files, and the model does not know their contents: [`judge`]
+//! judges them. Clients die with locks, stand still for longer than their lease, and lose their
+//! sessions. Files are renamed, and hash slots move to other shards.
 
 pub mod counts;
 mod holder;
@@ -32,18 +32,18 @@ use holder::Holder;
 
 const ROOT: Credentials = Credentials::ROOT;
 const FILES: u64 = 3;
-/// The file whose size is the value.
+/// Number of the file that has its size as its value.
 const SIZED: u64 = 2;
-/// Bytes of a part.
+/// Size of a part, bytes.
 const PART: u64 = 16;
 
-/// Whether a name is one of these files'.
+/// Whether a name belongs to one of these files.
 #[must_use]
 pub fn is_locked(name: &Name) -> bool {
     name.as_bytes().starts_with(b"lock")
 }
 
-/// Whether an operation makes or moves one of them, or of the files with objects.
+/// Whether an operation creates or renames one of these files, or a file with objects.
 pub(crate) fn concerns(op: &Op) -> bool {
     match op {
         Op::Create { name, .. } | Op::Rename { name, .. } => is_locked(name) || has_objects(name),
@@ -51,13 +51,13 @@ pub(crate) fn concerns(op: &Op) -> bool {
     }
 }
 
-/// One of the two names that a file has, in turn.
+/// One of the two names between which a file is renamed.
 fn name_of(nth: u64, which: u64) -> Name {
     Name::new(format!("lock-{nth}-{which}").as_bytes()).expect("letters and digits are a name")
 }
 
 impl ClientRun {
-    /// Takes a lock, works under it, and gives it back.
+    /// Takes a lock, works under it, and releases it.
     pub(crate) async fn use_lock(
         &self,
         client: &Arc<Client>,
@@ -81,7 +81,7 @@ impl ClientRun {
             holder.settle().await;
             lock(&self.shared.locks).lets_go(tenure);
             let Lock { space, owner, range, .. } = wanted;
-            // A program unlocks, or only closes the file.
+            // Sometimes the program unlocks, sometimes it only closes the file.
             if random.chance(2, 3) {
                 let unlocked = client.unlock(ino, space, owner, range).await;
                 self.told(unlocked.err());
@@ -114,7 +114,7 @@ impl ClientRun {
         lock(&self.shared.locks).counts.told += u64::from(errno == Some(Errno::EIO));
     }
 
-    /// The file, which is made if nobody has yet. The history knows of that: names are listed.
+    /// Finds the file, or creates it. The creation is in the history, since names are listed.
     async fn find_locked(
         &self,
         client: &Arc<Client>,
@@ -144,7 +144,7 @@ impl ClientRun {
         }
     }
 
-    /// Its inode moves to where the other name is.
+    /// Renames the file to its other name.
     async fn rename_locked(
         &self,
         client: &Arc<Client>,
@@ -164,7 +164,8 @@ impl ClientRun {
         lock(&self.shared.locks).counts.renamed += u64::from(renamed.is_ok());
     }
 
-    /// When nobody is left, a fresh client has every lock at once, and finds what was written last.
+    /// After all clients have ended, a new client gets every lock at once, and reads the last
+    /// values.
     pub async fn look_at_locks(self: Arc<Self>) {
         Arc::clone(&self).connect().await;
         let Some(client) = self.client() else { return };
@@ -201,7 +202,7 @@ fn space(nth: u64) -> LockSpace {
     if nth == SIZED { LockSpace::Flock } else { LockSpace::Record }
 }
 
-/// A part, or all of them; mostly to change it.
+/// A lock of one part or of all parts, mostly an exclusive one.
 fn some_lock(nth: u64, owner: LockOwner, random: &mut Random) -> Lock {
     let range = match random.below(4) {
         _ if nth == SIZED => LockRange::ALL,

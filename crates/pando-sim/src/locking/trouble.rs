@@ -1,5 +1,5 @@
-//! What makes locks hard to keep: sessions that are ended while their clients work, shards that
-//! hear of it late, slots that take locks along to another shard.
+//! Faults that make locks hard to keep. Sessions are ended while their clients work, shards hear of
+//! that late, and hash slots take locks along to other shards.
 //!
 //! ```text
 //!   a session ends at shard 0 ─► one shard does not hear of it for a while; requests of the session are on their way to it
@@ -22,7 +22,7 @@ use crate::run::Run;
 use crate::world::World;
 
 impl World {
-    /// Sessions will be ended.
+    /// Plans the times at which sessions are ended.
     pub(crate) fn plan_session_ends(&mut self) {
         for _ in 0..self.config.session_ends {
             let at = self.random.between(20, 1_200) * MILLISECOND;
@@ -30,7 +30,8 @@ impl World {
         }
     }
 
-    /// Looks whether sessions have ended. Often some shard hears of it late.
+    /// Looks whether sessions have ended. Often some shard is then kept from hearing of it for a
+    /// while.
     pub(crate) fn heed_ended_sessions(&mut self) {
         let Some(locks) = &self.ear.locks else { return };
         let ended = lock(locks).watch.take_ended();
@@ -44,8 +45,7 @@ impl World {
         self.network.cuts.add(cut, self.time);
     }
 
-    /// Somebody wants a slot in which files are locked to be another shard's: which, and from
-    /// which.
+    /// A hash slot with locked files that is to be handed over, and the shard that owns it.
     pub(crate) fn locked_slot(&mut self) -> Option<(usize, SlotIndex)> {
         if self.config.locking == 0 || !self.random.chance(1, 2) {
             return None;
@@ -67,11 +67,11 @@ impl World {
 }
 
 impl Process {
-    /// Slots of the shard in which there are locks of programs.
+    /// Hash slots of the shard in which there are locks of programs.
     fn locked_slots(&self) -> BTreeSet<SlotIndex> {
         let mut slots = BTreeSet::new();
         let prefix = keys::table(Table::Lock);
-        // Of a disk that has stopped, what it has told by then.
+        // If the disk has stopped, only the rows read so far count.
         let _ = self.look(|store| {
             store.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
                 slots.extend(keys::slot_of_row(key));
@@ -85,8 +85,7 @@ impl Process {
 }
 
 impl Run {
-    /// The session of a client that works is ended by somebody else, as it would be if its lease
-    /// had ended.
+    /// Ends the session of a working client by a request, as if its lease had ended.
     pub(crate) fn session_ends(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let Some(client) = self.clients[nth].run.client() else { return };

@@ -1,15 +1,17 @@
-//! What shards say about locks of programs, and what they run for the sessions that have them.
+//! Watches what shards say about locks of programs, and what they run for the sessions that hold
+//! them.
 //!
 //! ```text
 //!   Lock, of S1: granted ─────────────────► Lock, of S2, that it excludes: granted
 //!                      no Unlock of S1             └─► S1 is over: no change of S1 is decided any more on a shard that has heard of that
 //! ```
 //!
-//! A shard that has not heard it, as it is cut off from shard 0, serves nobody who has the lock:
-//! what that one reads is judged at the clients.
+//! A shard that is cut off from shard 0 may not have heard that a session is over. That shard
+//! serves no session to which the lock was granted since. What the new holder reads is judged at
+//! the clients.
 //!
-//! A lock counts from when its grant leaves a shard until its session asks to have it back. So
-//! nothing is taken for a fault that a process would undo by its death.
+//! A lock counts from the moment when its grant leaves a shard until its session asks to unlock. So
+//! a grant that a death of the process would undo is not taken for a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,25 +19,25 @@ use pando_types::op::{Op, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{Ino, Lock, LockOwner, SessionId};
 
-/// See the module.
+/// The state of all sessions and locks, as the shards tell it.
 #[derive(Default, Debug)]
 pub struct Watch {
-    /// Sessions that live, as shard 0 has it.
+    /// Sessions that are alive, by the list of shard 0.
     alive: BTreeSet<SessionId>,
-    /// Sessions that have ended, and nobody has looked since.
+    /// Number of sessions that have ended since the last call of `take_ended`.
     ended: u64,
-    /// Requests for locks that are not answered.
+    /// Unanswered requests for locks.
     asked: BTreeMap<RequestId, (Ino, Lock)>,
     /// Requests that end a session.
     ends: BTreeSet<RequestId>,
-    /// Changes that were decided.
+    /// Changing requests that were decided.
     ran: BTreeSet<RequestId>,
     held: Vec<(SessionId, Ino, Lock)>,
     owners: BTreeMap<LockOwner, SessionId>,
-    /// Sessions of which a lock is another's, and what that rests on: a position in the sequence of
-    /// begins and ends.
+    /// Sessions that lost a lock to another session. The number is the position in the sequence of
+    /// begins and ends of sessions on which the grant rests.
     over: BTreeMap<SessionId, u64>,
-    /// What is wrong, in words.
+    /// Faults that were found, in words.
     pub(super) broken: Vec<String>,
     pub(super) taken_over: u64,
     pub(super) late: u64,
@@ -43,29 +45,29 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Shard 0 has these sessions.
+    /// Notes the sessions that shard 0 has.
     pub fn sessions(&mut self, sessions: impl Iterator<Item = SessionId>) {
         let before = std::mem::take(&mut self.alive);
         self.alive.extend(sessions);
         self.ended += before.difference(&self.alive).count() as u64;
     }
 
-    /// How many sessions have ended since the last time.
+    /// Number of sessions that have ended since the last call.
     pub(super) fn take_ended(&mut self) -> u64 {
         std::mem::take(&mut self.ended)
     }
 
-    /// Whether a session lives.
+    /// Whether a session is alive.
     pub(super) fn lives(&self, session: SessionId) -> bool {
         self.alive.contains(&session)
     }
 
-    /// In which session an owner has been granted a lock.
+    /// The newest session in which an owner was granted a lock.
     pub(super) fn session_of(&self, owner: LockOwner) -> Option<SessionId> {
         self.owners.get(&owner).copied()
     }
 
-    /// A request comes to a shard.
+    /// A request reaches a shard.
     pub fn comes(&mut self, id: RequestId, op: &Op) {
         if id.sequence == 0 {
             return;
@@ -75,7 +77,7 @@ impl Watch {
             Op::EndSession(_) => {
                 self.ends.insert(id);
             }
-            // A copy of one that was granted changes nothing.
+            // A repetition of a granted request changes nothing.
             Op::Lock(ino, lock) if !self.ran.contains(&id) => {
                 self.forget(id.session, *ino, lock);
                 self.asked.insert(id, (*ino, *lock));
@@ -91,17 +93,17 @@ impl Watch {
         }
     }
 
-    /// The owner asks for something else: what it has is not counted meanwhile.
+    /// The owner asks for another lock: its present lock does not count meanwhile.
     fn forget(&mut self, session: SessionId, ino: Ino, lock: &Lock) {
         let is_it = |held: &Lock| held.owner == lock.owner && held.space == lock.space;
         self.held.retain(|(of, file, held)| !(*of == session && *file == ino && is_it(held)));
     }
 
-    /// An answer leaves a shard.
+    /// A reply leaves a shard.
     pub fn leaves(&mut self, id: RequestId, result: &Result<Body, Refusal>) {
         let Ok(Body::Locked(heard)) = result else { return };
         let Some((ino, lock)) = self.asked.remove(&id) else { return };
-        // Its answer waited for a sync, and its session has ended since: it is nobody's any more.
+        // The reply waited for a sync, and the session has ended since: the lock is free again.
         if !self.alive.contains(&id.session) {
             return;
         }
@@ -126,8 +128,9 @@ impl Watch {
         self.held.push((id.session, ino, lock));
     }
 
-    /// A shard has handled something; this is an answer that it gives then. `is_new`: it has not
-    /// only repeated one. `heard`: its position in the sequence of begins and ends.
+    /// A shard has handled an input, and this is one of its replies. `is_new`: the reply does not
+    /// repeat an older one. `heard`: the shard's position in the sequence of begins and ends of
+    /// sessions.
     pub fn answers(&mut self, reply: &Reply, is_new: bool, heard: u64) {
         let id = reply.id;
         if id.sequence == 0 || reply.result.is_err() || !self.ran.insert(id) {
@@ -143,7 +146,7 @@ impl Watch {
         }
     }
 
-    /// In mode `os` a machine loses its power, and locks of its last moments.
+    /// A machine loses its power in mode `os`, and with it the last locks.
     pub(super) fn lose_power(&mut self) {
         self.held.clear();
         self.over.clear();

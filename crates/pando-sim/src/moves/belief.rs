@@ -1,11 +1,12 @@
-//! Who believes that which process has a shard.
+//! Tables of which process has which shard, as clients and processes believe it.
 //!
-//! 1. Nobody knows: a client, and a process, has a table of shards with the latest epoch that it
-//!    has heard of, as `pando-server/src/net/hosts.rs` has.
-//! 2. A process hears from the source's folder and from the target of moves, and from other
-//!    processes when links are opened; a client when it is let in. Who is not let in asks somebody.
-//! 3. A connection leads to the process that was believed to have the shard when it was opened,
-//!    also for what arrives late.
+//! 1. Each client and each process has a table of shards, with the latest epoch that it has heard
+//!    of (as in `pando-server/src/net/hosts.rs`). Any table may be old.
+//! 2. A process hears from the source's folder, from the targets of moves, and from other processes
+//!    when links open. A client hears when a process lets it in. A sender that is not let in asks
+//!    some other process.
+//! 3. A connection leads to the process that was believed to have the shard when the connection was
+//!    opened. This also holds for bytes that arrive late.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +15,32 @@ use crate::happening::Happening;
 use crate::network::{End, Way};
 use crate::world::World;
 
-/// Who believes.
+/// The owner of a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Believer {
     Client(u32),
     Process(usize),
 }
 
-/// Where shards are, each with the latest epoch that was heard of.
+/// Epoch and process of each shard, as last heard of.
 type Table = BTreeMap<usize, (u64, usize)>;
 
-/// All tables, and where connections lead.
+/// All tables, and the processes that connections lead to.
 #[derive(Default)]
 pub(super) struct Beliefs {
     tables: BTreeMap<Believer, Table>,
-    /// By ends and number: the process at the end of a connection, and whether it has let the other
-    /// in.
+    /// By ends and number of a connection: the process that it leads to, and whether that process
+    /// has let the sender in.
     led: BTreeMap<(End, End, u64), (usize, bool)>,
 }
 
 impl Beliefs {
-    /// The process and the epoch.
+    /// Epoch and process of a shard, in this table.
     pub(super) fn of(&self, believer: Believer, shard: usize) -> Option<(u64, usize)> {
         self.tables.get(&believer)?.get(&shard).copied()
     }
 
-    /// Takes over what is newer.
+    /// Takes over the entries that have a higher epoch.
     pub(super) fn learn(
         &mut self,
         believer: Believer,
@@ -68,14 +69,15 @@ impl World {
         }
     }
 
-    /// Whom the other side of a connection takes for the shard's process.
+    /// The process that `believer` takes for the shard's; without a table entry, the one where the
+    /// shard started.
     pub(super) fn believed(&self, believer: Believer, shard: usize) -> usize {
         let known = self.moves.as_ref().and_then(|moves| moves.beliefs.of(believer, shard));
         known.map_or(shard % self.servers.len(), |(_, server)| server)
     }
 
-    /// A connection to a shard leads where it is believed to be: another one takes the place of one
-    /// that leads elsewhere.
+    /// Makes the connection to a shard lead where the shard is believed to be. A connection that
+    /// leads elsewhere is broken, and a new one takes its place.
     pub(crate) fn aim(&mut self, from: End, to: End) {
         let (Some(believer), End::Shard(shard)) = (self.believer(from), to) else { return };
         if self.moves.is_none() {
@@ -97,8 +99,8 @@ impl World {
         }
     }
 
-    /// Whether what comes by this way comes to a process that has the shard. Otherwise the sender
-    /// is not let in, and asks somebody.
+    /// Whether a message arrives at a process that has the shard. If not, the sender is not let in,
+    /// and asks some other process.
     pub(crate) fn comes_right(&mut self, way: Way, shard: usize) -> bool {
         let (Some(moves), Some(believer)) = (&self.moves, self.believer(way.from)) else {
             return true;
@@ -130,7 +132,8 @@ impl World {
         driven.is_some_and(|driven| driven.host().epoch(self.index(shard)).is_some())
     }
 
-    /// A process welcomes somebody, and tells all it knows. Processes tell what they have.
+    /// A process lets a client or another process in, and tells all that it knows. A process that
+    /// is let in first tells which shards it has.
     fn is_let_in(&mut self, believer: Believer, server: usize) {
         let own = match believer {
             Believer::Process(other) => self.own(other),
@@ -144,7 +147,7 @@ impl World {
         moves.beliefs.learn(believer, told);
     }
 
-    /// What a process has.
+    /// The shards that a process has, with their epochs.
     fn own(&self, server: usize) -> Vec<(usize, (u64, usize))> {
         let Some(driven) = self.servers[server].driven() else { return Vec::new() };
         let epoch = |shard: usize| driven.host().epoch(self.index(shard));
@@ -153,7 +156,8 @@ impl World {
         own.collect()
     }
 
-    /// A process opens its links anew: it tells all others what it has, and hears what they know.
+    /// A process closes and opens its links. It tells all other processes what it has, and hears
+    /// what they know.
     pub(super) fn open_links(&mut self, server: usize) {
         for shard in self.servers[server].shards.clone() {
             for other in self.network.neighbours(End::Shard(shard)) {
@@ -169,7 +173,7 @@ impl World {
         }
     }
 
-    /// A link comes about, or is tried again.
+    /// Opens a link between two processes, or plans another attempt.
     pub(crate) fn greet(&mut self, server: usize, other: usize) {
         let (from, to) = (End::Process(server), End::Process(other));
         let is_cut = self.is_faulty && self.network.cuts.until(from, to, self.time).is_some();

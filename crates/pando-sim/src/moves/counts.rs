@@ -1,36 +1,36 @@
-//! How often what happened to shards that move.
+//! Counts of what happened to shards that move.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// See the module.
+/// Counts of what happened to shards that move.
 #[derive(Clone, Default, Debug)]
 pub struct MoveCounts {
-    /// Moves that somebody asked for, and a target began.
+    /// Moves that a target began because a process was asked to take a shard.
     pub asked: u64,
-    /// Shards that are served where they were to go.
+    /// Moves after which the target serves the shard.
     pub done: u64,
-    /// Those that stayed where they were.
+    /// Moves after which the shard stayed where it was.
     pub stayed: u64,
-    /// Whole copies that a later process of the target went on with.
+    /// Complete copies with which a later process of the target went on.
     pub resumed: u64,
-    /// Of which the last process had heard that they are its own.
+    /// Of those, copies that the last process knew to be its own.
     pub finished_at_start: u64,
     /// Moves that wait for a later process.
     pub later: u64,
     /// Shards given away.
     pub given: u64,
-    /// Words of a target that were answered.
+    /// Questions of a target that were answered.
     pub answered: u64,
     /// Questions that a target gave up.
     pub silent: u64,
-    /// Shards that stopped, as whether they were given away was unknown.
+    /// Shards that stopped because it was unknown whether they were given away.
     pub unsure: u64,
-    /// Messages that came to a process which runs, and has the shard not.
+    /// Messages that reached a running process that did not have the shard.
     pub astray: u64,
     /// Old copies that were removed.
     pub cleared: u64,
-    /// Processes that died with a move under way, by what of it was the last.
+    /// Processes that died during a move, by the last step of the move.
     pub died: BTreeMap<String, u64>,
 }
 

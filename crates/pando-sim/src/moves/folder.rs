@@ -1,8 +1,8 @@
-//! A process's folder in memory: files that tell of moves, and stores. What was not synced may be
-//! lost with the power.
+//! A process's folder in memory, with stores and with the files that record moves. What was not
+//! synced may be lost with the power.
 //!
-//! A store is a file in the folder's own disk, which names another disk: a rename of it is durable
-//! when the folder is synced, as of a real folder.
+//! A store is a file on the folder's own disk, and this file names another disk. A rename of it is
+//! durable once the folder is synced, as in a real folder.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use crate::client_run::lock;
 use crate::host::small_options;
 use crate::random::Random;
 
-/// See the module. Clones are the same folder.
+/// A process's folder in memory. Clones are one folder.
 #[derive(Clone)]
 pub struct Folder(Arc<Mutex<Inner>>);
 
@@ -29,17 +29,17 @@ struct Inner {
 }
 
 impl Folder {
-    /// An empty one.
+    /// An empty folder.
     #[must_use]
     pub fn new(random: Random) -> Self {
         let (names, stores) = (MemDisk::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(Inner { names, stores, random })))
     }
 
-    /// Puts a store there.
+    /// Puts a store into the folder.
     ///
     /// # Panics
-    /// If the folder does not work.
+    /// If the folder's disk fails.
     pub fn put(&self, name: &str, disk: MemDisk) {
         let mut inner = self.lock();
         let number = inner.stores.len() as u64 + 1;
@@ -48,14 +48,14 @@ impl Folder {
         self.write(name, &number.to_string()).and_then(|()| self.sync()).expect("a new disk works");
     }
 
-    /// The disk of a store.
+    /// The disk of the store of this name.
     #[must_use]
     pub fn disk(&self, name: &str) -> Option<MemDisk> {
         let number = self.read(name).ok()??.parse().ok()?;
         self.lock().stores.get(&number).cloned()
     }
 
-    /// Opens a store, and makes it if there is none.
+    /// Opens a store, and creates it if it does not exist.
     pub fn open(&self, name: &str, epoch_at_least: u64) -> Result<(Store, Opened), StoreError> {
         if !self.exists(name) {
             self.make(name)
@@ -80,14 +80,14 @@ impl Folder {
         self.sync()
     }
 
-    /// Whether one of its disks has stopped: its machine has.
+    /// Whether one of the folder's disks has stopped, so that its machine has.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         let inner = self.lock();
         inner.names.has_stopped() || inner.stores.values().any(MemDisk::has_stopped)
     }
 
-    /// The process ended; with `power` the machine too.
+    /// The process ended. With `power`, its machine lost power, too.
     pub fn died(&self, power: bool) {
         let inner = &mut *self.lock();
         let random = &mut inner.random;
@@ -99,7 +99,7 @@ impl Folder {
         inner.stores.values_mut().for_each(|disk| *disk = next(disk));
     }
 
-    /// A change of what tells of moves, or of a copy, will be the last of this life.
+    /// Makes a disk stop at one of its next changes: the folder's own, or that of the shard's copy.
     pub fn stop_soon(&self, shard: usize, random: &mut Random) {
         let changes = random.between(1, 12);
         match self.disk(&copy_name(shard as u16)) {
@@ -108,12 +108,12 @@ impl Folder {
         }
     }
 
-    /// One of the next changes of what tells of moves fails.
+    /// Makes one of the next changes of the folder's own disk fail.
     pub fn fail_soon(&self, random: &mut Random) {
         self.lock().names.fail_at(random.between(1, 7));
     }
 
-    /// All works from now on.
+    /// Ends all faults of the folder's disks.
     pub fn mend(&self) {
         let inner = self.lock();
         inner.names.fail_at(1 << 60);
@@ -121,26 +121,26 @@ impl Folder {
         inner.stores.values().for_each(|disk| disk.crash_at(1 << 60));
     }
 
-    /// Whether a start serves the shard from here.
+    /// Whether a start serves the shard from this folder.
     #[must_use]
     pub fn keeps(&self, shard: u16) -> bool {
         self.exists(&store_name(shard)) && matches!(Given::read(self, shard), Ok(None))
     }
 
-    /// What a copy here waits for.
+    /// The record of a copy in this folder that waits, if there is one.
     #[must_use]
     pub fn coming(&self, shard: u16) -> Option<Coming> {
         Coming::read(self, shard).ok()?
     }
 
-    /// The disk of a shard that was given to this folder, wherever it is by now.
+    /// The disk of a shard that was given to this folder, under either of its names.
     #[must_use]
     pub fn given_here(&self, shard: u16) -> Option<MemDisk> {
         self.disk(&copy_name(shard)).or_else(|| self.disk(&store_name(shard)))
     }
 
-    /// Ends moves of which the last process had heard the end, as a real process does first: which
-    /// shards are to be served.
+    /// Finishes moves that the last process knew to be complete, as a real start does first.
+    /// Returns the shards to serve.
     pub fn begin(&self, shards: u16) -> io::Result<Vec<usize>> {
         for shard in (0..shards).map(ShardIndex) {
             if Coming::read(self, shard.0)?.is_some_and(|coming| coming.is_taken) {

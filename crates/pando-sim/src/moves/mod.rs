@@ -1,16 +1,16 @@
-//! Shards that move from one process to another while all works and breaks: the server's own code
-//! on both sides, over this network, with folders in memory.
+//! Shards that move between processes while operations run and faults happen. Both sides are the
+//! server's own code, over the simulated network, with folders in memory.
 //!
 //! ```text
-//!   somebody asks ─► Target (`pando_server::moving::target`) ─► network ─► `source::answer` ─► Driven::host
-//!                      │ dies at each point, and at changes of its folder     │ dies likewise
+//!   the world asks ─► Target (`pando_server::moving::target`) ─► network ─► `source::answer` ─► Driven::host
+//!                      │ dies at each point, and at changes of its folder     │ so does the source
 //!                      ▼ a start reads the folder, and goes on                ▼ a start serves what its folder keeps
 //!                    Driven::take_over
 //! ```
 //!
-//! Judged: at most one process has a shard, at any moment, and at most one folder keeps it; when
-//! all heals each move ends; and what is judged in each run: answers, structure, and what was
-//! fsynced.
+//! Judged: at any time, at most one process has a shard, and at most one folder keeps it. Once all
+//! heals, each move ends. Beside that, answers, structure and fsynced changes are judged as in each
+//! run.
 
 mod belief;
 mod counts;
@@ -37,19 +37,19 @@ use target::Coming;
 pub(crate) struct Moves {
     random: Random,
     beliefs: Beliefs,
-    /// Where each shard runs, or ran last.
+    /// The process in which each shard runs, or ran last.
     homes: Vec<usize>,
     /// Targets, by process and shard.
     coming: BTreeMap<(usize, usize), Coming>,
-    /// Processes that are to be started again for a move to go on.
+    /// Processes that must be started again before their moves can go on.
     later: Vec<usize>,
     pub(crate) counts: MoveCounts,
-    /// What was found to be wrong.
+    /// The first fault that was found.
     broken: Option<String>,
 }
 
 impl World {
-    /// Shards may move from now on: each process has a folder.
+    /// Gives each process a folder, if shards move in this run.
     pub(crate) fn begin_moves(&mut self) {
         if self.config.shard_moves == 0 {
             return;
@@ -69,7 +69,7 @@ impl World {
         self.after(self.config.shard_moves, Happening::Move);
     }
 
-    /// Where a shard runs, or ran last, if shards move.
+    /// The process in which a shard runs, or ran last; `None`: shards do not move in this run.
     pub(crate) fn home(&self, shard: usize) -> Option<usize> {
         Some(self.moves.as_ref()?.homes[shard])
     }
@@ -78,12 +78,12 @@ impl World {
         self.moves.as_ref().map(|moves| moves.counts.clone()).unwrap_or_default()
     }
 
-    /// Whether a shard that stops may have been about to be given away.
+    /// Whether a shard may stop in this run.
     pub(crate) fn may_stop(&self) -> bool {
         self.config.disk_interval > 0 || self.config.commit_fails
     }
 
-    /// What is wrong with moves by now.
+    /// The first fault found in moves.
     pub(crate) fn broken_moves(&self) -> Option<String> {
         self.moves.as_ref()?.broken.clone()
     }
@@ -95,13 +95,13 @@ impl World {
         }
     }
 
-    /// One of so many times, as long as anything breaks.
+    /// True once in `of` times at random, while faults happen.
     fn befalls(&mut self, of: u64) -> bool {
         let is_faulty = self.is_faulty;
         self.moves.as_mut().is_some_and(|moves| is_faulty && moves.random.chance(1, of))
     }
 
-    /// At most one process has a shard.
+    /// Checks that at most one process has each shard.
     pub(crate) fn judge_moves(&mut self) {
         if self.moves.is_none() {
             return;
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// When nothing breaks any more, each move comes to its end.
+    /// Checks, after all has healed, that no move is left.
     pub(crate) fn moves_at_rest(&self) -> Result<(), String> {
         let Some(moves) = &self.moves else { return Ok(()) };
         let waits = |(server, shard): &(usize, usize)| {
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    /// Finds where shards are kept after somebody has died, or something was renamed: at a process
-    /// that a start serves it from, or where it was given to.
+    /// Finds the folder that keeps each shard, after a process has died or a file was renamed. It
+    /// is a folder that a start would serve the shard from, or the one that the shard was given to.
     fn locate(&mut self) {
         for shard in 0..self.hosts.len() {
             let number = shard as u16;
@@ -160,14 +160,14 @@ impl World {
             };
             match disk {
                 Some(disk) => self.hosts[shard].disk = disk,
-                // Somebody whose disk has stopped is about to die.
+                // A process with a stopped disk is about to die.
                 None if folders.iter().any(|(_, folder)| folder.has_stopped()) => {}
                 None => self.break_rule(format!("shard {shard} is nobody's")),
             }
         }
     }
 
-    /// What a process's folder says when it starts. `Err`: it died meanwhile.
+    /// Reads a process's folder as the process starts. `Err`: the process died during that.
     pub(crate) fn read_folder(&mut self, server: usize) -> std::io::Result<()> {
         let Some(folder) = self.servers[server].folder.clone() else { return Ok(()) };
         let shards = self.hosts.len() as u16;
@@ -189,7 +189,7 @@ impl World {
         Ok(())
     }
 
-    /// A process has started: it goes on with what the last one had begun.
+    /// A process has started: it goes on with the moves of the process before it.
     pub(crate) fn resume_moves(&mut self, server: usize) {
         let Some(folder) = self.servers[server].folder.clone() else { return };
         if let Some(moves) = &mut self.moves {
@@ -210,7 +210,7 @@ impl World {
         self.open_links(server);
     }
 
-    /// A process has died, with all that came to it.
+    /// A process has died. Its targets are gone, and its connections break.
     pub(crate) fn moves_die(&mut self, server: usize, power: bool) {
         let Some(folder) = self.servers[server].folder.clone() else { return };
         folder.died(power);
@@ -230,7 +230,7 @@ impl World {
         self.locate();
     }
 
-    /// Nothing breaks from now on. What waits for a start gets one.
+    /// Ends all faults of folders. Restarts the processes that moves wait for.
     pub(crate) fn heal_moves(&mut self) {
         self.servers.iter().filter_map(|server| server.folder.as_ref()).for_each(Folder::mend);
         let later = self.moves.as_mut().map(|moves| std::mem::take(&mut moves.later));
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Connections of a target's questions have broken: those on them are lost.
+    /// A connection with a target's question has broken: the question is lost.
     pub(crate) fn target_hears_nothing(&mut self, a: End, b: End) {
         let (End::Target(server), End::Process(_)) = (a.max(b), a.min(b)) else { return };
         let Some(moves) = &self.moves else { return };
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// A target goes on, if this is what it waits for.
+    /// A target takes its next step, if it waits for this number.
     pub(crate) fn move_goes_on(&mut self, server: usize, shard: usize, number: u64) {
         if self.waits(server, shard, number) {
             self.drive(server, shard, Heard::Done);

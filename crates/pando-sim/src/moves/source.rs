@@ -1,4 +1,4 @@
-//! The process that a shard leaves.
+//! The source of a move: the process that a shard leaves.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,19 +20,19 @@ use crate::network::{End, Way};
 use crate::post::Post;
 use crate::world::World;
 
-/// A source dies at one of so many points.
+/// A source dies at one in this many points.
 const DIES: u64 = 40;
-/// One of so many commits fails, where they may.
+/// One in this many commits fails, where commits may fail.
 const FAILS: u64 = 6;
-/// How often a process looks whether an old copy can go, at most.
+/// Maximum time between two checks whether an old copy can be removed, nanoseconds.
 const LOOK_EVERY: u64 = 200 * MILLISECOND;
 
-/// A process that is asked.
+/// A process that answers a question, as the server's code sees it.
 struct Here<'a> {
     driven: &'a Driven,
     folder: &'a Folder,
     post: &'a Post,
-    /// It dies at the how manyth point from now.
+    /// Number of the point, from now on, at which it dies.
     dies_in: Option<u64>,
     died: Cell<Option<Point>>,
     given: RefCell<Option<Hosting>>,
@@ -53,7 +53,7 @@ impl Giver for Here<'_> {
             return Err(io::Error::other("it is dead"));
         }
         let is_to_die = match (point, self.dies_in) {
-            // A question leads to one or two points.
+            // One question passes one or two points.
             (Point::Given, Some(1))
             | (Point::Committed | Point::Frozen | Point::Following, Some(0)) => true,
             _ => false,
@@ -76,7 +76,7 @@ impl Giver for Here<'_> {
 }
 
 impl World {
-    /// A question comes to a process.
+    /// A question reaches a process.
     pub(crate) fn process_is_asked(&mut self, server: usize, way: Way, stream: Stream, ask: Ask) {
         let (Some(driven), Some(folder)) =
             (self.servers[server].driven(), self.servers[server].folder.clone())
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// A shard was given away: its clients are shown out.
+    /// A shard was given away. Connections to it are broken.
     fn leaves(&mut self, server: usize, to: &Hosting) {
         let shard = usize::from(to.shard.0);
         self.trace.note(
@@ -174,7 +174,7 @@ impl World {
         self.look_whether_clear(server, shard);
     }
 
-    /// A process is told where a shard is, or will be.
+    /// A process learns where a shard is, or will be.
     pub(super) fn learn_given(&mut self, server: usize, to: &Hosting) {
         let at = to.addresses.first().and_then(|at| at.parse().ok());
         if let (Some(moves), Some(at)) = (&mut self.moves, at) {
@@ -189,7 +189,8 @@ impl World {
         self.after(delay, Happening::LookWhetherClear(server, life, shard));
     }
 
-    /// A process looks whether what it has given away is served elsewhere, and its old copy can go.
+    /// Checks whether a shard that was given away is served elsewhere, and then removes the old
+    /// copy.
     pub(crate) fn clear(&mut self, server: usize, shard: usize) {
         let (Some(driven), Some(folder), Some(moves)) =
             (self.servers[server].driven(), self.servers[server].folder.clone(), &mut self.moves)
@@ -223,7 +224,7 @@ impl World {
     }
 }
 
-/// As a real server answers.
+/// Answers as a real server does.
 fn scan(driven: &Driven, shard: ShardIndex, from: &[u8], bytes: u32) -> Told {
     match driven.host().page(shard, from, bytes as usize) {
         None => Told::Failed(format!("shard {shard} is not served here")),

@@ -1,4 +1,4 @@
-//! The process that a shard comes to: it does what its target says, in the time of the run.
+//! The target of a move: a process that carries out the target's steps in simulated time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,19 +20,20 @@ use crate::network::End;
 use crate::random::Random;
 use crate::world::World;
 
-/// A target dies at one of so many points.
+/// A target dies at one in this many points.
 const DIES: u64 = 24;
-/// Before one of so many steps a change of its folder is chosen to be its last, or to fail.
+/// Before one in this many steps, one of the folder's next changes is made its last, or made to
+/// fail.
 const STOPS: u64 = 40;
-/// It waits for an answer for so long.
+/// How long a target waits for an answer, nanoseconds.
 const SILENT_MAX: u64 = 400 * MILLISECOND;
 
-/// A shard that comes to a process.
+/// A shard that is on its way to a process.
 pub(super) struct Coming {
     target: Target,
-    /// What it waits for, by number.
+    /// Number of what the target waits for.
     pub(super) number: u64,
-    /// Whom it has asked.
+    /// The end that it has asked.
     asked: Option<End>,
 }
 
@@ -41,17 +42,17 @@ impl Coming {
         self.asked == Some(end)
     }
 
-    /// What a process that dies is in the middle of.
+    /// The stage of the move, for the count of processes that died in it.
     pub(super) fn stage(&self) -> &'static str {
         match self.target.moving().stage.name() {
-            // It has ended for that.
+            // The target failed because its disk stopped.
             "failed" => "a change of its disk",
             stage => stage,
         }
     }
 }
 
-/// A process, to its targets.
+/// A process, as its targets see it.
 struct Here {
     server: usize,
     folder: Folder,
@@ -86,7 +87,7 @@ fn at(server: usize, shard: ShardIndex, epoch: Epoch) -> Hosting {
 }
 
 impl World {
-    /// Somebody wants a shard to move to a process.
+    /// Asks some process to take some shard.
     pub(crate) fn want_move(&mut self) {
         let (shards, servers) = (self.hosts.len() as u64, self.servers.len() as u64);
         let Some(moves) = &mut self.moves else { return };
@@ -97,7 +98,7 @@ impl World {
         self.adopt(server, shard);
     }
 
-    /// As a real process answers `Ask::Adopt`.
+    /// Begins a move, as a real process does for `Ask::Adopt`.
     fn adopt(&mut self, server: usize, shard: usize) {
         let Some(folder) = self.servers[server].folder.clone() else { return };
         let is_coming =
@@ -127,7 +128,7 @@ impl World {
         self.begin(server, shard, Target::adopt(taker, from, pace));
     }
 
-    /// A process goes on with a copy that the last one had completed.
+    /// Goes on with a copy that the last process had completed.
     pub(super) fn resume(&mut self, server: usize, shard: usize, ready: Ready) {
         let Some(taker) = self.taker(server) else { return };
         if let Some(moves) = &mut self.moves {
@@ -136,10 +137,10 @@ impl World {
         self.begin(server, shard, Target::resume(taker, ready));
     }
 
-    /// A copy that was not complete when the last process ended goes.
+    /// Removes a copy that the last process had not completed.
     pub(super) fn forget_copy(&mut self, server: usize, shard: usize) {
         if let (Some(folder), false) = (&self.servers[server].folder, self.has(server, shard)) {
-            // Otherwise the next start removes it, or the next attempt.
+            // If this fails, the next start or the next attempt removes it.
             let _ = folder.remove(&copy_name(shard as u16));
         }
     }
@@ -158,7 +159,7 @@ impl World {
         self.after(0, Happening::MoveGoesOn(server, shard, number));
     }
 
-    /// The target takes steps until it waits for something.
+    /// Takes steps of the target until it waits for something.
     pub(super) fn drive(&mut self, server: usize, shard: usize, mut heard: Heard) {
         let life = self.servers[server].life;
         while self.is_alive(server, life) {
@@ -199,7 +200,7 @@ impl World {
         }
     }
 
-    /// Sometimes the next changes of a folder are the last, or one of them fails.
+    /// Sometimes makes a folder's disk stop at one of its next changes, or makes one of them fail.
     fn spoil_folder(&mut self, server: usize, shard: usize) {
         let Some(folder) = self.servers[server].folder.clone() else { return };
         if self.befalls(STOPS) {
@@ -222,7 +223,7 @@ impl World {
         self.put(End::Target(server), to, number, &Message::Ask(ask));
     }
 
-    /// An answer comes to a process's targets.
+    /// An answer reaches a process's targets.
     pub(crate) fn target_is_told(&mut self, server: usize, stream: Stream, told: Told) {
         let Some(moves) = &self.moves else { return };
         let waits =
@@ -231,7 +232,8 @@ impl World {
         self.drive(server, shard, Heard::Told(Ok(told)));
     }
 
-    /// A target has waited long enough, or its connection has broken: it will ask on another one.
+    /// A target has waited long enough, or its connection has broken. It asks again on another
+    /// connection.
     pub(crate) fn move_is_silent(&mut self, server: usize, shard: usize, number: u64) {
         if !self.waits(server, shard, number) {
             return;

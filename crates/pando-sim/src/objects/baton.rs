@@ -1,5 +1,5 @@
-//! Blocking code in a world without threads: it has a thread of its own, and either that or the
-//! world goes on, never both.
+//! Runs blocking code in a simulation without threads. The code has a thread of its own, and either
+//! that thread or the world runs, never both.
 //!
 //! ```text
 //!   world:   polls Work ── hands over ─┐                       ┌─► Pending, or what came of it
@@ -15,27 +15,27 @@ use std::thread::JoinHandle;
 
 use crate::client_run::lock;
 
-/// Whose turn it is.
+/// Which side runs.
 #[derive(Default)]
 enum Turn {
     #[default]
     World,
-    /// The thread's; whom to wake when it may go on after that.
+    /// The thread runs. The waker wakes its task when the thread can go on later.
     Thread(Waker),
-    /// The world's for good: the thread ends.
+    /// The thread has ended, and the world runs.
     Done,
-    /// Nobody wants to know any more: its client is dead.
+    /// The result is no longer wanted, because the client is dead.
     Over,
 }
 
-/// Passed to and fro.
+/// Passes control between the world and a thread.
 #[derive(Default)]
 pub struct Baton {
     turn: Mutex<Turn>,
     changed: Condvar,
 }
 
-/// What a thread that is not wanted any more unwinds with.
+/// The panic payload that unwinds a thread when its result is not wanted.
 struct Unwanted;
 
 impl Baton {
@@ -49,7 +49,8 @@ impl Baton {
         self.changed.notify_all();
     }
 
-    /// The thread waits until it is its turn. If that never comes, it ends here.
+    /// Blocks the thread until it may run. If its result is no longer wanted, the thread unwinds
+    /// here.
     fn my_turn(&self) -> Waker {
         match &*self.wait_while(|turn| matches!(turn, Turn::World)) {
             Turn::Thread(waker) => waker.clone(),
@@ -57,7 +58,7 @@ impl Baton {
         }
     }
 
-    /// Waits for a future on the thread; the world goes on meanwhile.
+    /// Waits for a future on the thread, while the world runs.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
@@ -69,7 +70,7 @@ impl Baton {
         }
     }
 
-    /// Runs blocking code, which waits by means of this baton only.
+    /// Runs blocking code on a thread. The code may wait only through this baton.
     #[must_use]
     pub fn run<R: Send + 'static>(
         self: &Arc<Self>,
@@ -87,7 +88,7 @@ impl Baton {
     }
 }
 
-/// Blocking code under way.
+/// Blocking code that runs on a thread.
 pub struct Work<R> {
     baton: Arc<Baton>,
     thread: Option<JoinHandle<Result<R, Box<dyn Any + Send>>>>,
@@ -114,7 +115,7 @@ impl<R> Drop for Work<R> {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.baton.pass(Turn::Over);
-            // It says that nobody wanted it.
+            // The thread unwinds with `Unwanted`.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
-//! What files with objects must contain, as far as anybody knows.
+//! What files with objects must contain, as far as it is known.
 //!
-//! A file has one writer, who stores one content after the other. Who reads it finds the last that
-//! was acknowledged before, or a later one. A loss of power in mode `os` may take what was not
-//! fsynced, and leave a row whose object is lost: then nobody knows.
+//! A file has one writer, which stores one content after another. A read must find the last content
+//! acknowledged before it began, or a later one. In mode `os`, a loss of power may take what was
+//! not fsynced, and leave a row without its object. Then the content is unknown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,68 +11,68 @@ use pando_types::{Errno, Ino, Name};
 
 use super::counts::ObjectCounts;
 
-/// One content.
+/// The content of a file at one time.
 pub type Bytes = Arc<Vec<u8>>;
 
-/// Of one file.
+/// The contents of one file.
 #[derive(Debug)]
 pub struct File {
     name: Name,
-    /// Each that was begun to be stored, in order.
+    /// All contents that the writer has begun to store, in order.
     states: Vec<Bytes>,
-    /// Which of them was acknowledged last.
+    /// Index of the content that was acknowledged last.
     stored: usize,
-    /// Which of them was fsynced last.
+    /// Index of the content that was fsynced last.
     synced: Option<usize>,
 }
 
-/// All files of which it is known what is in them.
+/// All files with known contents.
 #[derive(Default, Debug)]
 pub struct Contents {
     files: BTreeMap<Ino, File>,
-    /// What is acknowledged is durable.
+    /// Whether an acknowledged content is durable.
     is_durable: bool,
-    /// What is not as it has to be, in words.
+    /// Faults that were found, in words.
     pub broken: Vec<String>,
-    /// How often what happened.
+    /// Counts of what happened.
     pub counts: ObjectCounts,
 }
 
 impl Contents {
-    /// None yet. `is_durable`: in mode `disk`.
+    /// No files yet. `is_durable`: acknowledged contents are durable, as in mode `disk`.
     #[must_use]
     pub fn new(is_durable: bool) -> Self {
         Self { is_durable, ..Self::default() }
     }
 
-    /// A file was made, and is empty.
+    /// A file was created, and is empty.
     pub fn made(&mut self, ino: Ino, name: Name) {
         let synced = self.is_durable.then_some(0);
         self.files.insert(ino, File { name, states: vec![Bytes::default()], stored: 0, synced });
     }
 
-    /// Its name changes: nobody knows which it has, until [`Contents::renamed`].
+    /// Takes a file out while its name changes: its name is unknown until [`Contents::renamed`].
     #[must_use]
     pub fn take(&mut self, ino: Ino) -> Option<File> {
         self.files.remove(&ino)
     }
 
-    /// It has another name. What was fsynced by then is to be found by the old one after a loss of
-    /// power, or by this one.
+    /// Puts a file back under its new name. After a loss of power, what was fsynced may be found
+    /// under the old name or under the new one.
     pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
         let synced = file.synced.filter(|_| self.is_durable);
         self.files.insert(ino, File { name, synced, ..file });
         self.counts.renamed += 1;
     }
 
-    /// Its writer begins to store this.
+    /// The writer begins to store this content.
     pub fn begins(&mut self, ino: Ino, content: &[u8]) {
         if let Some(file) = self.files.get_mut(&ino) {
             file.states.push(Arc::new(content.to_vec()));
         }
     }
 
-    /// That is acknowledged; `is_synced`: by an `fsync`.
+    /// The content that was begun last is acknowledged; `is_synced`: by an `fsync`.
     pub fn stored(&mut self, ino: Ino, is_synced: bool) {
         self.counts.flushed += 1;
         self.counts.synced += u64::from(is_synced);
@@ -83,17 +83,17 @@ impl Contents {
         }
     }
 
-    /// Nobody knows any more what is in it, or whether it is there.
+    /// The file's content, or whether it exists, is no longer known.
     pub fn doubt(&mut self, ino: Ino) {
         self.counts.doubted += u64::from(self.files.remove(&ino).is_some());
     }
 
-    /// It is no more.
+    /// The file was removed.
     pub fn removed(&mut self, ino: Ino) {
         self.files.remove(&ino);
     }
 
-    /// A machine has lost power.
+    /// A machine has lost power. Contents that were not fsynced are unknown from now on.
     pub fn power_lost(&mut self) {
         if !self.is_durable {
             let before = self.files.len();
@@ -102,19 +102,20 @@ impl Contents {
         }
     }
 
-    /// Files, with their names.
+    /// All known files, with their names.
     #[must_use]
     pub fn all(&self) -> Vec<(Ino, Name)> {
         self.files.iter().map(|(ino, file)| (*ino, file.name.clone())).collect()
     }
 
-    /// From which content on who begins to read a file now may find it.
+    /// Index of the oldest content that a read which begins now may find.
     #[must_use]
     pub fn oldest(&self, ino: Ino) -> Option<usize> {
         self.files.get(&ino).map(|file| file.stored)
     }
 
-    /// Somebody has read a file. `must`: an error is none of the network's.
+    /// Judges a read that began when `oldest` was the oldest valid content. `must`: an error is a
+    /// fault, since nothing is broken.
     pub fn compare(&mut self, ino: Ino, oldest: usize, seen: &Result<Vec<u8>, Errno>, must: bool) {
         let Some(file) = self.files.get(&ino) else { return };
         let fault = match seen {

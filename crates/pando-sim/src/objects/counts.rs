@@ -1,33 +1,33 @@
-//! How often what happened to objects, and to files that have them.
+//! Counts of what happened to objects, and to files that have them.
 
 use std::ops::AddAssign;
 
-/// See the module.
+/// Counts of what happened to objects, and to files that have them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ObjectCounts {
-    /// Objects that were stored.
+    /// Objects stored.
     pub stored: u64,
     /// Times that the store had no room.
     pub refused: u64,
-    /// Pieces of objects that were read.
+    /// Ranges of objects that were read.
     pub read: u64,
     /// Objects that clients removed.
     pub removed: u64,
-    /// Objects that were lost with the power: nothing durable named them.
+    /// Objects lost with the power.
     pub lost: u64,
-    /// Removed objects that came back with the power.
+    /// Removed objects that came back after a loss of power.
     pub came_back: u64,
-    /// Objects that nobody named, and that the collection of what dead clients leave removed.
+    /// Unnamed objects, left by dead clients, that a collection removed.
     pub collected: u64,
-    /// Collections that came to an end while all went on.
+    /// Collections that ended without an error.
     pub collections: u64,
-    /// Names of objects in durable rows, looked at when power was lost.
+    /// Names of objects in durable rows, checked when power was lost.
     pub named: u64,
     /// Contents that were stored.
     pub flushed: u64,
-    /// Of those, fsynced.
+    /// Of those, contents that were fsynced.
     pub synced: u64,
-    /// Contents that were cut, and holes that were made.
+    /// Truncations and holes.
     pub cut: u64,
     /// Files that were renamed.
     pub renamed: u64,
@@ -35,7 +35,7 @@ pub struct ObjectCounts {
     pub unlinked: u64,
     /// Contents that were read and compared.
     pub compared: u64,
-    /// Files of which nobody knew any more what is in them.
+    /// Files with contents that became unknown.
     pub doubted: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a client writes and reads files with objects: one lane at a time.
+//! How a client writes and reads files with objects, one lane at a time.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::client_run::{ClientRun, lock};
 use crate::random::Random;
 
 const ROOT: Credentials = Credentials::ROOT;
-/// Where writes begin at most, and what they are at most, bytes: a few contents that stay in the
-/// metadata, many that do not.
+/// Maximum offset and length of a write, bytes. Few contents are small enough for the metadata,
+/// most are not.
 pub(super) const OFFSET_MAX: u64 = 30_000;
 pub(super) const WRITE_MAX: u64 = 12_000;
-/// Reading and writing.
+/// Access for reading and writing.
 pub(super) const READ_WRITE: u8 = 6;
 
 /// A file that this client writes.
@@ -28,7 +28,7 @@ pub(super) struct File {
     pub(super) content: Vec<u8>,
 }
 
-/// What a client has at hand.
+/// A client's `DataFs`, and the files that the client has open there.
 pub struct Desk {
     fs: Arc<DataFs>,
     baton: Arc<Baton>,
@@ -42,7 +42,7 @@ impl Desk {
         let door = objects.bucket.door(if is_local { PROCESS } else { run.who });
         let baton = Arc::<Baton>::default();
         let metadata = Blocking { client: Arc::clone(client), baton: Arc::clone(&baton) };
-        // Nothing is kept in memory: each read is one of the store.
+        // There is no cache: each read goes to the store.
         let limits = Limits {
             cache_bytes: 0,
             sync_objects: objects.synced_by(is_local),
@@ -60,13 +60,13 @@ impl Desk {
         self.baton.run(move || code(&fs)).await
     }
 
-    /// One open file less.
+    /// Closes one open of a file.
     pub(super) async fn close(&self, client: &Client, ino: Ino) {
         self.work(move |fs| fs.release(ino)).await;
         client.release(ino).await.ok();
     }
 
-    /// The whole file, through an open of its own.
+    /// Reads the whole file, through an open of its own.
     async fn read(&self, client: &Client, ino: Ino) -> Result<Vec<u8>, Errno> {
         let attr = client.open(&ROOT, ino, READ_WRITE, false, None).await?;
         self.work(move |fs| fs.opened(&attr, false)).await;
@@ -78,7 +78,7 @@ impl Desk {
 }
 
 impl ClientRun {
-    /// Uses files with objects, if no other lane is at it.
+    /// Uses files with objects, unless another lane does.
     pub(crate) async fn use_objects(
         &self,
         client: &Arc<Client>,
@@ -103,7 +103,7 @@ impl ClientRun {
         *lock(&self.desk) = Some(Some(desk));
     }
 
-    /// Files are closed.
+    /// Closes all of the client's files with objects.
     pub(crate) async fn leave_objects(&self, client: &Arc<Client>) {
         let desk = lock(&self.desk).take().flatten();
         let Some(mut desk) = desk else { return };
@@ -112,7 +112,7 @@ impl ClientRun {
         }
     }
 
-    /// Reads a file, whoever writes it, and compares. `must`: nothing is broken.
+    /// Reads any file and compares its content. `must`: nothing is broken, so an error is a fault.
     async fn compare(
         &self,
         client: &Arc<Client>,
@@ -130,7 +130,7 @@ impl ClientRun {
         lock(&objects.contents).compare(ino, oldest, &seen, must);
     }
 
-    /// When nobody is left, a fresh client reads all files, and then deletes all garbage.
+    /// After all clients have ended, a new client reads all files, then deletes all garbage.
     pub async fn look_at_objects(self: Arc<Self>) {
         Arc::clone(&self).connect().await;
         let (Some(client), Some(objects)) = (self.client(), self.shared.objects.clone()) else {

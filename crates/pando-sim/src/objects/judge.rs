@@ -1,4 +1,4 @@
-//! What rows name, and what the store has.
+//! Judges objects: compares what rows name with what the store has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +19,18 @@ use crate::host::{Host, open};
 use crate::run::Run;
 use crate::world::World;
 
-/// The machine of this process has the store.
+/// The process on the machine that has the store.
 const SERVER: usize = 0;
-/// Things that happen between two pages of a collection.
+/// Events that happen before each page of a collection.
 const STEPS: u32 = 20;
-/// How long a collection waits for transactions, nanoseconds, and how often.
+/// How long a pause of a collection is, nanoseconds, and the maximum number of pauses.
 const PAUSE: u64 = 50 * MILLISECOND;
 const PAUSES_MAX: u32 = 200;
 
 /// Objects that a shard's rows name.
 fn named(store: &Store) -> BTreeSet<ObjectId> {
     let mut named = BTreeSet::new();
-    // No key is longer. What cannot be read names nothing.
+    // No key is longer. A read error ends the scan early.
     let _ = store.scan(&[], &[0xff; u16::MAX as usize], &mut |key, value| {
         if keys::is_slice(key)
             && let Ok(slice) = Slice::decode(value)
@@ -42,14 +42,15 @@ fn named(store: &Store) -> BTreeSet<ObjectId> {
     named
 }
 
-/// The same of what is on a disk.
+/// Objects that the rows on a disk name.
 fn named_by(files: &BTreeMap<String, Vec<u8>>) -> Result<BTreeSet<ObjectId>, String> {
     let disk = MemDisk::with_files(files.iter().map(|(name, bytes)| (&**name, &**bytes)));
     open(&disk).map(|(store, _)| named(&store)).map_err(|error| error.to_string())
 }
 
 impl World {
-    /// A machine is about to lose its power: what its durable rows name is durable.
+    /// A machine is about to lose its power. Checks that each object named by a durable row is
+    /// durable.
     pub(crate) fn judge_durable(&mut self, server: usize) {
         let Some(objects) = self.objects.clone() else { return };
         let (volatile, contents) = (objects.bucket.volatile(), &mut lock(&objects.contents));
@@ -66,8 +67,8 @@ impl World {
         }
     }
 
-    /// It has lost its power. In mode `disk` what is left of its rows names nothing that is
-    /// missing.
+    /// A machine has lost its power. In mode `disk`, checks that no row that is left names a lost
+    /// object.
     pub(crate) fn objects_lose_power(&mut self, server: usize) {
         let Some(objects) = self.objects.clone() else { return };
         if server == SERVER {
@@ -94,16 +95,16 @@ impl World {
         }
     }
 
-    /// Whether all shards know how many there are. Who owns no slot is not known to all, and
-    /// nothing is collected then.
+    /// Whether all shards know how many shards there are. Before that, a shard without hash slots
+    /// is not known to all, and nothing is collected.
     pub(crate) fn can_collect(&self) -> bool {
         let known = |host: &Host| host.process.as_ref().map(|process| process.core().map().shards);
         let Some(shards) = known(&self.hosts[0]) else { return false };
         self.hosts[..shards.into()].iter().all(|host| known(host) == Some(shards))
     }
 
-    /// In the end what rows name and what the store has is the same, but for what was lost where a
-    /// row may outlive its object.
+    /// Checks at the end that rows name exactly the objects in the store. Excepted are lost
+    /// objects, where a row may outlive its object.
     pub(crate) fn judge_objects(&self) -> Result<(), String> {
         let Some(objects) = &self.objects else { return Ok(()) };
         let rows = self.hosts.iter().filter_map(|host| host.process.as_ref());
@@ -120,7 +121,7 @@ impl World {
     }
 }
 
-/// A collection, while the world goes on.
+/// A collection that runs while the world goes on.
 struct Collection<'a> {
     run: &'a mut Run,
     pauses: u32,
@@ -173,14 +174,14 @@ impl Watched for Collection<'_> {
 }
 
 impl Run {
-    /// Deletes objects that nobody names, as the server of shard 0 does once a day. `Err`: a shard
-    /// died meanwhile, or the like.
+    /// Deletes objects that no row names, as the server of shard 0 does once a day. `Err`: a shard
+    /// died, or transactions did not end.
     pub(crate) fn collect_objects(&mut self) -> Result<Collected, String> {
         let Some(objects) = self.world.objects.clone() else { return Ok(Collected::default()) };
         let first = self.world.hosts[0].process.as_ref();
         let first = first.ok_or_else(|| Collection::dead(ShardIndex(0)))?;
         let shards = first.core().map().shards;
-        // Numbers of collections that were not before.
+        // Each collection has an id that was not used before.
         let mut id = self.world.time;
         let ids = || {
             id += 1;

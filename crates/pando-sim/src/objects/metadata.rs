@@ -1,4 +1,5 @@
-//! A client as `pando-data` wants it: blocking, on a thread that waits by its baton.
+//! A client in the form that `pando-data` wants: blocking, on a thread that waits through its
+//! baton.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Time
 
 use super::baton::Baton;
 
-/// See the module.
+/// A client with blocking calls.
 pub struct Blocking {
     /// The client.
     pub client: Arc<Client>,
-    /// By which it waits.
+    /// The baton through which its calls wait.
     pub baton: Arc<Baton>,
 }
 

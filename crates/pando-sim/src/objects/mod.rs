@@ -1,14 +1,14 @@
-//! Files whose contents are objects: clients write them by the code that mounts do (`pando-data`),
-//! over a store that forgets with its power what was not synced.
+//! Files that have objects as their contents. Clients write them with the code of mounts
+//! (`pando-data`), over a store that loses unsynced objects with its power.
 //!
 //! ```text
 //!   lane ─► desk: DataFs on a thread of its own ─┬─► the client: pieces that name objects
 //!                                                └─► the store: objects, synced by the client, or by the shards before their logs
 //! ```
 //!
-//! Judged: what is read is what was stored ([`contents`]); no durable row names an object that is
-//! not durable, whenever power is lost ([`judge`]); no row names one that is missing; in the end,
-//! when garbage was collected, no object is left that nobody names.
+//! Judged: a read finds what was stored ([`contents`]). Whenever power is lost, no durable row
+//! names an object that is not durable ([`judge`]). No row names a missing object. At the end,
+//! after garbage was collected, no object is left that no row names.
 
 pub mod baton;
 pub mod contents;
@@ -31,25 +31,25 @@ use contents::Contents;
 pub use desk::Desk;
 use store::{Bucket, PROCESS};
 
-/// Faults that tests plant here.
+/// Faults that tests plant in the clients' objects.
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
-    /// The shards sync their logs and not the objects that these name.
+    /// The shards sync their logs without the objects that the logs name.
     ObjectsUnsynced,
     /// Clients store objects as if the shards synced them.
     RowBeforeSync,
 }
 
-/// What all who have to do with objects share.
+/// What clients, shards and judges share about objects.
 pub struct Objects {
-    /// The store.
+    /// The store of objects.
     pub bucket: Bucket,
-    /// What has to be in files.
+    /// The contents that files must have.
     pub contents: Mutex<Contents>,
-    /// Operations of a lane, on average, between two times that it uses such a file.
+    /// Mean number of operations of a lane between two uses of such a file.
     pub every: u64,
-    /// Mode `os`, and power is lost: what was not synced may be gone.
+    /// Whether the run is in mode `os` and loses power, so that unsynced objects may be lost.
     pub may_lose: bool,
     durability: Durability,
     #[cfg(feature = "planted")]
@@ -57,7 +57,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Of a run with such files.
+    /// The objects of a run; `None`: its files have none.
     #[must_use]
     pub fn of(config: &SimConfig) -> Option<Arc<Self>> {
         let objects = Self {
@@ -72,7 +72,8 @@ impl Objects {
         (config.objects > 0).then(|| Arc::new(objects))
     }
 
-    /// Who syncs what a client stores: as `pando up` has it for its own, and `pando mount`.
+    /// Which side syncs the objects that a client stores: as in `pando up` for a local client, as
+    /// in `pando mount` for others.
     fn synced_by(&self, is_local: bool) -> SyncObjects {
         #[cfg(feature = "planted")]
         if self.planted == Some(Planted::RowBeforeSync) {
@@ -85,8 +86,8 @@ impl Objects {
         }
     }
 
-    /// A process starts: what an earlier one has left is synced, and so is what its clients store,
-    /// before each sync of a log.
+    /// A process starts: what an earlier process has left is synced. The function that is returned
+    /// syncs what its clients store, before each sync of a log.
     pub(crate) fn before_sync(&self) -> BeforeSync {
         self.bucket.begin(PROCESS);
         #[cfg(feature = "planted")]
@@ -98,7 +99,7 @@ impl Objects {
     }
 }
 
-/// Whether a name is one of these files'.
+/// Whether a name belongs to a file with objects.
 #[must_use]
 pub fn has_objects(name: &Name) -> bool {
     name.as_bytes().starts_with(b"object")

@@ -1,4 +1,4 @@
-//! The store of objects: a disk in memory that forgets with its power what was not synced.
+//! The store of objects: a disk in memory that loses unsynced objects with its power.
 //!
 //! ```text
 //!   a process's door: put ─► there, and to be read ── sync of this door ─► durable
@@ -18,7 +18,7 @@ use super::counts::ObjectCounts;
 use crate::client_run::lock;
 use crate::random::Random;
 
-/// Whose door it is: a client's number, or this, the process of all shards.
+/// The door of the process that hosts all shards. Other doors have a client's number.
 pub const PROCESS: u32 = 0;
 
 /// The disk. Clones share it.
@@ -27,11 +27,11 @@ pub struct Bucket(Arc<Mutex<Inner>>);
 
 struct Inner {
     objects: BTreeMap<ObjectId, Object>,
-    /// Removed, and a loss of power may bring them back.
+    /// Removed objects that a loss of power may bring back.
     removed: BTreeMap<ObjectId, Vec<u8>>,
-    /// What was lost with the power.
+    /// Objects that were lost with the power.
     lost: BTreeSet<ObjectId>,
-    /// Doors of which something was lost that was put there.
+    /// Doors through which an object was stored that was lost since.
     lost_of: BTreeSet<u32>,
     is_faulty: bool,
     random: Random,
@@ -45,7 +45,7 @@ struct Object {
 }
 
 impl Bucket {
-    /// An empty one.
+    /// An empty store.
     #[must_use]
     pub fn new(random: Random) -> Self {
         Self(Arc::new(Mutex::new(Inner {
@@ -69,19 +69,19 @@ impl Bucket {
         Arc::new(Door { bucket: self.clone(), by })
     }
 
-    /// A process begins that comes by this door: what an earlier one has put there is synced.
+    /// A process starts that uses this door: what an earlier process stored through it is synced.
     pub fn begin(&self, by: u32) {
         let inner = &mut *self.lock();
         inner.lost_of.remove(&by);
         inner.sync(by);
     }
 
-    /// Nothing fails from now on.
+    /// Ends all faults of the store.
     pub fn heal(&self) {
         self.lock().is_faulty = false;
     }
 
-    /// Its machine loses power.
+    /// The store's machine loses power.
     pub fn lose_power(&self) {
         let Inner { objects, removed, lost, lost_of, random, counts, .. } = &mut *self.lock();
         objects.retain(|id, object| {
@@ -102,7 +102,7 @@ impl Bucket {
         }
     }
 
-    /// All that are there and would be lost with the power.
+    /// All objects that exist and are not durable.
     #[must_use]
     pub fn volatile(&self) -> BTreeSet<ObjectId> {
         let inner = self.lock();
@@ -110,19 +110,19 @@ impl Bucket {
         volatile.map(|(id, _)| *id).collect()
     }
 
-    /// All that were lost with the power.
+    /// All objects that were lost with the power.
     #[must_use]
     pub fn lost(&self) -> BTreeSet<ObjectId> {
         self.lock().lost.clone()
     }
 
-    /// All that are there.
+    /// All objects that exist.
     #[must_use]
     pub fn ids(&self) -> BTreeSet<ObjectId> {
         self.lock().objects.keys().copied().collect()
     }
 
-    /// How often what happened.
+    /// Counts of what happened.
     #[must_use]
     pub fn counts(&self) -> ObjectCounts {
         self.lock().counts
@@ -168,7 +168,7 @@ impl pando_fsck::Objects for Bucket {
     }
 }
 
-/// The disk as one process has it: it syncs what it has put there itself.
+/// The disk as one process sees it. A sync makes durable what the process itself has stored.
 pub struct Door {
     bucket: Bucket,
     by: u32,

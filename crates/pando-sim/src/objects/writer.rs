@@ -14,13 +14,13 @@ use crate::client_run::{ClientRun, lock};
 use crate::random::Random;
 
 const ROOT: Credentials = Credentials::ROOT;
-/// Files that a client has at most.
+/// Maximum number of files that a client has open.
 const FILES_MAX: usize = 4;
 
 type Lanes = (usize, usize);
 
 impl ClientRun {
-    /// Changes one of them, or deletes garbage.
+    /// Changes one of the client's files, or deletes garbage.
     pub(super) async fn use_some(
         &self,
         client: &Arc<Client>,
@@ -33,7 +33,7 @@ impl ClientRun {
             self.make(client, desk, objects, lanes, random).await;
         }
         if random.chance(1, 4) {
-            // What fails is tried again at another time.
+            // What fails is tried again later.
             desk.work(|fs| {
                 fs.discard_again();
                 fs.collect_garbage().ok();
@@ -44,7 +44,7 @@ impl ClientRun {
             return;
         }
         let nth = random.below(desk.files.len() as u64) as usize;
-        // It comes back if all goes well.
+        // The file is put back if all calls succeed.
         let mut file = desk.files.swap_remove(nth);
         let ino = file.ino;
         let done = match random.below(10) {
@@ -101,7 +101,7 @@ impl ClientRun {
         name
     }
 
-    /// Some bytes, stored at once; and perhaps somebody loses power.
+    /// Writes some bytes and stores them at once. Sometimes a machine then loses power.
     async fn write(
         &self,
         desk: &Desk,
@@ -139,7 +139,7 @@ impl ClientRun {
         Ok(())
     }
 
-    /// The file becomes shorter or longer, or has a hole.
+    /// Makes the file shorter or longer, or punches a hole.
     async fn cut(
         &self,
         desk: &Desk,
@@ -192,7 +192,7 @@ impl ClientRun {
             (lock(&objects.contents).take(file.ino), self.shared.mail.power_losses());
         self.perform(client, lanes, random, ROOT, rename).await?;
         file.name = new_name;
-        // What was changed may have been lost before it was acknowledged.
+        // The last changes may have been lost before the rename was acknowledged.
         let is_known = !objects.may_lose || self.shared.mail.power_losses() == losses;
         if let Some(held) = held.filter(|_| is_known) {
             lock(&objects.contents).renamed(file.ino, held, file.name.clone());
@@ -200,7 +200,7 @@ impl ClientRun {
         Ok(())
     }
 
-    /// Its name goes, and then the last who has it open.
+    /// Removes the file's name, then closes its last open.
     async fn remove(
         &self,
         client: &Arc<Client>,

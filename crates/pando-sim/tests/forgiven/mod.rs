@@ -1,14 +1,14 @@
-//! How much the judge may forgive: one that forgives everything must not pass.
+//! Limits of what the judge may excuse: a judge that excuses everything must not pass.
 
 use pando_sim::check::Excuse;
 use pando_sim::stats::Stats;
 
-/// In runs without loss of power.
+/// Kinds of runs without losses of power.
 const KINDS: [&str; 5] = ["ANY", "SPLITTING", "PATHS", "MOVING", "HANDING_OVER"];
 
-/// How often in 1,000 runs of each of [`KINDS`], at most: about half as much again as was measured
-/// (docs/TESTING.md). A run without loss of power always has an order, and loses nothing that was
-/// acknowledged.
+/// For each of [`KINDS`], how often an excuse may be applied in 1,000 runs. The limits are about
+/// one and a half times what was measured (docs/TESTING.md). A run without losses of power always
+/// has an order, and loses no acknowledged change.
 const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
     (Excuse::OtherObjection, [4_900, 4_100, 2_500, 10_500, 4_400]),
     (Excuse::SameFile, [15, 20, 15, 5, 15]),
@@ -25,19 +25,20 @@ const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
     (Excuse::NotFound, [0; 5]),
 ];
 
-/// The same of runs that lose power in mode `os`, of each kind: nothing is compared with an order,
-/// so only these are left.
+/// How often an excuse may be applied in 1,000 runs of any kind that lose power in mode `os`. Such
+/// a run has no order to compare with, so only these excuses are left.
 const CEILINGS_OF_POWER: [(Excuse, u64); 3] =
     [(Excuse::SessionOver, 950), (Excuse::PowerLost, 20), (Excuse::Unordered, 1_000)];
 
-/// By chance, in few runs.
+/// Excuses that chance may add to a limit.
 const CHANCE: u64 = 5;
-/// In fewer runs chance decides.
+/// Number of runs below which chance decides, and nothing is judged.
 pub const RUNS_MIN: u64 = 60;
 
-/// What was forgiven too often.
+/// The first excuse that was applied too often, in words.
 pub fn too_much(kind: &str, loses_power: bool, stats: &Stats) -> Option<String> {
-    // In the other kinds sessions are ended and disks fail on purpose, as often as a run wants.
+    // In the other kinds, sessions end and disks fail on purpose, as often as a run wants. They
+    // have no limits.
     let column = KINDS.iter().position(|known| *known == kind)?;
     let ceiling = |excuse: &Excuse| match loses_power {
         true => CEILINGS_OF_POWER.iter().find(|(it, _)| it == excuse).map_or(0, |(_, most)| *most),

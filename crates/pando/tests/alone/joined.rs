@@ -1,4 +1,4 @@
-//! A volume whose mount is alone, and one that joins it.
+//! A volume with a mount that is alone, and a mount that joins it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ pub fn status(mount: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whether its session is the only one.
+/// Whether the session of the volume's mount is the only one.
 pub fn is_alone(volume: &Volume) -> bool {
     status(&volume.mount)["counters"]["alone"] == 1
 }
 
-/// A volume that is up, and alone.
+/// A volume that is up, with the only session.
 pub fn alone(extra: &[&str]) -> Volume {
     let volume = Volume::up(extra);
     until("it is alone", || is_alone(&volume));
     volume
 }
 
-/// Another mount of the same volume.
+/// Another mount of the volume.
 pub struct Joined {
     pub mount: PathBuf,
     pub pid: Pid,

@@ -1,4 +1,4 @@
-//! Listings that a kernel alone keeps, and drops in time.
+//! Listings that a kernel alone keeps, and when it drops them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use rustix::fs::{Dir, RawDir};
 use crate::common::site::until;
 use crate::joined::{Joined, alone, is_alone, status};
 
-/// Names in a directory, read through a handle from its beginning.
+/// The names in a directory, read from its beginning through a handle.
 fn names(handle: &mut Dir) -> BTreeSet<String> {
     handle.rewind();
     let mut names = BTreeSet::new();
@@ -40,7 +40,7 @@ fn make(dir: &Path, name: &str) {
     fs::write(dir.join(name), "").unwrap();
 }
 
-/// Listings and looks at attributes that a mount was asked for.
+/// Numbers of READDIR and GETATTR requests that a mount has got.
 fn asked(mount: &Path) -> [u64; 2] {
     let status = status(mount);
     ["READDIR", "GETATTR"].map(|kind| status["requests"][kind].as_u64().unwrap_or(0))
@@ -52,7 +52,7 @@ fn what_was_listed_once_is_not_asked_for_again() {
     let dir = volume.mount.join("dir");
     fs::create_dir(&dir).unwrap();
     (0..2000).for_each(|index| make(&dir, &format!("file-{index}")));
-    // The first listing drops what was kept before, the second is kept.
+    // The first listing drops what the kernel kept before. The second one is kept.
     assert_eq!(listed(&dir).len(), 2000);
     assert_eq!(listed(&dir).len(), 2000);
     let before = asked(&volume.mount);
@@ -141,7 +141,7 @@ fn handles_from_before_another_mount_joins_show_what_it_does() {
     is(&["fourth", "second", "third"]);
 }
 
-/// Reads a part of a directory: what one system call brings. Nothing: that was all.
+/// Reads the part of a directory that one system call returns. Empty: there is no more.
 fn part(dir: &OwnedFd) -> Vec<String> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut entries = RawDir::new(dir, &mut buffer);
@@ -155,8 +155,8 @@ fn part(dir: &OwnedFd) -> Vec<String> {
     names
 }
 
-/// A mount fetches more than the kernel asks for. What one handle has from before a change must not
-/// end the listing that the kernel keeps from after it.
+/// A mount fetches more of a listing than the kernel asks for. Entries that one handle fetched
+/// before a change must not end the listing that the kernel keeps after it.
 #[test]
 fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
     let volume = alone(&[]);
@@ -179,7 +179,7 @@ fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
     }
 }
 
-/// A stream of choices by seed.
+/// Random numbers from a seed.
 struct Choices(u64);
 
 impl Choices {
@@ -190,8 +190,8 @@ impl Choices {
     }
 }
 
-/// Changes through two mounts of which one comes and goes, and listings by handles old and new,
-/// beside a set.
+/// Random changes through two mounts, one of which comes and goes. Listings by old and new handles
+/// are compared with a set.
 #[test]
 fn no_listing_of_random_histories_is_stale() {
     let volume = alone(&[]);
@@ -238,7 +238,7 @@ fn no_listing_of_random_histories_is_stale() {
                 let index = choices.below(held.len() as u64) as usize;
                 assert_eq!(names(&mut held[index]), model, "step {step}: by handle {index}");
             }
-            // One that stops half way leaves half of a listing with the kernel.
+            // A handle that stops half-way leaves a part of a listing in the kernel.
             85..90 if !held.is_empty() => {
                 let index = choices.below(held.len() as u64) as usize;
                 held[index].rewind();

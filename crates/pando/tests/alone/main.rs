@@ -1,5 +1,5 @@
-//! `pando up` alone on its volume lets the kernel remember names and attributes. Whoever joins
-//! finds nothing of that in the way.
+//! `pando up` alone on its volume lets the kernel remember names and attributes. A mount that joins
+//! sees no effect of that.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -33,7 +33,7 @@ fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
     let before = lookups();
     look();
     assert_eq!(lookups(), before);
-    // Its own changes it sees.
+    // The kernel sees its own changes.
     fs::rename(dir.join("file"), dir.join("none")).unwrap();
     assert_eq!(fs::read_to_string(dir.join("none")).unwrap(), "text");
     assert!(!dir.join("file").exists());
@@ -48,7 +48,7 @@ fn whoever_joins_and_whoever_was_alone_see_each_other_at_once() {
         fs::create_dir(here("dir")).unwrap();
         fs::write(here("dir").join("file"), "old").unwrap();
         fs::write(here("replaced"), "old").unwrap();
-        // The kernel remembers all of it, and that one is missing.
+        // The kernel remembers all of it, and that one name is missing.
         assert!(here("dir").join("file").exists() && !here("missing").exists());
         fs::read_to_string(here("replaced")).unwrap();
         let joined = Joined::new(&volume);
@@ -81,7 +81,7 @@ fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
     joined.leave();
 }
 
-/// The session of a mount that was killed ends with its lease; until then nobody is alone.
+/// The session of a killed mount ends with its lease. Until then no session is alone.
 #[test]
 fn when_a_mount_that_joined_was_killed_the_other_is_alone_again_after_its_lease() {
     let volume = alone(&["--lease-ms", "2000"]);
@@ -104,7 +104,7 @@ fn a_tree_removed_by_a_tool_of_another_session_is_gone_at_once() {
     assert_eq!(tree.metadata().unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// A kernel that forgets all names at once takes off what is mounted on them.
+/// A kernel that forgets all names at once also unmounts what is mounted on them.
 #[test]
 fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
     let volume = alone(&[]);
@@ -122,7 +122,8 @@ fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
     joined.leave();
 }
 
-/// An overlay over a tree whose names the kernel forgets at once answers `ESTALE` from then on.
+/// If the kernel forgets all names at once, an overlay over such a tree answers `ESTALE` from then
+/// on.
 #[test]
 fn an_overlay_over_a_tree_of_a_mount_stays_usable_when_another_mount_joins() {
     let volume = alone(&[]);

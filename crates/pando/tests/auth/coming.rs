@@ -1,4 +1,4 @@
-//! Who comes over TCP with a key, and who does not any more.
+//! Clients that connect over TCP with a key, and clients that no longer may.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::site::{Site, until};
 use crate::common::{all, is_mounted, pando, pando_within};
 
-/// A volume whose server listens for other machines.
+/// A volume with a server that listens for other machines.
 pub struct Open {
     pub site: Site,
     address: String,
@@ -41,7 +41,7 @@ impl Open {
         self.site.scratch().join(name)
     }
 
-    /// `pando auth … > NAME`.
+    /// Runs `pando auth … > NAME`, and returns the file's path.
     pub fn to_file(&self, words: &[&str], name: &str) -> String {
         let path = self.path(name);
         let mut options = File::options();
@@ -51,7 +51,7 @@ impl Open {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Another mount, by number.
+    /// Mounts with a key. Returns the mount's number.
     pub fn mount(&mut self, key: &str) -> usize {
         let number = self.site.mounts.len();
         let path = self.path(&format!("mount-{number}"));
@@ -59,7 +59,7 @@ impl Open {
         number
     }
 
-    /// No mount comes about, and says why.
+    /// Checks that a mount with this key fails, and that the error contains `said`.
     fn refused(&self, key: &str, said: &str) {
         let path = self.path("refused");
         let mut command = pando_within(60);
@@ -76,7 +76,7 @@ impl Open {
         fs::remove_file(&path).unwrap();
     }
 
-    /// It worked, and does not any more.
+    /// Waits until a mount that worked gets no answers.
     fn is_cut_off(&self, mount: usize) {
         until("the mount is cut off", || {
             fs::metadata(self.site.at(mount, "none")).is_err_and(is_timeout)
@@ -128,7 +128,7 @@ fn what_is_revoked_is_cut_off_and_does_not_come_again() {
     open.is_cut_off(of_ada);
     open.refused(&ada, "revoked");
     open.works(of_bob);
-    // Her next key is another's.
+    // The next key of that name is a different key.
     let again = open.to_file(&["add", "ada"], "again.pem");
     let again = open.mount(&again);
     open.works(again);
@@ -164,7 +164,8 @@ fn two_authorities_count_until_one_is_ended() {
     open.is_cut_off(again);
     open.refused(&ada, "no authority");
     until("the other goes on", || fs::write(open.site.at(of_bob, "file"), "text").is_ok());
-    // Also whoever believes the new one only: the server that runs shows what that issued.
+    // Clients that trust only the new authority are let in, too: the running server shows a
+    // certificate from it.
     let carol = open.to_file(&["add", "carol"], "carol.pem");
     assert_eq!(Bundle::read(Path::new(&carol)).unwrap().authorities.len(), 1);
     for key in [&bob, &carol] {
@@ -218,7 +219,7 @@ fn a_key_is_found_where_keys_are_kept() {
     assert!(all(&output).contains("several keys") && all(&output).contains("bob.pem"));
 }
 
-/// Servers need no authority's key; one that is elsewhere brings its own.
+/// Servers do not need the authority's key. A server in another folder brings its own key.
 #[test]
 fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     let mut open = Open::new();
@@ -233,7 +234,7 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
         command.arg("server").arg(&there).args(["--shard", "all", "--join", &open.address]);
         command.args(["--listen", "127.0.0.1:0", "-d", "--json", "--key", key]).output().unwrap()
     };
-    // Not whoever has a key.
+    // A client's key does not make a server.
     let refused = start(&ada);
     assert!(!refused.status.success(), "{}", all(&refused));
     let output = start(&host2);
@@ -260,11 +261,11 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     let mut list = pando();
     let list = list.args(["auth", "list", "--volume"]).arg(&there).output().unwrap();
     assert!(all(&list).contains("keys of one server only"), "{}", all(&list));
-    // It hears what is revoked where the volume's keys are.
+    // The server hears of revocations where the volume's keys are.
     open.done(&["revoke", "ada"]);
     open.is_cut_off(of_ada);
     open.refused(&ada, "revoked");
-    // A mount hears from the other server that this one is none any more, and leaves it.
+    // A mount hears from the other server that this one's key is revoked, and leaves it.
     let of_bob = open.mount(&bob);
     let looked =
         |number: usize| fs::metadata(open.site.at(of_bob, &format!("dir-{number}/file"))).map(drop);

@@ -28,7 +28,7 @@ impl Formatted {
         self.folder.join("keys").join(name)
     }
 
-    /// `pando auth …` of this volume.
+    /// Runs `pando auth …` for this volume.
     fn auth(&self, words: &[&str]) -> Output {
         pando().arg("auth").args(words).arg("--volume").arg(&self.folder).output().unwrap()
     }
@@ -48,7 +48,7 @@ impl Formatted {
         assert!(!all(&output).contains("PRIVATE KEY"));
     }
 
-    /// What is written to a file, as a shell does it for `> FILE` with the usual umask.
+    /// Runs a command with its output in a file, as a shell does for `> FILE` with the usual umask.
     fn to_file(&self, words: &[&str], name: &str) -> Bundle {
         let path = self.scratch.path().join(name);
         let file = File::options().write(true).create(true).truncate(true).mode(0o644).open(&path);
@@ -94,7 +94,7 @@ fn a_new_volume_has_keys_and_an_old_one_is_told_how_to_get_them() {
     assert_eq!(volume.names(&[]), ["server", "admin"]);
     let again = init();
     assert!(!again.status.success() && all(&again).contains("has its keys already"));
-    // Where there is no volume at all.
+    // There is no volume at all.
     let output =
         pando().args(["auth", "list"]).current_dir(volume.scratch.path()).output().unwrap();
     assert!(all(&output).contains("--volume FOLDER"), "{}", all(&output));
@@ -156,7 +156,7 @@ fn what_cannot_be_issued_is_refused_and_nothing_remembered() {
     assert_eq!(volume.names(&["--all"]), ["server", "admin", "ada"]);
 }
 
-/// Whoever opened the file that the shell made, while anybody could, reads nothing.
+/// A process that opened the shell's file while every user could reads nothing.
 #[test]
 fn a_key_is_written_where_nobody_looks() {
     let volume = Formatted::new();
@@ -170,20 +170,20 @@ fn a_key_is_written_where_nobody_looks() {
     assert_eq!(std::io::read_to_string(early).unwrap(), "");
     assert_eq!(mode(&path), 0o600);
     Bundle::read(&path).unwrap();
-    // To a file that has something: it is another's.
+    // A file that is not empty has an owner already: it is not written.
     let file = File::options().append(true).open(&path).unwrap();
     let mut command = pando();
     command.args(["auth", "add", "bob", "--volume"]).arg(&volume.folder).stdout(file);
     let output = command.output().unwrap();
     assert!(!output.status.success() && all(&output).contains("not empty"), "{}", all(&output));
-    // What cannot be written is told, with the way to another.
+    // If the key cannot be written, the error names the command that issues another.
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = pando();
     command.args(["auth", "renew", "ada", "--volume"]).arg(&volume.folder).stdout(full);
     let output = command.output().unwrap();
     assert!(!output.status.success(), "{}", all(&output));
     assert!(all(&output).contains("`pando auth renew ada` issues another"), "{}", all(&output));
-    // To whoever looks at the terminal.
+    // A key is not shown on a terminal.
     let line = format!(
         "{} auth add bob --volume {}",
         env!("CARGO_BIN_EXE_pando"),
@@ -250,7 +250,7 @@ fn the_authoritys_key_may_go_offline() {
     }
     let ca = offline.to_str().unwrap();
     volume.done(&["add", "ada", "--ca", ca]);
-    // These do without.
+    // These commands work without the authority's key.
     assert_eq!(volume.names(&[]), ["server", "admin", "ada"]);
     volume.done(&["revoke", "ada"]);
     let other = Formatted::new();

@@ -1,4 +1,4 @@
-//! Keys and certificates by the commands that people type.
+//! Keys and certificates, through the commands that people type.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Users of a mount whose key makes nobody of root: contents and listings are theirs, and root's
-//! not.
+//! Users of a mount with a key that squashes root. Other users read, write and list as anywhere,
+//! and root may not.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,7 +13,7 @@ const ANN: u32 = 1001;
 const BOB: u32 = 1002;
 const GROUP: u32 = 2001;
 
-/// Runs a function of `squash.py` as a user, who is in these groups besides its own.
+/// Runs a function of `squash.py` as a user, who is also in these groups.
 fn act(what: &str, at: &Path, user: u32, groups: &[u32]) {
     let mut command = Command::new("python3");
     command.args(["-c", include_str!("squash.py"), what]).arg(at);
@@ -54,13 +54,13 @@ fn where_root_is_nobody_others_work_as_anywhere_and_root_may_not() {
             act("may_not", at, user, &[]);
         }
     }
-    // Where everybody is Ann, root is, too.
+    // Where every user is squashed to Ann, root is, too.
     let as_ann = format!("all:{ANN}:{ANN}");
     let all = open.to_file(&["add", "all", "--squash", &as_ann], "all.pem");
     let all = open.mount(&all);
     let all = open.site.at(all, "");
     act("locks", &all, 0, &[]);
-    // Whoever's key is its own is refused nothing.
+    // Users of the mount with the trusted key are refused nothing.
     assert_eq!(fs::read(open.site.at(trusted, "shared/file")).unwrap(), b"text more");
     assert_eq!(fs::read_dir(open.site.at(trusted, "own")).unwrap().count(), 304);
 }

@@ -1,4 +1,4 @@
-//! A fault a round, under the eyes of those who record what was acknowledged to them.
+//! One fault per round, under a load that records what was acknowledged.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use crate::common::worker::Worker;
 use crate::site::{MOUNTS, Process, SERVERS, Site};
 
 const WORKERS: u64 = 4;
-/// In the long form, one fault in so many lasts long, until each kind has for each process: it has
-/// no divisor in common with their number.
+/// In the long form, one fault in this many lasts long, until each kind has done so for each
+/// process. The number has no common divisor with `ALL`.
 const LASTING_EVERY: usize = 7;
-/// Kinds for processes.
+/// Number of pairs of a kind and a process.
 const ALL: usize = 18;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub enum Fault {
     Cut,
 }
 
-/// Each kind for each process in turn, for ever. Neighbours differ in both.
+/// The kind and process of fault `n`, each pair in turn, for ever. Neighbours differ in both.
 fn nth(n: usize) -> (Process, Fault) {
     let processes: Vec<_> =
         (0..SERVERS).map(Process::Server).chain((0..MOUNTS).map(Process::Mount)).collect();
@@ -34,7 +34,7 @@ fn is_long() -> bool {
     std::env::var_os("PANDO_LONG").is_some()
 }
 
-/// See the module.
+/// Makes faults under load, and checks what was acknowledged.
 pub struct Faults {
     random: Random,
     workers: Vec<Worker>,
@@ -44,12 +44,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// What was acknowledged is looked for after so many faults, and where a call's outcome is not
-    /// known.
+    /// Acknowledged changes are checked after every `check_every` faults, and when the outcome of a
+    /// call is unknown.
     pub fn new(site: &Site, check_every: usize) -> Self {
         let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
         eprintln!("PANDO_SEED={seed}");
-        // Modes in the model are those of the usual mask.
+        // The model's modes assume the usual umask.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let worker = |number| Worker::new(number, seed, &site.mount((number % 2) as u8));
         let workers = (0..WORKERS).map(worker).collect();
@@ -57,8 +57,8 @@ impl Faults {
         Self { random, workers, done: Vec::new(), operations: 0, check_every }
     }
 
-    /// How many there are to be: in the short form each kind for each process, unless
-    /// `PANDO_FAULTS` says otherwise.
+    /// Number of faults to make. In the short form it is one for each pair, unless `PANDO_FAULTS`
+    /// gives it.
     pub fn wanted(long: usize) -> usize {
         let wanted = std::env::var("PANDO_FAULTS").map(|n| n.parse().expect("a number"));
         wanted.unwrap_or(if is_long() { long } else { ALL })
@@ -68,7 +68,7 @@ impl Faults {
         self.done.len()
     }
 
-    /// One fault under load. What is done on one mount must be seen on the other.
+    /// Makes one fault under load. Changes through one mount must be seen through the other.
     pub fn next(&mut self, site: &mut Site) {
         let round = self.done.len();
         let (process, mut fault) = nth(round);
@@ -78,7 +78,7 @@ impl Faults {
             fault = Fault::Suspend;
         }
         let mut pause = |least, more| Duration::from_millis(least + self.random.below(more));
-        // Beyond some twenty seconds, connections are given up.
+        // After some twenty seconds, connections are given up.
         let is_turn = round < ALL * LASTING_EVERY && (round + 1).is_multiple_of(LASTING_EVERY);
         let is_lasting = is_long() && is_turn;
         let lasting = if is_lasting { pause(3_000, 25_000) } else { pause(100, 900) };
@@ -100,7 +100,7 @@ impl Faults {
                 Fault::Suspend => site.resume(process),
                 Fault::Cut => site.lan.heal(process.host()),
             }
-            // All goes on by itself.
+            // Everything recovers by itself.
             stop.store(true, Ordering::Relaxed);
         });
         self.done.push(fault);
@@ -116,7 +116,7 @@ impl Faults {
         });
     }
 
-    /// What was removed stays away: of the root's names only `left` are left.
+    /// Removes everything, and checks that of the root's names only `left` remain.
     pub fn end(mut self, site: &Site, left: &[&str]) {
         let rounds = self.done.len();
         let of = |kind| self.done.iter().filter(|fault| **fault == kind).count();

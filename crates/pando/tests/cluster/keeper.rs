@@ -1,6 +1,6 @@
-//! Starts programs for a test that has files open on a mount. What such a test starts itself
-//! inherits those files, and waits at their closing while the mount does not answer: as it well may
-//! if what is started is to mend just that.
+//! Starts programs for a test that has files open on a mount. A program that such a test starts
+//! itself inherits those files. When it closes them, it waits for the mount, and the program may be
+//! the one that must mend the mount.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 use rustix::process::Pid;
 
-/// A shell that was started before anything was mounted. What it has started dies with it, and it
-/// with the test.
+/// A shell that was started before anything was mounted. The programs that it starts die with it,
+/// and it dies with the test.
 pub struct Keeper {
     shell: Child,
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
@@ -20,7 +20,7 @@ pub struct Keeper {
 impl Keeper {
     pub fn new() -> Self {
         let mut command = Command::new("bash");
-        // It says there whom it has seen die.
+        // The shell reports there which programs have died.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().expect("`bash` is needed");
         let (input, output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
@@ -37,7 +37,7 @@ impl Keeper {
         answer.trim_end().to_owned()
     }
 
-    /// Runs a command; it must succeed.
+    /// Runs a command, which must succeed.
     pub fn run(&self, command: &Command) {
         let words = quoted(command);
         let line = [
@@ -50,8 +50,8 @@ impl Keeper {
         assert!(answer.is_empty(), "{command:?} {answer}");
     }
 
-    /// Starts a command in the background, with files or pipes for what it says. What it says in
-    /// the end is added to `log`.
+    /// Starts a command in the background. `output` is a file or pipe for its standard output. Its
+    /// standard error is added to `log`.
     pub fn start(&self, command: &Command, output: &Path, log: &Path) -> Pid {
         let [output, log] = [output, log].map(|path| quote(path.as_os_str().as_bytes()));
         let words = quoted(command);
@@ -60,7 +60,7 @@ impl Keeper {
         Pid::from_raw(self.ask(&line).parse().unwrap()).expect("a process")
     }
 
-    /// Waits for the end of what was started, and returns its exit code.
+    /// Waits for the end of a started program, and returns its exit code.
     pub fn wait(&self, pid: Pid) -> i32 {
         let line = format!("wait {}; echo $?", pid.as_raw_nonzero());
         self.ask(line.as_bytes()).parse().unwrap()
@@ -74,7 +74,7 @@ impl Drop for Keeper {
     }
 }
 
-/// A command as a shell reads it.
+/// A command in the syntax of the shell.
 fn quoted(command: &Command) -> Vec<u8> {
     let mut line = b"env".to_vec();
     let mut word = |bytes: &[u8]| {

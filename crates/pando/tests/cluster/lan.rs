@@ -1,5 +1,5 @@
-//! Hosts with a network of their own each, joined by a switch: network namespaces. Nothing of them
-//! outlives the test.
+//! Hosts with a network each, joined by a switch: network namespaces. Nothing of them outlives the
+//! test.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::keeper::Keeper;
 
-/// Host numbers are the last byte of their addresses, from 1.
+/// Hosts on one network. A host's number is the last byte of its address, from 1.
 pub struct Lan {
     name: String,
     hosts: u8,
     pub keeper: Keeper,
 }
 
-/// Runs `ip`; it must succeed.
+/// Runs `ip`, which must succeed.
 fn ip(words: &[&str]) {
     let output =
         Command::new("ip").args(words).output().expect("`ip` (package iproute2) is needed");
@@ -58,8 +58,8 @@ impl Lan {
         format!("{}-{host}", self.name)
     }
 
-    /// A program on a host. It dies with what starts it: a thread, or the keeper. Mounts are
-    /// everybody's: only the network is its own.
+    /// A program on a host. It dies with the thread or keeper that starts it. The host has a
+    /// network of its own, but mounts are shared.
     pub fn command(&self, host: u8, program: &OsStr) -> Command {
         let mut command = Command::new("nsenter");
         let namespace = PathBuf::from("/run/netns").join(self.namespace(host));
@@ -68,12 +68,12 @@ impl Lan {
         command
     }
 
-    /// Pulls the host's cable; what is under way gets lost.
+    /// Pulls the host's cable. Packets on their way are lost.
     pub fn cut(&self, host: u8) {
         self.plug(host, "down");
     }
 
-    /// Plugs it in again.
+    /// Plugs the host's cable in again.
     pub fn heal(&self, host: u8) {
         self.plug(host, "up");
     }

@@ -1,9 +1,9 @@
-//! Four servers and two mounts, each on a host of its own, under load, while they are killed,
-//! stopped and cut off in turn. The recorder is this program, outside Pando: what was acknowledged
-//! on one mount must be there on the other.
+//! Four servers and two mounts, each on a host of its own, work under load. They are killed,
+//! stopped and cut off in turn. This test, outside of Pando, checks that what one mount
+//! acknowledged is found through the other.
 //!
-//! The short form takes each fault of each process once; `PANDO_LONG` takes them many times,
-//! `PANDO_FAULTS` as often as it says.
+//! The short form makes each fault of each process once. `PANDO_LONG` makes them many times, and
+//! `PANDO_FAULTS` gives their number.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -38,16 +38,16 @@ fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
     end(site);
 }
 
-/// Of the source tree (a folder or an archive) that `PANDO_TREE` names, or this program's.
+/// The source tree is the folder or archive that `PANDO_TREE` names, or this repository's crates.
 #[test]
 fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     let source = std::env::var_os("PANDO_TREE").map(PathBuf::from);
-    // Of a large tree, too, only large directories are to be split.
+    // Of a large tree, only large directories are to be split.
     let (sizes, less) = match source {
         Some(_) => (["--split-threshold", "100", "--checkpoint-bytes", "4000000"], 1),
         None => (TINY, 3),
     };
-    // `PANDO_DURABILITY=disk`: in that mode.
+    // `PANDO_DURABILITY=disk` runs the servers in that mode.
     let is_disk = std::env::var("PANDO_DURABILITY").is_ok_and(|mode| mode == "disk");
     let durability = if is_disk { "disk" } else { "os" };
     let mut site = Site::new(sizes, durability);
@@ -72,8 +72,8 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     end(site);
 }
 
-/// Until the tree is over, each program has been run, and all faults were. Returns what nothing
-/// excuses.
+/// Works until the tree is done, each program has been run, and all faults were made. Returns
+/// errors that no fault excuses.
 fn work_under_faults(
     site: &mut Site,
     tree: &Tree,
@@ -127,13 +127,13 @@ fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
     let mut extracting =
         Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&target).spawn().unwrap();
     let mut kills = 0_u64;
-    // Over and over, as long as it takes: every server is killed at least once.
+    // Servers are killed in turn until the extraction ends, and each at least once.
     while extracting.try_wait().unwrap().is_none() || kills < u64::from(SERVERS) {
         let process = Process::Server((kills % u64::from(SERVERS)) as u8);
         site.kill(process);
         site.start(process);
         kills += 1;
-        // Something must be done in between, or it never ends.
+        // Some work must be done in between, or the test never ends.
         std::thread::sleep(std::time::Duration::from_millis(300));
     }
     assert!(extracting.wait().unwrap().success());
@@ -154,7 +154,7 @@ fn all_crates() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A tree nobody edits meanwhile.
+/// A copy of a tree, which nothing edits meanwhile.
 fn copied(tree: &Path, site: &Site) -> PathBuf {
     let copy = site.scratch().join("copy");
     let copied = Command::new("cp").arg("-a").arg(tree).arg(&copy).output().unwrap();
@@ -166,7 +166,7 @@ fn small_tree() -> PathBuf {
     all_crates().join("pando-core")
 }
 
-/// Judges the volume, stops everything in order, and judges it again.
+/// Checks the volume, stops everything in order, and checks it again.
 fn end(mut site: Site) {
     let status = site.ask(&["status", &Site::address_of(0)]);
     assert!(status.status.success(), "{}", all(&status));

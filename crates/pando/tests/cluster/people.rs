@@ -1,4 +1,4 @@
-//! Those who run programs on a mount, one after the other, until they are told to stop.
+//! Users who run programs on a mount, one after the other, until the test stops them.
 
 use std::fmt;
 use std::fs;
@@ -16,20 +16,20 @@ pub struct People {
     local: PathBuf,
     less: u32,
     stop: AtomicBool,
-    /// Runs begun.
+    /// Number of runs begun.
     begun: AtomicU64,
-    /// Runs that succeeded, of each program.
+    /// Number of runs that succeeded, for each program.
     passed: [AtomicU64; programs::ALL.len()],
 }
 
 impl People {
-    /// `local`, `less`: see [`programs`].
+    /// Users of a mount. `local` and `less` are those of [`programs`].
     pub fn new(station: Arc<Station>, number: u8, local: &Path, less: u32) -> Self {
         let (stop, begun, passed) = Default::default();
         Self { station, number, local: local.to_owned(), less, stop, begun, passed }
     }
 
-    /// Each mount's begin with another program.
+    /// Runs all programs again and again. The users of each mount begin with another program.
     pub fn work(&self) -> Result<(), String> {
         let programs = programs::ALL.iter().zip(&self.passed).cycle();
         for (program, passed) in programs.skip(usize::from(self.number) * programs::ALL.len() / 2) {
@@ -58,12 +58,12 @@ impl People {
         fs::remove_dir_all(&folder).map_err(|error| failed(&error.to_string()))
     }
 
-    /// Whether a program has passed.
+    /// Whether a program has succeeded at least once.
     pub fn have_done(&self, program: usize) -> bool {
         self.passed[program].load(Ordering::Relaxed) > 0
     }
 
-    /// Removes what kills have left behind.
+    /// Removes the folders that killed runs have left behind.
     pub fn remove_all(&self) {
         for run in 0..self.begun.load(Ordering::Relaxed) {
             let folder = self.station.mount().join(format!("people-{}-{run}", self.number));
@@ -74,7 +74,7 @@ impl People {
     }
 }
 
-/// What was passed how often.
+/// How often each program succeeded.
 impl fmt::Display for People {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut passed = 0;
@@ -88,7 +88,7 @@ impl fmt::Display for People {
     }
 }
 
-/// What is under way on the mounts: ends with this, and breaks off if it is not done by then.
+/// Work on the mounts. Dropping it ends the work, or breaks it off if it is not done.
 pub struct Work<'a> {
     pub people: &'a [People],
     pub stations: &'a [Arc<Station>],

@@ -1,4 +1,4 @@
-//! A volume whose shards and mounts are processes on hosts of their own.
+//! A volume with servers and mounts that are processes on hosts of their own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,16 +18,16 @@ use crate::station::Station;
 pub const SERVERS: u8 = 4;
 pub const MOUNTS: u8 = 2;
 const PORT: u16 = 7400;
-/// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
+/// Sizes that are so small that splits, renames between shards and checkpoints run all the time.
 pub const TINY: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "120000"];
 
-/// Fields are dropped in this order.
+/// A volume with its processes. Fields are dropped in this order.
 pub struct Site {
-    /// By host number, from 1: servers, then mounts.
+    /// Processes by host number, from 1: servers, then mounts.
     processes: Vec<Option<Pid>>,
-    /// Of the mounts.
+    /// The stations of the mounts.
     stations: Vec<Arc<Station>>,
-    /// How servers are started.
+    /// Options of the servers.
     sizes: [&'static str; 4],
     durability: &'static str,
     pub lan: Lan,
@@ -36,7 +36,7 @@ pub struct Site {
     scratch: Scratch,
 }
 
-/// Of the servers, the one with this shard; of the mounts, by number from 0.
+/// A process: the server of a shard, or the mount of a number, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Process {
     Server(u8),
@@ -53,7 +53,8 @@ impl Process {
 }
 
 impl Site {
-    /// All servers and mounts, up. `sizes`: options of the servers; `durability`: their mode.
+    /// A site with all servers and mounts running. `sizes`: options of the servers; `durability`:
+    /// their mode.
     pub fn new(sizes: [&'static str; 4], durability: &'static str) -> Self {
         let scratch = Scratch::new();
         let folder = scratch.path().join("volume");
@@ -93,7 +94,7 @@ impl Site {
         format!("{}:{PORT}", address(Process::Server(shard).host()))
     }
 
-    /// `pando` on a host.
+    /// A `pando` command on a host.
     pub fn pando(&self, host: u8) -> Command {
         let program = pando();
         let mut command = self.lan.command(host, program.get_program());
@@ -105,7 +106,7 @@ impl Site {
         self.scratch.path().join(format!("log-{}", process.host()))
     }
 
-    /// Returns once it is ready.
+    /// Starts a process, and returns when it is ready.
     pub fn start(&mut self, process: Process) {
         let mut command = self.pando(process.host());
         match process {
@@ -140,7 +141,7 @@ impl Site {
         kill_process(pid, signal).unwrap();
     }
 
-    /// kill -9.
+    /// Kills a process with `SIGKILL`.
     pub fn kill(&mut self, process: Process) {
         if let Process::Mount(number) = process {
             self.station(number).is_to_be_killed();
@@ -150,7 +151,7 @@ impl Site {
         self.lan.keeper.wait(pid.expect("it ran"));
     }
 
-    /// SIGTERM; it must end well.
+    /// Stops a process with `SIGTERM`, which must end well.
     pub fn stop(&mut self, process: Process) {
         self.signal(process, Signal::TERM);
         let pid = self.processes[usize::from(process.host())].take();
@@ -158,12 +159,12 @@ impl Site {
         assert_eq!(code, 0, "{process:?}{}", self.logs());
     }
 
-    /// SIGSTOP.
+    /// Suspends a process with `SIGSTOP`.
     pub fn suspend(&self, process: Process) {
         self.signal(process, Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Resumes a process with `SIGCONT`.
     pub fn resume(&self, process: Process) {
         self.signal(process, Signal::CONT);
     }
@@ -173,15 +174,15 @@ impl Site {
         self.pando(1).args(words).arg("--key").arg(&self.key).output().unwrap()
     }
 
-    /// `pando fsck` of the volume as it runs: it is whole.
+    /// Checks the running volume with `pando fsck`: it must be whole.
     pub fn check_running(&self) {
         let checked = self.ask(&["fsck", &Self::address_of(0)]);
         assert!(checked.status.success(), "{}", all(&checked));
         eprint!("running: {}", String::from_utf8_lossy(&checked.stdout));
     }
 
-    /// `pando fsck` of the stopped volume: nothing is wrong but, where mounts were killed, that
-    /// objects were stored and not yet named. When those are removed it is whole.
+    /// Checks the stopped volume with `pando fsck`. If mounts were killed, objects may be stored
+    /// that no file names. After those are removed, the volume must be whole.
     pub fn check_stopped(&self) {
         let fsck = |options: &[&str]| {
             pando().arg("fsck").arg(&self.folder).args(options).output().unwrap()

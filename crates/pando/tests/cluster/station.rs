@@ -1,4 +1,4 @@
-//! A mount as those see it who work on it: it may be killed under them, and is mounted again.
+//! A mount as the work on it sees it: it may be killed, and is then mounted again.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// See the module.
+/// A mount that may be killed and mounted again while work goes on.
 pub struct Station {
     mount: PathBuf,
     state: Mutex<State>,
@@ -21,7 +21,7 @@ pub struct Station {
 struct State {
     is_up: bool,
     kills: u64,
-    /// Steps that a kill has undone and that are not yet done again.
+    /// Steps that a kill has undone, and that have not been done again.
     undone: u64,
     is_over: bool,
 }
@@ -39,13 +39,13 @@ impl Station {
         self.state.lock().unwrap()
     }
 
-    /// To be said when it is mounted.
+    /// Must be called when the mount is up.
     pub fn is_up(&self) {
         self.state().is_up = true;
         self.changed.notify_all();
     }
 
-    /// To be said before it is killed.
+    /// Must be called before the mount is killed.
     pub fn is_to_be_killed(&self) {
         let mut state = self.state();
         state.is_up = false;
@@ -54,8 +54,8 @@ impl Station {
         self.changed.notify_all();
     }
 
-    /// Runs a program that works on the mount. If that is killed, so is the program, with all that
-    /// it has started: there are some that ask a dead mount the same for ever.
+    /// Runs a program that works on the mount. If the mount is killed, the program is killed with
+    /// all its processes, because some programs ask a dead mount again for ever.
     pub fn run(&self, mut command: Command) -> io::Result<Output> {
         let before = {
             let state = self.state();
@@ -74,7 +74,7 @@ impl Station {
                     |state: &mut State| state.kills == before && !has_ended.load(Ordering::Relaxed);
                 let _state = self.changed.wait_while(self.state(), goes_on).unwrap();
                 if !has_ended.load(Ordering::Relaxed) {
-                    // It may have come to its end just now.
+                    // The program may have ended just now.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
             });
@@ -88,8 +88,8 @@ impl Station {
         })
     }
 
-    /// Whether all that its last kill has undone is done: were it always killed too early, nothing
-    /// would come to an end.
+    /// Whether all steps that the last kill has undone are done again. If a mount were always
+    /// killed earlier, its work would never end.
     pub fn may_be_killed(&self) -> bool {
         self.state().undone == 0
     }
@@ -98,14 +98,14 @@ impl Station {
         self.state().kills > 0
     }
 
-    /// No further step begins.
+    /// Makes no further step begin.
     pub fn break_off(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Does a step of somebody's work. It is begun anew, whatever came of it, if the mount was
-    /// killed meanwhile. If it was not, nothing excuses an error.
+    /// Does a step of the work. If the mount was killed meanwhile, the step is repeated, whatever
+    /// its result. If not, nothing excuses an error.
     pub fn work<T>(&self, mut step: impl FnMut(&Path) -> Result<T, String>) -> Result<T, String> {
         let mut is_undone = false;
         loop {

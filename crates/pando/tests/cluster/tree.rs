@@ -1,5 +1,5 @@
-//! A source tree, extracted through one mount and compared through another while both are killed
-//! now and then. It goes in pieces, so that what a kill undoes is a piece and not all.
+//! A source tree that is extracted through one mount and compared through another, while both are
+//! killed now and then. It goes in pieces, so that a kill undoes only one piece.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,23 +15,23 @@ use std::sync::mpsc::{Receiver, Sender};
 use crate::common::all;
 use crate::station::Station;
 
-/// Objects of a piece, at most.
+/// Maximum number of objects in a piece.
 const PIECE_MAX: usize = 400;
-/// A piece takes seconds.
+/// Time after which `tar` is killed, seconds. A piece takes a few seconds.
 const PATIENCE: &str = "900";
-/// What it is called on the volume.
+/// The tree's name on the volume.
 pub const NAME: &str = "tree";
 
 pub struct Tree {
     root: PathBuf,
-    /// Relative paths, directories before what is in them; in the end all directories again, since
-    /// their times change as they are filled.
+    /// Relative paths, with each directory before its contents. The last piece has all directories
+    /// again, since filling them changes their times.
     pieces: Vec<Vec<PathBuf>>,
     compared: AtomicUsize,
 }
 
 impl Tree {
-    /// `source`: a folder, or an archive, which is extracted in `scratch`.
+    /// Opens a source tree: a folder, or an archive, which is extracted in `scratch`.
     pub fn open(source: &Path, scratch: &Path) -> Self {
         let mut root = source.to_owned();
         if !source.is_dir() {
@@ -54,18 +54,18 @@ impl Tree {
         &self.root
     }
 
-    /// All of them, and how many pieces that is.
+    /// Number of objects, and number of pieces.
     pub fn objects(&self) -> (usize, usize) {
         let directories = self.pieces.last().map_or(0, Vec::len);
         (self.pieces.iter().map(Vec::len).sum::<usize>() - directories, self.pieces.len())
     }
 
-    /// Pieces that are done.
+    /// Number of pieces that were compared.
     pub fn compared(&self) -> usize {
         self.compared.load(Ordering::Relaxed)
     }
 
-    /// Extracts it, and tells of each piece that is done.
+    /// Extracts the tree, and reports each piece that is done.
     pub fn extract(
         &self,
         station: &Station,
@@ -131,7 +131,8 @@ impl Tree {
     }
 }
 
-/// All at and below `path`, directories first, and the directories once more.
+/// Lists everything at and below `path`, each directory before its contents, and all directories
+/// once more.
 fn walk(root: &Path, path: &Path, paths: &mut Vec<PathBuf>, directories: &mut Vec<PathBuf>) {
     paths.push(path.to_owned());
     directories.push(path.to_owned());
@@ -146,7 +147,7 @@ fn walk(root: &Path, path: &Path, paths: &mut Vec<PathBuf>, directories: &mut Ve
     }
 }
 
-/// What is compared of an object.
+/// The facts of an object that are compared.
 struct Object {
     metadata: Metadata,
     content: Content,

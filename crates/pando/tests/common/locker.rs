@@ -1,5 +1,5 @@
-//! Programs that lock files, each a process of its own that does what it is told and says what came
-//! of it.
+//! Programs that lock files. Each is a process that runs commands from its standard input and
+//! prints each result.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -100,12 +100,12 @@ for line in sys.stdin:
     print(said, flush=True)
 "#;
 
-/// Number of the system call.
+/// Number of the system call `fcntl`.
 const fn fcntl_number() -> u32 {
     if cfg!(target_arch = "x86_64") { 72 } else { 25 }
 }
 
-/// See the module.
+/// A process that locks files on command.
 pub struct Locker {
     child: Child,
     input: ChildStdin,
@@ -127,7 +127,7 @@ impl Locker {
         locker
     }
 
-    /// With a file open as `f`.
+    /// A process that has the file at `path` open as `f`.
     pub fn with(path: &Path) -> Self {
         let mut locker = Self::new();
         locker.open("f", path);
@@ -142,25 +142,25 @@ impl Locker {
         self.child.id()
     }
 
-    /// Tells it what to do, and what came of it.
+    /// Sends a command, and returns its result.
     pub fn ask(&mut self, words: &str) -> String {
         self.tell(words);
         self.hear()
     }
 
-    /// Tells it what to do.
+    /// Sends a command.
     pub fn tell(&mut self, words: &str) {
         writeln!(self.input, "{words}").unwrap();
     }
 
-    /// What came of it.
+    /// The result of the oldest command that has not been read.
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Whether it has not said yet what came of it.
+    /// Whether the process has not yet printed a result.
     pub fn waits(&self) -> bool {
         let mut ready = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
         poll(&mut ready, Some(&Timespec::default())).unwrap() == 0
@@ -171,7 +171,7 @@ impl Locker {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Whether one of its threads is in `fcntl`.
+    /// Whether one of the process's threads is in `fcntl`.
     pub fn is_locking(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let calls = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("syscall")));
@@ -179,7 +179,7 @@ impl Locker {
         calls.flatten().any(|call| call.starts_with(&fcntl))
     }
 
-    /// kill -9, until it is gone.
+    /// Kills the process with `SIGKILL`, and waits until it is gone.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

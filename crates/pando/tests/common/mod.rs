@@ -1,5 +1,5 @@
-//! A volume in a temporary folder, mounted by the real program. Whatever happens, nothing of it
-//! stays.
+//! A volume in a temporary folder, mounted by the real program. Nothing of it is left behind,
+//! however a test ends.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::collections::HashSet;
@@ -21,20 +21,21 @@ pub mod random;
 pub mod site;
 pub mod worker;
 
-/// Sizes so small that everything happens all the time.
+/// Sizes that are so small that splits and checkpoints happen all the time.
 pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "60000"];
 
 /// The program under test.
 pub fn pando() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
-    // Killed mounts leave their sockets: not among the system's.
+    // Killed mounts leave their sockets: the folder keeps those apart from the system's.
     command.env("PANDO_RUN", Path::new(env!("CARGO_TARGET_TMPDIR")).join("run"));
-    // Keys of whoever tests are not found.
+    // Keys of the user who runs the tests are not found.
     command.env("XDG_CONFIG_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("config"));
     command
 }
 
-/// The same, killed (exit code 137) after so many seconds: it is to end long before.
+/// The program under test, which is killed (exit code 137) after this many seconds. It must end
+/// long before.
 pub fn pando_within(seconds: u32) -> Command {
     let program = pando();
     let mut command = Command::new("timeout");
@@ -45,7 +46,8 @@ pub fn pando_within(seconds: u32) -> Command {
     command
 }
 
-/// Whether something is mounted there, by the kernel's list: whoever is mounted is not asked.
+/// Whether something is mounted at `path`, by the kernel's list. The mount itself is not asked, so
+/// it need not answer.
 pub fn is_mounted(path: &Path) -> bool {
     let list = fs::read("/proc/self/mountinfo").unwrap();
     let mut paths =
@@ -53,7 +55,7 @@ pub fn is_mounted(path: &Path) -> bool {
     paths.any(|listed| unescaped(listed) == path.as_os_str().as_bytes())
 }
 
-/// Undoes the octal escapes of `/proc` (`\040` for a space).
+/// Undoes the octal escapes of `/proc` (`\040` is a space).
 fn unescaped(listed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = listed;
@@ -67,7 +69,7 @@ fn unescaped(listed: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A folder that goes away in the end, with everything mounted in it.
+/// A folder that is removed at the end, with everything that is mounted in it.
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
@@ -81,7 +83,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// A folder with `megabytes` of room and no more.
+    /// Makes a folder on a disk of `megabytes`.
     pub fn small_disk(&self, megabytes: u64) -> PathBuf {
         let path = self.path().join("disk");
         fs::create_dir(&path).unwrap();
@@ -107,31 +109,31 @@ impl Drop for Scratch {
     }
 }
 
-/// A volume that is up, or was.
+/// A volume of `pando up`, which may run or not.
 pub struct Volume {
     pub folder: PathBuf,
     pub mount: PathBuf,
     pid: Option<Pid>,
-    // Last: it is removed after the process is gone.
+    // Dropped last: the folder is removed after the process is gone.
     scratch: Scratch,
 }
 
 impl Volume {
-    /// Up, with more arguments for `pando up`.
+    /// A volume that runs. `extra` are more arguments for `pando up`.
     pub fn up(extra: &[&str]) -> Self {
         let mut volume = Self::down();
         volume.start(extra);
         volume
     }
 
-    /// Not up yet.
+    /// A volume that does not run yet.
     pub fn down() -> Self {
         let scratch = Scratch::new();
         let (folder, mount) = (scratch.path().join("volume"), scratch.path().join("mnt"));
         Self { folder, mount, pid: None, scratch }
     }
 
-    /// Not up yet, on a disk of this size.
+    /// A volume that does not run yet, on a disk of `megabytes`.
     pub fn on_small_disk(megabytes: u64) -> Self {
         let mut volume = Self::down();
         volume.folder = volume.scratch.small_disk(megabytes).join("volume");
@@ -159,11 +161,12 @@ impl Volume {
         output
     }
 
-    /// kill -9. Returns once the process is gone.
+    /// Kills the process with `SIGKILL`, and returns when it is gone.
     pub fn kill(&mut self) {
         let Some(pid) = self.pid.take() else { return };
         let _ = kill_process(pid, Signal::KILL);
-        // It is nobody's child here: it was left to the system. Its lock goes with its last thread.
+        // The process is not a child of this one, so it cannot be waited for. Its file lock ends
+        // with its last thread.
         let Ok(lock) = fs::File::open(self.folder.join("run/lock")) else { return };
         let begun = Instant::now();
         while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err() {
@@ -176,7 +179,7 @@ impl Volume {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// `pando down`.
+    /// Runs `pando down`.
     pub fn stop(&mut self) {
         let output = pando().arg("down").arg(&self.folder).output().unwrap();
         assert!(output.status.success(), "{}\n{}", all(&output), self.log());
@@ -194,7 +197,7 @@ impl Volume {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What its mount says of itself.
+    /// The status of the volume's mount, from `pando status`.
     pub fn mount_status(&self) -> Value {
         let output = pando().arg("status").arg(&self.mount).arg("--json").output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", all(&output)))
@@ -215,7 +218,7 @@ impl Drop for Volume {
     }
 }
 
-/// Runs a shell script in `folder`; it must succeed. Returns what it printed.
+/// Runs a shell script in `folder`, which must succeed. Returns its standard output.
 pub fn shell(folder: &Path, script: &str) -> String {
     let output = Command::new("bash")
         .args(["-euo", "pipefail", "-c", script])
@@ -228,7 +231,7 @@ pub fn shell(folder: &Path, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Both outputs and the exit status, to be shown.
+/// Exit status and both outputs of a process, as text.
 pub fn all(output: &Output) -> String {
     format!(
         "{}\n{}{}",
@@ -254,8 +257,9 @@ pub fn differences(one: &Path, other: &Path) -> Vec<String> {
     gone.chain(new).take(20).collect()
 }
 
-/// Waits until no kernel answers with attributes of a directory that are as old as now: several
-/// mounts let it for one unit of its time, 10 ms at most, which it rounds up (docs/SEMANTICS.md).
+/// Waits until no kernel answers with attributes of a directory from before the call. With several
+/// mounts a kernel may use them for one unit of its time, which is rounded up to 10 ms at most
+/// (docs/SEMANTICS.md).
 pub fn outlive_attributes() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }

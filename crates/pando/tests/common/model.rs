@@ -1,4 +1,4 @@
-//! What a worker's part of the tree must look like, and what it does look like.
+//! The content that a worker's part of the tree must have, and the content that it has.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An object as the checks compare it.
+/// A file, directory or symlink as the checks compare it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Node {
     Dir { mode: u32 },
@@ -14,10 +14,10 @@ pub enum Node {
     Link { target: PathBuf },
 }
 
-/// Paths relative to the mount.
+/// Nodes by path, relative to the mount.
 pub type Tree = BTreeMap<PathBuf, Node>;
 
-/// Everything at and below `path`.
+/// Adds everything at and below `path` to `tree`.
 pub fn read(mount: &Path, path: &Path, tree: &mut Tree) -> io::Result<()> {
     let at = mount.join(path);
     let metadata = match at.symlink_metadata() {
@@ -40,7 +40,7 @@ pub fn read(mount: &Path, path: &Path, tree: &mut Tree) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves `from` and all below it.
+/// Moves `from`, and everything below it, to `to`.
 pub fn rename(tree: &mut Tree, from: &Path, to: &Path) {
     remove(tree, to);
     let moved: Vec<PathBuf> = tree.keys().filter(|path| path.starts_with(from)).cloned().collect();
@@ -51,12 +51,12 @@ pub fn rename(tree: &mut Tree, from: &Path, to: &Path) {
     }
 }
 
-/// Removes `path` and all below it.
+/// Removes `path` and everything below it.
 pub fn remove(tree: &mut Tree, path: &Path) {
     tree.retain(|other, _| !other.starts_with(path));
 }
 
-/// How two trees differ, in words.
+/// How two trees differ, in words. At most 20 differences.
 pub fn differences(expected: &Tree, found: &Tree) -> Vec<String> {
     let shown = |node: Option<&Node>| match node {
         None => "nothing".to_owned(),

@@ -1,6 +1,6 @@
-//! Programs that people run, as scripts. Each works in an empty folder of a volume, checks what it
-//! did, and fails if anything is not as it should be (`-e`: of `a && b`, bash would forgive `a`).
-//! They find in their environment
+//! Programs that people run, as scripts. Each works in an empty folder of a volume, checks its own
+//! results, and fails if one is wrong. (With `-e`, bash would ignore a failure of `a` in `a && b`.)
+//! The scripts use these environment variables:
 //!
 //! | variable | what |
 //! |---|---|
@@ -15,14 +15,14 @@ use std::process::Command;
 
 use super::{pando, shell};
 
-/// One of them.
+/// A program, with the script that runs it.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub name: &'static str,
     pub script: &'static str,
 }
 
-/// Two processes write one database in this journal mode.
+/// A script in which two processes write one database, in this journal mode.
 macro_rules! sqlite {
     ($mode:literal) => {
         concat!(
@@ -103,7 +103,7 @@ pub const TAR: Program = Program {
         done"#,
 };
 
-/// A tree with all kinds of objects.
+/// A script that makes a tree with all kinds of files.
 const TREE: &str = r#"
     mkdir -p src/deep/er && cd src
     for i in $(seq $((300 / LESS))); do echo "file $i" > "f$i.txt"; done
@@ -126,8 +126,8 @@ const ORIGIN: &str = r#"
         git add -A && git commit -qm "commit $c"
     done"#;
 
-/// Makes what the programs work with: a tree `src` and a repository `origin`.
-/// `less`: as in the table above.
+/// Makes what the programs work with: a tree `src`, and a repository `origin`. `less` divides the
+/// number of files, as `LESS` does.
 pub fn prepare(local: &Path, less: u32) {
     fs::create_dir_all(local).unwrap();
     for script in [TREE, ORIGIN] {
@@ -136,7 +136,7 @@ pub fn prepare(local: &Path, less: u32) {
 }
 
 impl Program {
-    /// What runs it in `folder`. It takes seconds, and is killed after very many.
+    /// The command that runs the program in `folder`. It takes seconds, and is killed after 900.
     pub fn command(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", "900"]);

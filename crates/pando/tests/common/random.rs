@@ -1,4 +1,4 @@
-//! Random numbers by seed (xorshift64*): the same seed, the same test.
+//! Random numbers from a seed (xorshift64*): one seed gives one test.
 
 pub struct Random(u64);
 
@@ -14,7 +14,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Below `end`.
+    /// A number below `end`, which must not be 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -28,8 +28,8 @@ impl Random {
     }
 }
 
-/// The seed that a variable names, to run one again; else the first `few`, or a hundred times as
-/// many in the long form.
+/// The seed in the environment variable, to repeat one run. Without it, the first `few` seeds, or
+/// with `PANDO_LONG` a hundred times as many.
 pub fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {
     if let Some(seed) = std::env::var(variable).ok().and_then(|seed| seed.parse().ok()) {
         return seed..seed + 1;

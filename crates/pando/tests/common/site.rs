@@ -1,4 +1,5 @@
-//! A volume with servers and mounts in the background, on this machine. Nothing of it stays.
+//! A volume with servers and mounts as background processes on this machine. Nothing of it is left
+//! behind.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,17 +15,17 @@ use serde_json::Value;
 
 use super::{Scratch, all, pando};
 
-/// See the module.
+/// A volume with servers and mounts as background processes.
 pub struct Site {
     pub folder: PathBuf,
-    /// Servers and mounts, as they were started.
+    /// Servers and mounts, in the order in which they were started.
     pub processes: Vec<Pid>,
     pub mounts: Vec<PathBuf>,
     scratch: Scratch,
 }
 
 impl Site {
-    /// Servers, one for each list of shards, and no mount.
+    /// A site with one server for each list of shards, and no mount.
     pub fn new(servers: &[&str], extra: &[&str]) -> Self {
         let scratch = Scratch::new();
         let folder = scratch.path().join("volume");
@@ -38,7 +39,7 @@ impl Site {
         site
     }
 
-    /// One server of all shards and two mounts.
+    /// A site with one server of all shards, and two mounts.
     pub fn pair() -> Self {
         let mut site = Self::new(&["all"], &["--split-threshold", "40"]);
         site.mount(&[]);
@@ -67,7 +68,7 @@ impl Site {
         self.mount_at(self.folder.clone().as_os_str(), path, extra)
     }
 
-    /// Of a folder or of addresses, wherever.
+    /// Mounts a folder or addresses at `path`.
     pub fn mount_at(&mut self, target: &OsStr, path: PathBuf, extra: &[&str]) -> Pid {
         let log = self.scratch.path().join("mount-log");
         let mut command = pando();
@@ -77,12 +78,12 @@ impl Site {
         self.note(&output)
     }
 
-    /// Where everything of it is.
+    /// The folder that holds the volume, the mounts and the log of mounts.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// The address at which its first server listens for other machines.
+    /// The address at which the first server listens for other machines.
     pub fn tcp(&self) -> String {
         let status = &self.statuses()[0];
         let all = status["addresses"].as_array().unwrap().iter();
@@ -99,15 +100,15 @@ impl Site {
         read(self.folder.join("run/log")) + &read(self.scratch.path().join("mount-log"))
     }
 
-    /// Inodes on all shards, as the servers count them.
+    /// Number of inodes on all shards, as the servers count them.
     pub fn inodes(&self) -> u64 {
         let statuses = self.statuses();
         let shards = statuses.iter().flat_map(|status| status["shards"].as_array().unwrap());
         shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum()
     }
 
-    /// What each server says of itself. Starts no process: one that inherits a file of a suspended
-    /// mount would wait for it.
+    /// The status of each server. This starts no process: a process that inherits a file of a
+    /// suspended mount would wait for that mount.
     pub fn statuses(&self) -> Vec<Value> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = Target::Run(self.folder.join("run"));
@@ -140,13 +141,14 @@ impl Drop for Site {
     }
 }
 
-/// Suspends a process. Its threads go on until the one that the signal is for has come to run, so
-/// that is waited for.
+/// Suspends a process, and waits until all its threads stand still. They run on until the thread
+/// that gets the signal has run.
 pub fn suspend(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
     let is_stopped = |task: &Path| {
         let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
-        // After the name in parentheses; a thread that ended meanwhile has none.
+        // The state follows the name in parentheses. A thread that has ended meanwhile has no such
+        // line.
         stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
     };
     let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
@@ -155,7 +157,7 @@ pub fn suspend(process: Pid) {
     });
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` holds. Fails after two minutes.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! One source of load, which knows what its part of the tree must look like.
+//! A source of load that knows what its part of the tree must look like.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use super::model::{self, Node, Tree};
 use super::random::Random;
 
 const SHARED: &str = "shared";
-/// Objects beyond which it rather removes than makes.
+/// Number of nodes above which it removes rather than creates.
 const OBJECTS_MAX: usize = 250;
-/// Directories beyond which it makes no more: they go more slowly than files, and in a long run
-/// would be all there is.
+/// Number of directories above which it creates no more. They are removed more slowly than files,
+/// and would fill the tree in a long run.
 const DIRECTORIES_MAX: usize = 60;
 
 pub struct Worker {
@@ -21,7 +21,7 @@ pub struct Worker {
     random: Random,
     mount: PathBuf,
     tree: Tree,
-    /// The tree as it is if the call under way happened.
+    /// The tree as it is if the call that failed has happened.
     maybe: Option<Tree>,
     made: u64,
     acknowledged: u64,
@@ -49,25 +49,25 @@ impl Worker {
         worker
     }
 
-    /// Works until a call fails because the process is gone.
+    /// Works until a call fails because the process is gone, or until `stop`.
     pub fn run(&mut self, stop: &AtomicBool) {
         while self.maybe.is_none() && !stop.load(Ordering::Relaxed) {
             self.step();
         }
     }
 
-    /// Whether a call may have happened or not, so that the tree must be looked at before work goes
-    /// on.
+    /// Whether the last call may have happened or not. Then the tree must be checked before work
+    /// goes on.
     pub fn is_in_doubt(&self) -> bool {
         self.maybe.is_some()
     }
 
-    /// Operations acknowledged since the last call.
+    /// Number of operations acknowledged since the last call.
     pub fn take_acknowledged(&mut self) -> u64 {
         std::mem::take(&mut self.acknowledged)
     }
 
-    /// Compares the tree, as it is seen at `mount`, with what it must be.
+    /// Compares the tree at `mount` with the tree that is expected.
     pub fn check(&mut self, mount: &Path, round: u64) {
         let mut found = Tree::new();
         model::read(mount, &self.own(), &mut found).unwrap();
@@ -90,12 +90,12 @@ impl Worker {
         );
     }
 
-    /// Takes everything away again.
+    /// Removes everything that the worker has made.
     pub fn remove_all(&mut self) {
         fs::remove_dir_all(self.mount.join(self.own())).unwrap();
         let shared = self.mount.join(SHARED);
         let listed = match fs::read_dir(&shared) {
-            // Another one, who was done before, found nothing left in it.
+            // Another worker, which ended before, found the directory empty and removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let own = self.tree.keys().filter(|path| path.starts_with(SHARED)).count();
                 assert_eq!(own, 0, "worker {}: `{SHARED}` is gone with its names", self.number);
@@ -120,7 +120,8 @@ impl Worker {
         name.to_string_lossy().starts_with(&format!("w{}-", self.number))
     }
 
-    /// Makes a call; if it succeeds it counts, if the process is gone it may or may not.
+    /// Makes a call. If it succeeds, it counts. If the process is gone, it may have happened or
+    /// not.
     fn attempt(
         &mut self,
         call: impl FnOnce(&Path) -> io::Result<()>,
@@ -176,7 +177,7 @@ impl Worker {
         );
     }
 
-    /// Small ones stay inline, large ones go to an object.
+    /// Appends to a file. Short contents stay inline, long ones go to an object.
     fn append(&mut self) {
         let Some(path) = self.pick(|node| matches!(node, Node::File { .. })) else { return };
         let len = if self.random.below(4) == 0 { 9_000 } else { 40 };
@@ -191,7 +192,7 @@ impl Worker {
             |mount| {
                 let mut file = File::options().append(true).open(mount.join(&path))?;
                 file.write_all(&bytes)?;
-                // What is not fsynced or closed may be lost; `sync_data` tells whether it is
+                // Bytes that are not fsynced may be lost. `sync_data` tells whether they are
                 // stored.
                 file.sync_data()
             },
@@ -277,7 +278,7 @@ impl Worker {
         );
     }
 
-    /// Files and directories, to new names and over old ones.
+    /// Renames a file or directory, to a new name or over an old one.
     fn rename(&mut self) {
         let own = self.own();
         let Some(from) = self.pick(|_| true).filter(|path| *path != own) else { return };
@@ -324,15 +325,15 @@ impl Worker {
         self.random.pick(&paths).map(|path| (*path).clone())
     }
 
-    /// A name never used before, in some directory of its own or, for files, sometimes in the
-    /// shared one.
+    /// A name that was never used, in one of the worker's directories. Files are sometimes put into
+    /// the shared directory.
     fn new_path(&mut self, may_share: bool) -> PathBuf {
         self.made += 1;
         let name = format!("w{}-{}", self.number, self.made);
         if may_share && self.random.below(3) == 0 {
             return Path::new(SHARED).join(name);
         }
-        // Every now and then a directory is filled, so that it splits.
+        // Now and then one directory is filled, so that it splits.
         let hot = self.made / 60;
         let dirs: Vec<PathBuf> = self
             .tree
@@ -344,7 +345,7 @@ impl Worker {
         dirs[(index % dirs.len() as u64) as usize].join(name)
     }
 
-    /// All names of the file at `path`: those with the same inode number.
+    /// All names of the file at `path`, found by the inode number.
     fn names_of(&self, path: &Path) -> Vec<PathBuf> {
         use std::os::unix::fs::MetadataExt;
         let Some(Node::File { links, .. }) = self.tree.get(path) else { return Vec::new() };
@@ -364,7 +365,7 @@ impl Worker {
     }
 }
 
-/// These are all names of one file.
+/// Sets the link count of these names, which are all names of one file.
 fn recount(tree: &mut Tree, names: &[PathBuf]) {
     for name in names {
         if let Some(Node::File { links, .. }) = tree.get_mut(name) {
@@ -373,7 +374,7 @@ fn recount(tree: &mut Tree, names: &[PathBuf]) {
     }
 }
 
-/// Whether the call failed because nobody answers the kernel any more.
+/// Whether the call failed because no process answers the kernel any more.
 fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let gone = [Errno::NOTCONN, Errno::CONNABORTED];

@@ -1,10 +1,10 @@
-//! Calls on a few files in a few directories.
+//! Random calls on a few files in a few directories.
 
 use rustix::fs::FallocateFlags;
 
 use crate::common::random::Random;
 
-/// Which file: one that is held open, or by a name.
+/// A file: one that is held open, or one by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     Held(usize),
@@ -20,12 +20,12 @@ pub struct Name {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// Made if it is not there.
+    /// Opens a file, which is made if it does not exist.
     Open(usize, Name),
     OpenCut(usize, Name),
     Close(usize),
     CloseAll,
-    /// `seed` says which bytes.
+    /// Writes bytes that follow from `seed`.
     Write {
         at: At,
         offset: u64,
@@ -37,7 +37,7 @@ pub enum Act {
         len: u64,
         seed: u64,
     },
-    /// Through a mapping.
+    /// Writes bytes through a mapping.
     Map {
         at: At,
         offset: u64,
@@ -63,7 +63,7 @@ pub enum Act {
     Exchange(Name, Name),
     Link(Name, Name),
     Unlink(Name),
-    /// So many more names in a directory, and as many less.
+    /// Makes this many more names in a directory. `Disperse` removes them again.
     Crowd(u64, u64),
     Disperse(u64),
 }
@@ -71,7 +71,7 @@ pub enum Act {
 pub const DIRS: u64 = 3;
 pub const HELD: usize = 3;
 const FILES: u64 = 4;
-/// Sizes around which something changes: bytes in the inode, blocks, objects.
+/// Sizes at which something changes: bytes in the inode, blocks, objects.
 const EDGES: [u64; 6] = [1, 600, 4_096, 8_192, 131_072, 4 << 20];
 
 const MODES: [FallocateFlags; 5] = [
@@ -108,7 +108,7 @@ impl Maker {
         self.random.below(HELD as u64) as usize
     }
 
-    /// Mostly small, and mostly odd.
+    /// A position in a file, mostly small and mostly odd.
     fn position(&mut self) -> u64 {
         let edge = EDGES[self.random.below(EDGES.len() as u64) as usize];
         match self.random.below(4) {

@@ -1,10 +1,11 @@
-//! What files contain, beside a local disk: the same random calls on both, and then the same bytes.
+//! Contents of files, compared with a local disk: random calls are made on both, and then the bytes
+//! are compared.
 //!
-//! Alone, and on two mounts: one writes, closes what it has open, and the other one reads.
-//! `PANDO_SEED` says which seed is run, alone; `PANDO_CONTENTS_SEEDS` how many are (`PANDO_LONG`:
-//! many more).
+//! The calls run on a volume of `pando up`, and on two mounts, of which one writes and closes its
+//! files before the other reads. `PANDO_SEED` runs one seed, and `PANDO_CONTENTS_SEEDS` is the
+//! number of seeds (`PANDO_LONG`: many more).
 //!
-//! And what is written past the kernel's pages, beside readers of those.
+//! A further test writes directly, past the kernel's pages, beside readers of those pages.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,7 +21,7 @@ use common::site::Site;
 use common::{Scratch, TINY, Volume, all, pando};
 use tree::Tree;
 
-/// Calls between two looks at everything.
+/// Number of calls between two looks at everything.
 const LOOK: usize = 15;
 const LOOKS: usize = 8;
 
@@ -29,7 +30,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Those that are run, if nobody says otherwise the first `few`.
+/// The seeds to run. Without environment variables, they are the first `few`.
 fn seeds(few: u64) -> std::ops::Range<u64> {
     let long = std::env::var_os("PANDO_LONG").is_some();
     match (number("PANDO_SEED"), number("PANDO_CONTENTS_SEEDS")) {
@@ -38,7 +39,7 @@ fn seeds(few: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// One history on all sides; the first of them is the local disk.
+/// Runs one history on the local disk and on all sides.
 fn run(seed: u64, local: &mut Tree, sides: &mut [Tree]) {
     let mut maker = Maker::new(seed);
     let mut history = String::new();
@@ -57,7 +58,7 @@ fn run(seed: u64, local: &mut Tree, sides: &mut [Tree]) {
                 fail(&history, &format!("a local disk says {expected}, and here it is {found}"));
             }
         }
-        // Whoever has not written looks first.
+        // Sides that have not written look first.
         let seen = local.look();
         for nth in (0..sides.len()).rev() {
             let side = (side + nth) % sides.len();
@@ -95,7 +96,7 @@ fn files_contain_what_they_do_on_a_local_disk_through_two_mounts() {
     whole(&site.folder);
 }
 
-/// After xfstests generic/451.
+/// Follows xfstests generic/451.
 #[test]
 fn what_was_written_past_the_pages_is_what_their_readers_see() {
     let volume = Volume::up(&TINY);

@@ -1,4 +1,4 @@
-//! A tree in which calls are made, and what is in it afterwards.
+//! A tree in which calls are made, and the look at its contents.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ pub struct Tree {
     held: [Option<File>; HELD],
 }
 
-/// All files by name: how many names each has, and its bytes.
+/// All files by name: the number of links of each, and its bytes.
 pub struct Seen(BTreeMap<String, (u64, Vec<u8>)>);
 
 impl Seen {
@@ -55,7 +55,7 @@ fn bytes(seed: u64, len: u64) -> Vec<u8> {
 }
 
 impl Tree {
-    /// With its directories.
+    /// A new tree with its directories.
     pub fn new(root: &Path) -> Self {
         for dir in 0..DIRS {
             fs::create_dir_all(root.join(format!("d{dir}"))).unwrap();
@@ -63,7 +63,7 @@ impl Tree {
         Self::of(root)
     }
 
-    /// Of directories that are there.
+    /// A tree with directories that exist already.
     pub fn of(root: &Path) -> Self {
         Self { root: root.to_owned(), held: [const { None }; HELD] }
     }
@@ -72,7 +72,7 @@ impl Tree {
         self.root.join(format!("d{}/f{}", name.dir, name.file))
     }
 
-    /// What a call comes to, in words.
+    /// Runs a call, and returns its result in words.
     pub fn run(&mut self, act: &Act) -> String {
         match self.try_run(act) {
             Ok(said) => said,
@@ -88,7 +88,7 @@ impl Tree {
         options.read(true).write(true).create(true).truncate(cut).open(self.path(name))
     }
 
-    /// A file that is there.
+    /// Runs `what` on an existing file.
     fn with<R>(&self, at: At, what: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
         match at {
             At::Held(held) => match &self.held[held] {
@@ -158,7 +158,7 @@ impl Tree {
         Ok(ok(()))
     }
 
-    /// Everything. What a file says is a hole is one.
+    /// Looks at everything. A range that a file calls a hole must read as zeros.
     pub fn look(&self) -> Seen {
         let mut seen = BTreeMap::new();
         for dir in 0..DIRS {
@@ -200,7 +200,7 @@ fn copy(from: &File, offset: u64, to: &File, to_offset: u64, len: u64) -> io::Re
     Ok(format!("{done} copied"))
 }
 
-/// Writes what of `bytes` is within the file.
+/// Writes through a mapping the part of `bytes` that is within the file.
 fn map(file: &File, offset: u64, bytes: &[u8]) -> io::Result<String> {
     let size = file.metadata()?.len();
     let len = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
@@ -209,8 +209,8 @@ fn map(file: &File, offset: u64, bytes: &[u8]) -> io::Result<String> {
     }
     let begin = offset / 4096 * 4096;
     let mapped = (offset - begin) as usize + len;
-    // SAFETY: a new shared mapping of a file that nobody else cuts, written within its size, and
-    // gone before this returns.
+    // SAFETY: a new shared mapping of a file that no other thread or process cuts, written within
+    // its size, and unmapped before this returns.
     unsafe {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let memory = mmap(std::ptr::null_mut(), mapped, protection, flags, file, begin)?;

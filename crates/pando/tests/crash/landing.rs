@@ -1,5 +1,5 @@
-//! Where a kill landed: by the process' own counters in its last moments, by what it left on disk,
-//! and by what the next process found unfinished.
+//! Where a kill landed. This is known from the process's own counters in its last moments, from the
+//! files that it left, and from what the next process found unfinished.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,16 +16,15 @@ pub struct Landings {
     pub in_splits: u64,
     pub in_renames: u64,
     pub in_checkpoints: u64,
-    /// Of those, with an index file on disk that no manifest names yet, or the old one beside the
-    /// new.
+    /// Number of shards that had more than one index file after a kill.
     unfinished_indexes: u64,
     /// Decided transactions and prepared steps that the next process found.
     pub recovered: u64,
-    /// Partitions it found half copied.
+    /// Half-copied partitions that the next process found.
     recovered_arrivals: u64,
 }
 
-/// What is under way.
+/// The kinds of work that are running at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moment {
     split: bool,
@@ -34,8 +33,8 @@ pub struct Moment {
 }
 
 impl Landings {
-    /// Waits for `until`; two rounds in three go on until a split or rename, or a checkpoint is
-    /// seen under way, but not for ever. Answers what was under way at the last look.
+    /// Waits until `until`. In three rounds of four it then waits, for 300 ms at most, until a
+    /// split, a rename or a checkpoint runs. Returns what ran at the last look.
     pub fn await_moment(&self, volume: &Volume, round: u64, until: Instant) -> Moment {
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
         let begun = Instant::now();

@@ -1,9 +1,9 @@
-//! kill -9 of `pando up` at random moments under load. The recorder is this program, outside Pando:
-//! it notes each operation that was acknowledged, and after the next `up` every one must be there.
+//! Kills `pando up` with `SIGKILL` at random times under load. This test, outside of Pando, notes
+//! each acknowledged operation. After the next `up` all of them must be there.
 //!
-//! Each worker has a part of the tree to itself (and names of its own in a directory all share), so
-//! that it knows after each of its calls what its part must look like. The one call that was under
-//! way when the process died may have happened or not.
+//! Each worker has a part of the tree, and names of its own in a directory that all share. So it
+//! knows after each call what its part must look like. The call that was running when the process
+//! died may have happened or not.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +18,7 @@ use common::worker::Worker;
 use landing::Landings;
 
 const WORKERS: u64 = 4;
-/// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
+/// Sizes that are so small that splits, renames between shards and checkpoints run all the time.
 const SIZES: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "40000"];
 
 #[test]
@@ -27,7 +27,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
     let rounds = if long { 500 } else { 60 };
     let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     eprintln!("PANDO_SEED={seed}, {rounds} rounds");
-    // Modes in the model are those of the usual mask.
+    // The model's modes assume the usual umask.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut random = Random::new(seed);
     let mut volume = Volume::up(&SIZES);

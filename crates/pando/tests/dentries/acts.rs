@@ -1,4 +1,4 @@
-//! Calls of all kinds, by a path or within a directory that is held, and what they are tried on.
+//! Calls of all kinds, by a path or within a held directory, and the trees that they act on.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,14 +9,14 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
-/// Two trees that differ in what is in them, and what a call makes of one, by a path or within a
-/// directory that is held.
+/// Name of a call, and the function. The call acts on one of two trees that differ in their
+/// contents, by a path or within a held directory.
 pub type Act = (&'static str, fn(&Held) -> Result<String, Errno>);
 
-/// What a path begins at.
+/// Where paths begin.
 pub enum At {
     Fd(OwnedFd),
-    /// The working directory of the thread that calls.
+    /// The working directory of the calling thread.
     Cwd,
 }
 
@@ -29,7 +29,7 @@ impl AsFd for At {
     }
 }
 
-/// Where a call goes: relative to this, with this in front of each name.
+/// What a call is relative to. `front` is put before each name.
 pub struct Held {
     pub at: At,
     pub front: &'static str,
@@ -40,7 +40,7 @@ impl Held {
         format!("{}{name}", self.front)
     }
 
-    /// The directory itself.
+    /// A path to the directory itself.
     fn dir(&self) -> &str {
         if self.front.is_empty() { "." } else { self.front }
     }
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-/// Each tells what it has found, or makes something that can be found.
+/// All calls. Each returns what it has found, or makes something that can be found.
 pub const ACTS: [Act; 27] = [
     ("read", |held| held.read("file")),
     ("stat", |held| {
@@ -187,7 +187,7 @@ pub const ACTS: [Act; 27] = [
     }),
 ];
 
-/// A tree `NAME/b/c` with things in it that tell which one it is.
+/// Makes a tree `NAME/b/c` with contents that tell which tree it is.
 pub fn plant(root: &Path, name: &str, which: &str) {
     let dir = root.join(name).join("b/c");
     fs::create_dir_all(dir.join("kept")).unwrap();
@@ -202,7 +202,7 @@ pub fn plant(root: &Path, name: &str, which: &str) {
     std::os::unix::fs::symlink(which, dir.join("pointer")).unwrap();
 }
 
-/// All that is in a directory, without its times and numbers.
+/// Everything below a directory, without times and inode numbers.
 pub fn picture(dir: &Path) -> String {
     let mut entries: Vec<_> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -225,10 +225,10 @@ pub fn open_dir(path: &Path) -> OwnedFd {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
 }
 
-/// A user who owns nothing but what he is given, and his group.
+/// A user, and a group, that own nothing except what a test gives them.
 pub const NOBODY: u32 = 12_345;
 
-/// Runs `work` in a thread of its own, as a user who owns nothing.
+/// Runs `work` in a thread of its own, as the user [`NOBODY`].
 pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let user = scope.spawn(|| {
@@ -239,7 +239,7 @@ pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// This thread is his from now on.
+/// Gives this thread the user and the group [`NOBODY`].
 pub fn become_nobody() {
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));

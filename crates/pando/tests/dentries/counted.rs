@@ -1,4 +1,4 @@
-//! What calls cost: requests of the kernel, messages to shards.
+//! The costs of calls, as requests of the kernel and messages to shards.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::common::{all, pando};
 
 type Counts = BTreeMap<String, u64>;
 
-/// What a mount was asked, and what it asked; without what happens at any time.
+/// Requests that a mount got and messages that it sent, without those that happen at any time.
 fn counts(mount: &Path) -> (Counts, Counts) {
     const ANY_TIME: [&str; 10] = [
         "FORGET",
@@ -39,7 +39,7 @@ fn counts(mount: &Path) -> (Counts, Counts) {
     (of("requests"), of("messages"))
 }
 
-/// What `work` costs a mount.
+/// The requests and messages that `work` costs a mount.
 fn cost(mount: &Path, work: impl FnOnce()) -> (Counts, Counts) {
     let before = counts(mount);
     work();
@@ -54,13 +54,13 @@ fn cost(mount: &Path, work: impl FnOnce()) -> (Counts, Counts) {
     (less(after.0, &before.0), less(after.1, &before.1))
 }
 
-/// `d/d/d/…`, so many of them.
+/// A path `d/d/d/…` of `depth` directories.
 fn deep(depth: usize) -> String {
     vec!["d"; depth].join("/")
 }
 
-/// An operation, and how often it asks for a name, beside one request of its own where it has one:
-/// below a path of `depth` directories.
+/// An operation below a path of `depth` directories. The parts are its name, the call, the number
+/// of lookups for a depth, and the one other request, if it has one.
 type Costs = (&'static str, fn(&Path), fn(u64) -> u64, Option<&'static str>);
 
 const COSTS: [Costs; 10] = [
@@ -111,8 +111,9 @@ const COSTS: [Costs; 10] = [
     ),
 ];
 
-/// One of several mounts asks for each component of a path, once. For attributes it asks where it
-/// must judge by them, unless it was told within the same jiffy: for one of each component at most.
+/// With several mounts, a kernel looks up each component of a path once. It asks for attributes
+/// only where it must judge by them and did not get them within a jiffy. So it asks at most once
+/// for each component.
 #[test]
 fn a_path_costs_a_request_for_each_component_where_there_are_several_mounts() {
     let mut site = Site::new(&["all"], &[]);
@@ -137,7 +138,7 @@ fn a_path_costs_a_request_for_each_component_where_there_are_several_mounts() {
     }
 }
 
-/// What `--attr-timeout` and `--entry-timeout` give, and what they give up.
+/// What `--attr-timeout` and `--entry-timeout` save, and what they allow to be old.
 #[test]
 fn whoever_wants_speed_may_have_old_attributes_and_old_files_but_no_old_directories() {
     let mut site = Site::new(&["all"], &[]);
@@ -151,7 +152,7 @@ fn whoever_wants_speed_may_have_old_attributes_and_old_files_but_no_old_director
     assert_eq!(requests["LOOKUP"], 3, "for directories alone: {requests:?}");
     fs::set_permissions(site.at(1, "a/b/c/file"), PermissionsExt::from_mode(0o600)).unwrap();
     assert_eq!(mode(), first, "an hour later");
-    // Its own changes a mount sees at once.
+    // A mount sees its own changes at once.
     fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
     assert_eq!(mode(), 0o640);
     let other = site.at(0, "a/b/c/doomed");

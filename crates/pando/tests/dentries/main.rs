@@ -1,6 +1,6 @@
-//! The kernel remembers directories for long, and never leads astray: what one mount has renamed,
-//! closed or removed, no call on another takes for what it was, once it has returned. Nor do many
-//! directories on a path cost more than one.
+//! What a kernel remembers of directories never leads a call astray. After one mount has renamed,
+//! closed or removed something, no call on another mount takes it for what it was. Another set of
+//! tests counts the requests of each call.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,9 +1,9 @@
-//! Every change that one mount makes to a directory on the way, and every call that comes by that
-//! way on another, as a matrix: what comes of it is what comes of it on a local disk, where both
-//! are done in one tree.
+//! A matrix of all changes that one mount makes to a directory of a path, and all calls that use
+//! that path on another mount. Each call must have the result that it has on a local disk, where
+//! changes and calls are in one tree.
 //!
 //! ```text
-//!   renamed, exchanged, closed by mode, closed by owner, removed and made anew
+//!   renamed, exchanged, closed by mode, closed by owner, removed and made again
 //!     × the directory itself, its parent, the one above
 //!     × by a path, by a descriptor, from the working directory
 //!     × all calls
@@ -38,7 +38,7 @@ enum By {
     WorkingDirectory,
 }
 
-/// Which directory is changed: that of the call, its parent, the one above.
+/// The directory that is changed: that of the call, its parent, and the one above.
 const PLACES: [&str; 3] = ["b/c", "b", ""];
 
 const CHANGES: [Change; 5] =
@@ -46,19 +46,19 @@ const CHANGES: [Change; 5] =
 
 const WAYS: [By; 3] = [By::Path, By::Descriptor, By::WorkingDirectory];
 
-/// A tree as those see it who call, and as those see it who change it.
+/// A tree, through the mount of the calls and through the mount of the changes.
 struct Views {
     here: PathBuf,
     there: PathBuf,
 }
 
-/// Path of what is changed, below a tree.
+/// Path of the changed directory in a tree.
 fn target(tree: &str, place: &str) -> PathBuf {
     Path::new(tree).join(place)
 }
 
 impl Views {
-    /// Two trees that differ, and who may do what in the first.
+    /// Makes two trees that differ, and sets the owners and modes of the first.
     fn prepare(&self, change: Change, place: &str) {
         for name in ["a", "new", "gone"] {
             let path = self.there.join(name);
@@ -100,7 +100,7 @@ impl Views {
         }
     }
 
-    /// All is as it was before, but for what was made anew.
+    /// Undoes a change, except that a directory that was made again stays.
     fn undo(&self, change: Change, place: &str) {
         let path = self.there.join(target("a", place));
         match change {
@@ -119,8 +119,7 @@ impl Views {
         rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
     }
 
-    /// What each call finds, as the first one after the change; and what is there after all of
-    /// them.
+    /// The result of each call as the first one after the change, and what exists after all calls.
     fn run(&self, (change, place, by): Case) -> (Vec<Found>, String) {
         self.prepare(change, place);
         let old = self.here.join("a/b/c").metadata().unwrap().ino();
@@ -144,7 +143,7 @@ impl Views {
             let mut is_known = false;
             for act in ACTS {
                 if change != Change::Anew || !is_known {
-                    // The way is there, and the kernel knows it.
+                    // The path exists, and the kernel knows it.
                     let known = call(ACTS[0]);
                     assert!(
                         known.is_ok(),
@@ -158,7 +157,7 @@ impl Views {
                     is_known = true;
                 }
                 found.push(match call(act) {
-                    // Numbers are not the same in two trees.
+                    // Inode numbers of two trees differ.
                     Ok(ino) if act.0 == "stat of the directory" => {
                         let is_old = ino == old.to_string();
                         Ok(if is_old { "the old one" } else { "another" }.to_owned())
@@ -179,8 +178,8 @@ impl Views {
             By::Path => Held { at: At::Fd(open_dir(&self.here)), front: "a/b/c/" },
             By::Descriptor => Held { at: At::Fd(open_dir(&dir)), front: "" },
             By::WorkingDirectory => {
-                // SAFETY: no descriptor is unshared; a working directory of its own is what this
-                // thread is for.
+                // SAFETY: no descriptor is unshared; this thread exists to have a working directory
+                // of its own.
                 unsafe { unshare_unsafe(UnshareFlags::FS) }.unwrap();
                 rustix::process::chdir(&dir).unwrap();
                 Held { at: At::Cwd, front: "" }
@@ -194,7 +193,7 @@ type Found = Result<String, Errno>;
 type Case = (Change, &'static str, By);
 
 impl Change {
-    /// Whether it takes a permission from who calls.
+    /// Whether the change takes a permission from the caller.
     fn is_loss(self) -> bool {
         matches!(self, Self::Chmod | Self::Chown)
     }
@@ -227,12 +226,12 @@ fn what_a_call_finds_after_a_change_by_another_mount_is_what_it_finds_on_a_local
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What comes of a call where it is not what comes of it on a local disk (docs/SEMANTICS.md).
+/// The result of a call that differs from a local disk's on purpose (docs/SEMANTICS.md).
 fn said_otherwise((change, place, by): Case, what: &str) -> Option<Found> {
     match (change, what) {
-        // A local disk may use the number again.
+        // A local disk may use the inode number again.
         (Change::Anew, "stat of the directory") if by == By::Path => Some(Ok("another".to_owned())),
-        // `..` is where the directory was when it was entered.
+        // `..` leads to the parent that the directory had when it was entered.
         (Change::Exchange, "and back up") if by != By::Path && place == "b/c" => {
             Some(Ok("new-one".to_owned()))
         }

@@ -1,4 +1,4 @@
-//! What one mount has done, the first call on another finds done.
+//! After a change through one mount, the first call through another one sees it.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use crate::acts::{ACTS, At, Held, as_nobody, open_dir, picture, plant};
 use crate::common::shell;
 use crate::common::site::Site;
 
-/// The first call after another mount has renamed an ancestor: whichever it is, it goes where the
-/// path leads now.
+/// The first call after another mount has renamed an ancestor, of any kind, goes where the path
+/// leads now.
 #[test]
 fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
     let site = Site::pair();
@@ -26,7 +26,7 @@ fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
             plant(&site.at(0, &tree), "a", "old");
             plant(&site.at(0, &tree), "new", "new-one");
             let held = Held { at: At::Fd(open_dir(&site.at(0, &tree))), front: "a/b/c/" };
-            // Known to the kernel of the first mount.
+            // The kernel of the first mount knows the path.
             assert_eq!(held.read("file").unwrap(), "old");
             let there = |name: &str| site.at(1, &tree).join(name);
             fs::rename(there("a"), there("gone")).unwrap();
@@ -71,8 +71,9 @@ fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
     }
 }
 
-/// Linux does not repeat the lookup of a name that is to be made; and which lookup is the last one,
-/// a name that comes twice does not tell. A source tree has such paths (`tools/power/acpi/tools`).
+/// Linux does not repeat the lookup of a name that is about to be made. If a name is twice in a
+/// path, it does not tell which lookup is the last. Source trees have such paths
+/// (`tools/power/acpi/tools`).
 #[test]
 fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_way() {
     let site = Site::pair();
@@ -87,7 +88,7 @@ fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_w
     ];
     for (number, (what, make)) in make.into_iter().enumerate() {
         fs::write(there("tools/power/file"), "").unwrap();
-        // Known to the kernel of the first mount.
+        // The kernel of the first mount knows that the name is missing.
         assert!(!power().exists());
         let mode = 0o700 + number as u32;
         fs::set_permissions(there("tools"), fs::Permissions::from_mode(mode)).unwrap();
@@ -106,8 +107,8 @@ fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_w
     }
 }
 
-/// Who holds a directory, as his working directory or by a descriptor, goes on in it, wherever it
-/// was moved to.
+/// A process that holds a directory, as its working directory or by a descriptor, goes on in it
+/// wherever the directory was moved.
 #[test]
 fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {
     let site = Site::pair();
@@ -115,7 +116,7 @@ fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {
         let tree = format!("t{number}");
         fs::create_dir(site.at(0, &tree)).unwrap();
         for name in ["a", "gone"] {
-            // The second one is only there to know what the act would have found.
+            // The second tree only shows what the act would have found.
             plant(&site.at(0, &tree), name, "old");
         }
         let expected =
@@ -145,14 +146,14 @@ fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {
                 assert_eq!(found, expected, "{what}");
             }
             assert_eq!(picture(&a), before, "{what}: the tree that is there now is as it was");
-            // And on, as long as he likes.
+            // Later calls work as well.
             drop(held.make("later", OFlags::WRONLY).unwrap());
             assert!(gone.join("b/c/later").exists(), "{what}");
         }
     }
 }
 
-/// Calls that Linux does not repeat when they are refused must not be.
+/// Linux does not repeat these calls when they are refused, so they must not be refused.
 #[test]
 fn calls_by_descriptor_do_not_notice_that_a_directory_was_moved() {
     let site = Site::pair();
@@ -200,7 +201,7 @@ fn open_files_and_a_working_directory_in_a_moved_tree_go_on() {
     let site = Site::pair();
     plant(&site.mounts[0], "a", "old");
     let file = File::options().read(true).write(true).open(site.at(0, "a/b/c/file")).unwrap();
-    // Each in the middle of a script: before and after the other mount's rename.
+    // A script has another mount rename the tree in the middle.
     let moved = site.at(1, "z");
     let script = format!(
         "cd a/b/c; before=$(pwd -P); mv {} {}; [ $(cat file) = old ]; echo more > more; mkdir -p x/y; mv more x/y/more; \
@@ -219,8 +220,8 @@ fn open_files_and_a_working_directory_in_a_moved_tree_go_on() {
     assert_eq!(site.at(0, "a").metadata().unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// `rmdir` and `mkdir` under the old name make another directory of it, though its predicted id is
-/// the same.
+/// After `rmdir` and `mkdir` under one name, the directory is another one, though its predicted id
+/// is equal.
 #[test]
 fn a_directory_made_anew_under_its_old_name_is_another_one() {
     let site = Site::pair();
@@ -242,8 +243,8 @@ fn a_directory_made_anew_under_its_old_name_is_another_one() {
     }
 }
 
-/// What root has made the kernel remember does not let others through, and a permission that is
-/// lost is lost at once.
+/// Paths that root has made the kernel remember do not let others through. A lost permission is
+/// lost for the next call.
 #[test]
 fn a_permission_that_is_lost_above_a_path_is_lost_for_the_next_call() {
     let site = Site::pair();
@@ -258,7 +259,7 @@ fn a_permission_that_is_lost_above_a_path_is_lost_for_the_next_call() {
         let front: &'static str = Box::leak(format!("{name}/b/c/").into_boxed_str());
         let by_path = Held { at: At::Fd(open_dir(&site.mounts[0])), front };
         let within = Held { at: At::Fd(open_dir(&dir)), front: "" };
-        // The kernel knows the way through both users.
+        // The kernel knows the path from both users.
         assert_eq!(by_path.read("file").unwrap(), "old");
         as_nobody(|| assert_eq!(by_path.read("file").unwrap(), "old"));
         let before = picture(&site.at(1, &name));
@@ -268,20 +269,20 @@ fn a_permission_that_is_lost_above_a_path_is_lost_for_the_next_call() {
         fs::set_permissions(site.at(1, &name), open()).unwrap();
         assert_eq!(picture(&site.at(1, &name)), before, "{what}: nothing was done");
         fs::set_permissions(site.at(1, &name), closed()).unwrap();
-        // Root may, and who is within goes on.
+        // Root may go on, and so may a process that is inside.
         assert_eq!(by_path.read("file").unwrap(), "old");
         let above = *what == "and back up";
         let found = as_nobody(|| act(&within));
         assert!(found.is_ok() || above && found.is_err(), "{what}: {found:?}");
         as_nobody(|| assert!(within.read("only-old").is_ok()));
-        // Given back, it is there for the next call, too.
+        // When the permission is given back, the next call has it.
         fs::set_permissions(site.at(1, &name), open()).unwrap();
         as_nobody(|| assert!(by_path.read("only-old").is_ok()));
     }
 }
 
-/// Somebody renames an ancestor to and fro all the time. A call finds it under one name or the
-/// other, or does not; nothing else.
+/// One thread renames an ancestor to and fro all the time. A call finds the path, or fails with
+/// `ENOENT`. It has no other result.
 #[test]
 fn under_renames_without_end_calls_succeed_or_find_nothing() {
     let site = Site::pair();

@@ -1,5 +1,6 @@
-//! Whoever holds a directory may do in it what the same user may who holds it on a local disk, and
-//! no more: however it came to be held, and whoever has walked there before.
+//! A user who holds a directory may do in it what that user may do in a held directory of a local
+//! disk. It does not matter how the directory came to be held, or which user has walked there
+//! before.
 //!
 //! ```text
 //!   the owner, one of the group, a stranger, root
@@ -36,7 +37,7 @@ const GROUP: u32 = 20_100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     Owner,
-    /// The group is not its first.
+    /// A member of the group, which is not the user's first group.
     Member,
     Stranger,
     Root,
@@ -45,7 +46,7 @@ enum Who {
 impl Who {
     const ALL: [Self; 4] = [Self::Owner, Self::Member, Self::Stranger, Self::Root];
 
-    /// This thread is such a user's from now on.
+    /// Gives this thread the user and the groups.
     fn be(self) {
         let (id, groups) = match self {
             Self::Owner => (OWNER, vec![]),
@@ -66,7 +67,7 @@ enum How {
     Path,
     Descriptor,
     PathDescriptor,
-    /// It came in a message over a socket.
+    /// The descriptor came in a message over a socket.
     Message,
     WorkingDirectory,
     Proc,
@@ -83,35 +84,35 @@ impl How {
     ];
 }
 
-/// Who opens it.
+/// The user who opens the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     ItsHolder,
-    /// Who gives it away then.
+    /// Root opens it, and gives it away then.
     Root,
 }
 
-/// What becomes of it before it is used.
+/// What happens to the directory before it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Then {
     Nothing,
-    /// It is moved to where nobody may come.
+    /// It is moved to where only root may go.
     Hidden,
-    /// It is closed itself.
+    /// Its own mode is closed.
     Closed,
 }
 
 type Case = (u32, Who, How, By, Then);
 
-/// A tree as those see it who call, and as those see it who change it.
+/// A tree, through the mount of the calls and through the mount of the changes.
 struct Views {
     here: PathBuf,
     there: PathBuf,
 }
 
 impl Views {
-    /// `private/a/b/c`, of whose directories the first is open to nobody but root, and `a` to its
-    /// owner, and in part to its group.
+    /// Makes `private/a/b/c`. Only root may enter `private`. Everything from `a` on belongs to the
+    /// owner and the group, and `c` has the mode `mode`.
     fn prepare(&self, mode: u32) -> PathBuf {
         for name in ["private", "hidden"] {
             let _ = fs::remove_dir_all(self.there.join(name));
@@ -129,10 +130,10 @@ impl Views {
         self.here.join("private/a/b/c")
     }
 
-    /// What each call finds; and what is there after all of them.
+    /// The result of each call, and what exists after all calls.
     fn run(&self, (mode, who, how, by, then): Case) -> (Vec<Result<String, Errno>>, String) {
         let dir = self.prepare(mode);
-        // Whoever walks there first makes the kernel remember the way.
+        // Root's walk makes the kernel remember the path.
         assert!(dir.join("file").exists());
         let found = std::thread::scope(|scope| {
             let caller = scope.spawn(|| {
@@ -143,7 +144,7 @@ impl Views {
                     Ok(held) => held,
                     Err(errno) => return vec![Err(errno)],
                 };
-                // A thread that became another user cannot do this.
+                // A thread that has become another user could not do this.
                 std::thread::scope(|scope| scope.spawn(|| self.make(then)).join().unwrap());
                 if self.here != self.there {
                     outlive_attributes();
@@ -152,7 +153,7 @@ impl Views {
                     who.be();
                 }
                 ACTS.iter()
-                    // Numbers are not the same in two trees.
+                    // Inode numbers of two trees differ.
                     .filter(|(what, _)| *what != "stat of the directory")
                     .map(|(_, act)| act(&held))
                     .collect()
@@ -177,7 +178,7 @@ impl Views {
     }
 }
 
-/// All of it is the owner's and the group's.
+/// Gives everything at and below `path` to the owner and the group.
 fn own(path: &Path) {
     lchown(path, Some(OWNER), Some(GROUP)).unwrap();
     if path.symlink_metadata().unwrap().is_dir() {
@@ -185,7 +186,7 @@ fn own(path: &Path) {
     }
 }
 
-/// The directory, and what must stay open for that.
+/// Holds the directory. Also returns a descriptor that must stay open meanwhile, if there is one.
 fn hold(dir: &Path, how: How) -> Result<(Held, Option<OwnedFd>), Errno> {
     let open = |flags| rustix::fs::open(dir, flags | OFlags::DIRECTORY, Mode::empty());
     let at = |fd| (Held { at: At::Fd(fd), front: "" }, None);
@@ -198,8 +199,8 @@ fn hold(dir: &Path, how: How) -> Result<(Held, Option<OwnedFd>), Errno> {
         How::PathDescriptor => Ok(at(open(OFlags::PATH)?)),
         How::Message => Ok(at(through_a_socket(open(OFlags::PATH)?))),
         How::WorkingDirectory => {
-            // SAFETY: no descriptor is unshared; a working directory of its own is what this thread
-            // is for.
+            // SAFETY: no descriptor is unshared; this thread exists to have a working directory of
+            // its own.
             unsafe { unshare_unsafe(UnshareFlags::FS) }.unwrap();
             rustix::process::chdir(dir)?;
             Ok((Held { at: At::Cwd, front: "" }, None))
@@ -280,13 +281,13 @@ fn compare(views: &Views) {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whether that comes of a call which comes of no call on a local disk (docs/SEMANTICS.md).
+/// Whether a result differs from a local disk's on purpose (docs/SEMANTICS.md).
 fn is_said_otherwise(
     (_, _, how, _, then): Case,
     what: &str,
     found: &Result<String, Errno>,
 ) -> bool {
-    // `..` is where the directory was when it was entered.
+    // `..` leads to the parent that the directory had when it was entered.
     then == Then::Hidden && how != How::Path && what == "and back up" && found.is_err()
 }
 
@@ -302,8 +303,8 @@ fn on_two_mounts_each_user_may_what_it_may_on_a_local_disk() {
     compare(&Views { here: site.at(0, ""), there: site.at(1, "") });
 }
 
-/// Attributes are remembered however long a mount was told: who may search a directory is decided
-/// all the same.
+/// However long a mount may remember attributes, each access to a directory is still decided by
+/// them.
 #[test]
 fn names_that_are_remembered_open_no_directory() {
     let mut site = Site::new(&["all"], &[]);
@@ -326,7 +327,7 @@ fn names_that_are_remembered_open_no_directory() {
     assert_eq!((found.0.unwrap_err().kind(), found.1.unwrap_err().kind()), (denied, denied));
 }
 
-/// A name leads to what everybody may read, and to what nobody may, in turn.
+/// A name leads in turn to a directory that all may read, and to one that only root may read.
 #[test]
 fn what_is_swapped_while_a_stranger_walks_never_lets_it_in() {
     let (volume, site) = (Volume::up(&[]), Site::pair());
@@ -346,7 +347,7 @@ fn what_is_swapped_while_a_stranger_walks_never_lets_it_in() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     let (one, other) = (there.join("public"), there.join("secret"));
-                    // Root's walks make the kernel remember both.
+                    // Root's walks make the kernel remember both paths.
                     let _ = (fs::read(one.join("in/file")), fs::read(other.join("in/file")));
                     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! The trees that are compared, and what a history of calls comes to in each.
+//! The trees that are compared, and the results of a history of calls in each.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::common::site::Site;
 use crate::common::{Scratch, Volume};
 use crate::listed;
 
-/// One call of a person, through the first or the second mount.
+/// A call of one person, through the first or the second mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub who: usize,
@@ -27,7 +27,7 @@ impl Call {
         Self { who, side, line: line.into() }
     }
 
-    /// What is shown of it: `NAME/SIDE LINE`.
+    /// Parses the displayed form, `NAME/SIDE LINE`.
     pub fn parse(text: &str) -> Self {
         let (who, line) = text.trim().split_once(' ').unwrap();
         let (name, side) = who.split_once('/').unwrap();
@@ -46,13 +46,13 @@ impl fmt::Display for Call {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Local,
-    /// `pando up`.
+    /// On a volume of `pando up`.
     Alone,
-    /// Two mounts of a volume that a server has.
+    /// On a volume of a server, with two mounts.
     Two,
 }
 
-/// Answers that ought to be the same.
+/// Two answers that should be equal.
 pub struct Difference {
     pub call: Call,
     pub kind: Kind,
@@ -76,9 +76,9 @@ impl fmt::Display for Difference {
 
 struct Place {
     kind: Kind,
-    /// Of each person one through each mount.
+    /// Two callers for each person, one through each mount.
     callers: Vec<[Caller; 2]>,
-    /// Removes the tree, after those in it.
+    /// Dropped after the callers: this removes the tree.
     _tree: Tree,
 }
 
@@ -89,7 +89,7 @@ enum Tree {
     Two(Site),
 }
 
-/// A folder bound onto itself.
+/// A folder that is bound onto itself.
 struct Bound(PathBuf, #[allow(dead_code, reason = "removed in the end")] Scratch);
 
 impl Drop for Bound {
@@ -127,12 +127,12 @@ impl Place {
     }
 }
 
-/// Those who call come to their tree by a path.
+/// Opens the folder, since callers reach their tree by a path through it.
 fn open_to_all(scratch: &std::path::Path) {
     fs::set_permissions(scratch, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// A folder of the local disk, mounted with the same options.
+/// A folder of the local disk, mounted with these options.
 fn local(options: &[&str]) -> Bound {
     let scratch = Scratch::new();
     open_to_all(scratch.path());
@@ -146,31 +146,32 @@ fn local(options: &[&str]) -> Bound {
     Bound(path, scratch)
 }
 
-/// The kernel of one of two mounts takes a directory's attributes for granted for so long after it
-/// asked (docs/design/alone.md).
+/// With two mounts, a kernel trusts a directory's attributes for at most this long after it got
+/// them (docs/design/alone.md).
 const A_JIFFY: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The local disk and another tree, with callers in both.
 pub struct Arena {
     places: Vec<Place>,
-    /// Of the last call.
+    /// The mount of the last call.
     side: usize,
-    /// Whether there is nothing to compare any more, after a difference that is to be.
+    /// Whether an expected difference has made the trees differ, so that nothing more can be
+    /// compared.
     pub parted: bool,
-    /// How many there have been.
+    /// Number of calls so far.
     pub calls: u64,
-    /// Why answers differed that are to.
+    /// The reasons of the expected differences that occurred.
     pub listed: BTreeSet<&'static str>,
 }
 
 impl Arena {
-    /// The local disk and another tree, with options of the mounts.
+    /// The local disk and another tree, with these mount options.
     pub fn new(other: Kind, options: &[&str]) -> Self {
         let places = [Kind::Local, other].map(|kind| Place::new(kind, options));
         Self { places: places.into(), side: 0, parted: false, calls: 0, listed: BTreeSet::new() }
     }
 
-    /// All trees are empty and belong to root, and nobody holds anything.
+    /// Empties all trees and gives them to root. No caller holds anything after that.
     pub fn reset(&mut self) {
         self.parted = false;
         for place in &mut self.places {
@@ -187,7 +188,7 @@ impl Arena {
         }
     }
 
-    /// The next call comes by that mount.
+    /// Prepares for a call through this mount.
     fn to(&mut self, side: usize) {
         let is_two = self.places.iter().any(|place| place.kind == Kind::Two);
         if is_two && self.side != side {
@@ -196,13 +197,15 @@ impl Arena {
         self.side = side;
     }
 
-    /// The same call everywhere: what the local disk answers, unless another answers otherwise.
+    /// Makes the call in both trees. Returns the local disk's answer, unless the other tree's
+    /// differs.
     pub fn ask(&mut self, call: &Call) -> Result<String, Difference> {
         self.to(call.side);
         self.ask_at_once(call)
     }
 
-    /// The same, of what the second mount has never asked for.
+    /// Makes the call in both trees without a pause. The second mount must not have asked before
+    /// for what the call uses.
     pub fn ask_at_once(&mut self, call: &Call) -> Result<String, Difference> {
         self.calls += 1;
         for place in &mut self.places {
@@ -224,8 +227,8 @@ impl Arena {
         Ok(expected)
     }
 
-    /// A history from the beginning, and then all that is there: the number of calls up to the
-    /// first difference, and that.
+    /// Runs a history in empty trees, and compares the trees at the end. Returns the first
+    /// difference, and the number of calls up to it.
     pub fn run(&mut self, history: &[Call]) -> Option<(usize, Difference)> {
         self.reset();
         for (number, call) in history.iter().enumerate() {
@@ -240,7 +243,7 @@ impl Arena {
         Some((history.len(), difference))
     }
 
-    /// A history that differs, without what can be left out.
+    /// Shortens a history that differs by leaving out calls.
     pub fn shortest(&mut self, mut history: Vec<Call>) -> Vec<Call> {
         let mut size = history.len().div_ceil(2);
         while size > 0 {
@@ -261,7 +264,7 @@ impl Arena {
     }
 }
 
-/// All that is there, by each mount.
+/// Calls that show the whole tree, one through each mount.
 pub fn looks() -> [Call; 2] {
     [0, 1].map(|side| Call::new(ROOT, side, "tree"))
 }

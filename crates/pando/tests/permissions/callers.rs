@@ -1,4 +1,4 @@
-//! Those who call: processes of users, groups and capabilities of all sorts.
+//! Callers: processes of different users, groups and capabilities.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A user, and how the process becomes it (`worker.py`).
+/// A user, and how a process becomes this user (`worker.py`).
 pub struct Person {
     pub name: &'static str,
     pub uid: u32,
@@ -16,7 +16,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Of a user who is not root.
+    /// Whether the user is not root and has root's capabilities.
     pub fn has_capabilities(&self) -> bool {
         self.how == "able"
     }
@@ -24,7 +24,7 @@ impl Person {
 
 pub const ROOT: usize = 0;
 
-/// The last one is user 0 of a namespace of its own, and there it is Ann outside.
+/// The last person is user 0 in a user namespace, and Ann outside of it.
 pub const PEOPLE: [Person; 7] = [
     Person { name: "root", uid: 0, gid: 0, groups: "", how: "plain" },
     Person { name: "lacking", uid: 0, gid: 0, groups: "", how: "lacking" },
@@ -35,7 +35,7 @@ pub const PEOPLE: [Person; 7] = [
     Person { name: "mapped", uid: 1001, gid: 1001, groups: "2001", how: "mapped" },
 ];
 
-/// A process that calls as a person, in one tree.
+/// A process that makes calls as a person, in one tree.
 pub struct Caller {
     child: Child,
     input: ChildStdin,
@@ -43,7 +43,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// With `stores`, what it writes is stored at once.
+    /// A process in the tree at `root`. With `stores`, its writes are stored at once.
     pub fn new(person: &Person, root: &Path, stores: bool) -> Self {
         let mut child = Command::new("python3")
             .args(["-u", "-c", include_str!("worker.py")])
@@ -72,12 +72,12 @@ impl Caller {
         line.trim_end().to_owned()
     }
 
-    /// Whether it stands in a directory that is removed, or has one open.
+    /// Whether its working directory, or a directory that it has open, is removed.
     pub fn holds_removed(&self) -> bool {
         let process = Path::new("/proc").join(self.child.id().to_string());
         let held = fs::read_dir(process.join("fd")).unwrap().map(|held| held.unwrap().path());
         std::iter::once(process.join("cwd")).chain(held).any(|link| {
-            // Followed, as a link's text does not say what it leads to.
+            // The link must be followed, since its text does not tell what it leads to.
             fs::metadata(link).is_ok_and(|found| found.is_dir() && found.nlink() == 0)
         })
     }

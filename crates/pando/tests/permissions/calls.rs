@@ -1,4 +1,4 @@
-//! Calls made up at random, of what there is and of what there is not.
+//! Random calls, on names that exist and on names that do not.
 
 use rustix::fs::OFlags;
 
@@ -18,10 +18,10 @@ const TIMES: [&str; 7] = ["now", "omit", "set", "atime", "mtime", "touch", "mixe
 const NOFOLLOW: u32 = 0x100;
 const EMPTY_PATH: u32 = 0x1000;
 const FOLLOW: u32 = 0x400;
-/// Descriptors that one process may hold.
+/// Number of descriptors that a process may hold.
 const SLOTS: u64 = 4;
 
-/// How often of a thousand, and what.
+/// Weight of a kind of calls, and the function that makes one.
 type Kind = (u64, fn(&mut Maker) -> String);
 
 const KINDS: &[Kind] = &[
@@ -75,10 +75,10 @@ const KINDS: &[Kind] = &[
     (5, |maker| format!("umask {:o}", [0, 0o22, 0o77, 0o777][maker.random.below(4) as usize])),
 ];
 
-/// See the module.
+/// Makes random calls.
 pub struct Maker {
     random: Random,
-    /// What there was a while ago.
+    /// Paths that existed at the last look at the tree.
     all: Vec<String>,
     directories: Vec<String>,
     /// The mount of the last call.
@@ -95,7 +95,7 @@ impl Maker {
         }
     }
 
-    /// Tells it what there is, as `worker.py` tells of a tree.
+    /// Tells the maker what exists, in the format of `worker.py`.
     pub fn sees(&mut self, tree: &str) {
         (self.all, self.directories) = (Vec::new(), vec![String::new()]);
         for line in tree.split('\t').skip(1) {
@@ -120,15 +120,16 @@ impl Maker {
             }
         };
         let who = self.random.below(PEOPLE.len() as u64 + 2) as usize;
-        // Of root there is more: what it makes is what others are refused.
+        // Root makes more calls than others: what root makes is what others are refused.
         let who = if who < PEOPLE.len() { who } else { ROOT };
         if self.one_of(8) {
             self.side = 1 - self.side;
         }
         let line = make(self);
-        // The kernel asks for the same nothing as before a write that takes setuid off, of which a
-        // mount counts no capabilities (docs/SEMANTICS.md): whoever may change any owner by one
-        // takes it off here only by naming an owner.
+        // For `chown(-1, -1)` the kernel sends the request that it also sends before a write that
+        // clears setuid. With that request it does not tell a mount the caller's capabilities
+        // (docs/SEMANTICS.md). So a caller that is not root, but may change owners, clears setuid
+        // here only by naming an owner. Root makes this call instead.
         let who =
             if line.contains(" -1 -1") && PEOPLE[who].has_capabilities() { ROOT } else { who };
         Call { who, side: self.side, line }
@@ -158,7 +159,7 @@ impl Maker {
         format!("{} {}", self.of(&UIDS), self.of(&GIDS))
     }
 
-    /// What there is, a name within it, or anything.
+    /// A path that exists, a name below it, or any name.
     fn path(&mut self) -> String {
         let known = self.random.pick(&self.all).cloned();
         let path = match known {
@@ -177,11 +178,11 @@ impl Maker {
         }
     }
 
-    /// A name that may be new.
+    /// A path that may be new.
     fn new_path(&mut self) -> String {
         let directory = self.random.pick(&self.directories).cloned().unwrap();
         let name = self.of(&NAMES);
-        // Trees are not deep.
+        // Trees stay shallow.
         let deep = directory.matches('/').count() > 1;
         match directory.as_str() {
             _ if self.one_of(10) => self.path(),
@@ -226,7 +227,7 @@ impl Maker {
         if self.one_of(3) { NOFOLLOW } else { 0 }
     }
 
-    /// A symbolic link's own times, too.
+    /// Flags of a call that may set a symlink's own times.
     fn link(&mut self) -> u32 {
         self.follows()
     }
@@ -270,7 +271,7 @@ impl Maker {
     }
 
     fn fallocate(&mut self) -> String {
-        // As it is; size kept; a hole.
+        // Modes: grow the file, keep its size, punch a hole.
         let mode = self.of(&[0, 1, 3]);
         format!(
             "fallocate {} {mode} {} {}",

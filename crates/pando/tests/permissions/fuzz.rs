@@ -1,16 +1,16 @@
-//! Calls of everybody, made up by seed.
+//! Random calls of all persons, made from a seed.
 //!
-//! `PANDO_PERMISSION_CALLS` says how many (`PANDO_LONG`: many more), half of them through two
-//! mounts; `PANDO_SEED` with which seed they begin.
+//! `PANDO_PERMISSION_CALLS` is the number of calls (`PANDO_LONG`: many more), of which half go
+//! through two mounts. `PANDO_SEED` is the first seed.
 
 use crate::arena::{Arena, Call, Difference, Kind, looks};
 use crate::calls::Maker;
 
-/// Calls of a history: few, so that one that differs is soon made shorter.
+/// Number of calls of a history. There are few, so that a history that differs is soon shortened.
 const HISTORY: usize = 400;
-/// Calls after which all trees are compared, and the maker is told what there is.
+/// Number of calls after which all trees are compared, and the maker is told what exists.
 const LOOK: usize = 20;
-/// Differing histories that are shown.
+/// Maximum number of differing histories that are shown.
 const SHOWN: usize = 8;
 
 fn number(name: &str) -> Option<u64> {
@@ -40,8 +40,8 @@ fn compare_with(other: Kind) {
         }
         if let Some((history, first)) = differing(&mut arena, seed) {
             let history = arena.shortest(history);
-            // It may not come again: then nothing could be left out, and it is told as it was
-            // found.
+            // The difference may not occur again. Then nothing could be left out, and it is shown
+            // as it was found.
             let difference = arena.run(&history).map_or(first, |(_, difference)| difference);
             let lines: Vec<_> = history.iter().map(|call| format!("    {call}")).collect();
             shown.push(format!("seed {seed}:\n{}\n{difference}", lines.join("\n")));
@@ -55,7 +55,7 @@ fn compare_with(other: Kind) {
     assert!(shown.is_empty(), "{} histories differ:\n{}", shown.len(), shown.join("\n"));
 }
 
-/// A history that comes to a difference at its end.
+/// A history that ends with a difference, if this seed has one.
 fn differing(arena: &mut Arena, seed: u64) -> Option<(Vec<Call>, Difference)> {
     let mut maker = Maker::new(seed);
     let mut history: Vec<Call> = Vec::new();

@@ -1,31 +1,31 @@
-//! What differs from the local disk and is to: imposed by Linux, or said in docs/SEMANTICS.md.
-//! Nothing else may differ.
+//! The only differences from a local disk that are allowed: Linux imposes them, or
+//! docs/SEMANTICS.md names them.
 
 use crate::arena::{Call, Kind};
 
-/// Where a difference is to be.
+/// Where a difference is allowed.
 #[derive(PartialEq, Eq)]
 enum On {
     Any,
-    /// On two mounts only.
+    /// With two mounts.
     Two,
-    /// There, and who calls holds a directory that is removed.
+    /// With two mounts, if the caller holds a removed directory.
     TwoRemoved,
 }
 
-/// A difference that is to be.
+/// An allowed difference.
 pub struct Listed {
-    /// Names of the calls; any if there is none.
+    /// Names of the calls; empty: any call.
     calls: &'static [&'static str],
-    /// What is among their words.
+    /// Text that the call must contain.
     with: &'static str,
     on: On,
-    /// How the answers begin.
+    /// How the two answers begin.
     expected: &'static str,
     found: &'static str,
-    /// Whether trees and callers are not the same afterwards.
+    /// Whether trees and callers may differ afterwards.
     pub parts: bool,
-    /// Who imposes it.
+    /// Why it is allowed: the kernel function, or the document.
     pub why: &'static str,
 }
 
@@ -215,7 +215,8 @@ const LISTED: &[Listed] = &[
     },
 ];
 
-/// What is said of a difference, by a caller who `holds_removed` a directory or does not.
+/// The entry that allows a difference, if there is one. `holds_removed`: whether the caller holds a
+/// removed directory.
 pub fn find(
     call: &Call,
     kind: Kind,

@@ -1,8 +1,8 @@
-//! Who may do what, compared with the local disk beside it: callers of many kinds, all calls, on a
-//! volume alone and on two mounts.
+//! Permissions compared with the local disk: many kinds of callers make all calls, on a volume of
+//! `pando up` and on two mounts.
 //!
-//! [`fuzz`] makes up calls by seed; `worker.py` carries out, and whose answers must be the same
-//! everywhere, but for what [`listed`] names.
+//! [`fuzz`] makes random calls from a seed, and `worker.py` carries them out. Their answers must be
+//! equal everywhere, except for what [`listed`] names.
 
 #[path = "../common/mod.rs"]
 mod common;

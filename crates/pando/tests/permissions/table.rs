@@ -1,14 +1,14 @@
-//! Every call on every kind of object by every kind of caller, object and directory in modes of all
-//! classes. What each answers, and what is there afterwards, is as on the local disk.
+//! Every call on every kind of object by every kind of caller, for objects and directories in modes
+//! of all classes. Each answer, and the tree afterwards, must be as on the local disk.
 //!
-//! Root makes the objects through one mount, others call through the second.
+//! Root makes the objects through one mount, and others call through the second.
 
 use rustix::fs::OFlags;
 
 use crate::arena::{Arena, Call, Difference, Kind};
 use crate::callers::{PEOPLE, ROOT};
 
-/// How an object `/d/x` is made.
+/// The calls that make an object `/d/x`.
 const OBJECTS: [(&str, &[&str]); 7] = [
     ("file", &["open / d/x 0x41 666 0", "write 0 #!/none"]),
     ("directory", &["mkdir / d/x 777"]),
@@ -19,7 +19,7 @@ const OBJECTS: [(&str, &[&str]); 7] = [
     ("symlink", &["symlink y / d/x", "open / d/y 0x41 600 0"]),
 ];
 
-/// Calls that change nothing: all of them of one object.
+/// Calls that change nothing. All of them run on one object.
 fn looks() -> Vec<String> {
     let mut lines: Vec<String> = [
         "stat / d/x 0x0",
@@ -62,7 +62,7 @@ fn looks() -> Vec<String> {
         read | OFlags::CREATE | OFlags::DIRECTORY,
     ];
     lines.extend(opens.iter().map(|flags| format!("open / d/x {:#x} 666 0", flags.bits())));
-    // The descriptor that only names, and what can be done with it.
+    // A descriptor opened with `O_PATH`, and what can be done with it.
     lines.push(format!("open / d/x {:#x} 0 0", OFlags::PATH.bits()));
     lines.extend(
         ["fstat 0", "reopen 0 0x0 1", "reopen 0 0x1 1", "fchmod 0 777", "stat 0 y 0x0"]
@@ -71,7 +71,7 @@ fn looks() -> Vec<String> {
     lines
 }
 
-/// Calls that change the object: each of a new one.
+/// Calls that change the object. Each runs on a new object.
 fn changes() -> Vec<String> {
     let truncate = (OFlags::WRONLY | OFlags::TRUNC).bits();
     let mut lines = vec![format!("open / d/x {truncate:#x} 0 0")];
@@ -133,27 +133,27 @@ const NAMES: [&str; 23] = [
 
 const OBJECT_MODES: [u32; 9] = [0, 0o600, 0o060, 0o006, 0o444, 0o4755, 0o2755, 0o2745, 0o1777];
 const DIRECTORY_MODES: [u32; 8] = [0o777, 0o1777, 0o2777, 0o555, 0o666, 0o711, 0o070, 0];
-/// Ann and a group that Bob is of, too.
+/// Ann, and a group that Bob is in, too.
 const OWNER: &str = "1001 2002";
 
 struct Table {
     arena: Arena,
-    /// Each how manieth cell is tried.
+    /// One in this many cells is tried.
     step: usize,
-    /// All of them so far.
+    /// Number of cells so far, tried or not.
     cells: usize,
     wrong: Vec<String>,
 }
 
 impl Table {
     fn new(other: Kind) -> Self {
-        // Of what has been tried on the first mount alone, the second has a part.
+        // With two mounts only a part of the cells is tried, since one mount has tried all of them.
         let is_all = other == Kind::Alone || std::env::var_os("PANDO_LONG").is_some();
         let step = if is_all { 1 } else { 3 };
         Self { arena: Arena::new(other, &[]), step, cells: 0, wrong: Vec::new() }
     }
 
-    /// From nothing, by root.
+    /// Empties the trees, and lets root prepare them.
     fn prepare(&mut self, lines: &[&str]) {
         let all = [&["reset", "wipe"], lines].concat().join(";");
         match self.arena.ask_at_once(&Call::new(ROOT, 0, all)) {
@@ -162,7 +162,7 @@ impl Table {
         }
     }
 
-    /// Whether the next cell is tried.
+    /// Counts a cell. Returns whether it is tried.
     fn next(&mut self) -> bool {
         self.cells += 1;
         self.cells.is_multiple_of(self.step)
@@ -178,7 +178,7 @@ impl Table {
         self.wrong.push(format!("{cell}\n{difference}"));
     }
 
-    /// What is there through the mount of who called.
+    /// Compares the trees as the caller's mount shows them.
     fn look(&mut self, call: &Call, cell: &str) {
         let look = Call::new(ROOT, 1, "tree /d;tree /o;tree /z");
         if let Err(difference) = self.arena.ask_at_once(&look) {
@@ -193,7 +193,7 @@ impl Table {
     }
 }
 
-/// Of objects in a directory that everybody may write.
+/// Tries objects in a directory that every user may write.
 fn objects(other: Kind) {
     let mut table = Table::new(other);
     for ((object, make), mode) in
@@ -229,11 +229,12 @@ fn objects(other: Kind) {
     table.end();
 }
 
-/// Of names in directories of all modes.
+/// Tries names in directories of all modes.
 fn names(other: Kind) {
     let mut table = Table::new(other);
     let owners = [OWNER, "1003 2002"];
-    // What it is to a name: a file, a directory, a full one, a symbolic link, or something else.
+    // Calls on a name tell only these apart: a file, a directory, a full directory, a symlink, and
+    // anything else.
     let objects = OBJECTS.iter().filter(|(object, _)| !["socket", "device"].contains(object));
     let cases = objects.flat_map(|object| owners.map(|owner| (object, owner)));
     for ((object, make), owner) in cases {

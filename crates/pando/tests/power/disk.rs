@@ -1,10 +1,10 @@
-//! A disk that forgets: of every file and directory it keeps what is visible, what is durable, and
+//! A disk that forgets. Of every file and directory it keeps what is visible, what is durable, and
 //! what lies between.
 //!
-//! What a sync did not reach may survive a loss of power all the same, in part: of each page of a
-//! file any of its versions since, torn or whole; any of the file's sizes since; of a directory's
-//! changes those up to any of them. The name of a file is durable only once its directory was
-//! synced: syncing the file is not enough.
+//! What was not synced may survive a loss of power in part. Of a page, any version since the last
+//! sync may survive, torn or whole. Of a file, any size since then may survive, and of a directory,
+//! all changes up to any one of them. A file's name is durable only once its directory was synced:
+//! a sync of the file is not enough.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::common::random::Random;
 
 pub const PAGE: u64 = 4096;
-/// What a disk writes as a whole.
+/// The unit that a disk writes as a whole, bytes.
 const SECTOR: usize = 512;
 pub const ROOT: u64 = 1;
 
@@ -38,7 +38,7 @@ pub struct Node {
 pub enum Content {
     File(File),
     Dir(Dir),
-    /// A socket, say: all of it is in its name.
+    /// A socket or the like, which has no content.
     Nothing,
 }
 
@@ -48,7 +48,7 @@ pub struct File {
     pages: Pages,
     durable_size: u64,
     durable: Pages,
-    /// Since the last sync. `None`: the page was cut off.
+    /// Versions of each page since the last sync. `None`: the page was cut off.
     versions: BTreeMap<u64, Vec<Option<Page>>>,
     sizes: Vec<u64>,
 }
@@ -57,7 +57,7 @@ pub struct File {
 pub struct Dir {
     pub entries: Entries,
     durable: Entries,
-    /// Since the last sync: names set by one operation.
+    /// Changes since the last sync. Each is the set of names that one operation has set.
     changes: Vec<Vec<(Vec<u8>, Option<u64>)>>,
 }
 
@@ -122,7 +122,7 @@ impl File {
         self.sizes.clear();
     }
 
-    /// What is left of it. `chance`: what of it may be kept that was not synced.
+    /// The file after a loss of power. `keep`: some of what was not synced may survive.
     fn survivor(&self, random: &mut Random, keep: bool) -> Self {
         let (mut pages, mut size) = (self.durable.clone(), self.durable_size);
         if keep {
@@ -148,7 +148,7 @@ impl File {
     }
 }
 
-/// How pages change that a shorter file has no more, or in part.
+/// The changes of pages that a cut to `size` removes, in whole or in part.
 fn cut(pages: &Pages, size: u64) -> Vec<(u64, Option<Page>)> {
     let rest = (size % PAGE) as usize;
     let cut = |(&number, page): (&u64, &Page)| {
@@ -163,7 +163,7 @@ fn cut(pages: &Pages, size: u64) -> Vec<(u64, Option<Page>)> {
     pages.range(size / PAGE..).map(cut).collect()
 }
 
-/// One write in four stopped in the middle of its page.
+/// One write in four stops in the middle of its page.
 fn torn(random: &mut Random, old: Option<&Page>, new: &Page) -> Page {
     if random.below(4) > 0 {
         return new.clone();
@@ -244,7 +244,7 @@ impl Disk {
         self.next - 1
     }
 
-    /// What a loss of power leaves. `keep`: some of what was not synced, too.
+    /// The disk after a loss of power. `keep`: some of what was not synced may survive.
     pub fn survivor(&self, random: &mut Random, keep: bool) -> Self {
         let mut left = Self { nodes: BTreeMap::new(), next: self.next };
         let mut names = vec![ROOT];

@@ -1,4 +1,4 @@
-//! ext4 on a file of the forgetful disk. Other than that disk, it lets a shard's log be written
+//! ext4 on a file of the forgetful disk. Unlike that disk, ext4 lets a shard's log be written
 //! through mapped memory.
 
 use std::fs::File;
@@ -11,13 +11,13 @@ use super::common::all;
 
 const SIZE: u64 = 192 << 20;
 
-/// Ends when it is dropped, whatever the disk says.
+/// A mounted ext4. Dropping it unmounts it, whatever the disk answers.
 pub struct Ext4 {
     device: String,
     path: PathBuf,
 }
 
-/// Whether there are loop devices; containers may have none.
+/// Whether there are loop devices. Containers may have none.
 pub fn is_possible() -> bool {
     let is_possible = Path::new("/dev/loop-control").exists();
     if !is_possible {
@@ -26,7 +26,7 @@ pub fn is_possible() -> bool {
     is_possible
 }
 
-/// Makes one, durably.
+/// Makes an ext4 in a file, durably.
 pub fn make(image: &Path) {
     let file = File::create(image).unwrap();
     file.set_len(SIZE).unwrap();

@@ -1,4 +1,4 @@
-//! One program that works on the mount, and notes what it was told.
+//! A program that works on the mount, and notes what was acknowledged.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ const OPEN_MAX: usize = 3;
 const NODES_MAX: usize = 80;
 const DIRS_MAX: usize = 8;
 const NAMES: u64 = 12;
-/// Contents beyond this are objects.
+/// Maximum length of contents that stay inline, bytes. Longer contents are objects.
 const INLINE_MAX: u64 = 4096;
 
 pub struct Worker {
@@ -27,7 +27,7 @@ pub struct Worker {
     acknowledged: u64,
 }
 
-/// The plug was pulled during a call.
+/// The power was lost during a call.
 struct Cut;
 
 type Step = Result<(), Cut>;
@@ -45,12 +45,12 @@ impl Worker {
         }
     }
 
-    /// Calls that have returned so far.
+    /// Number of calls that have succeeded so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Works until the plug is pulled, for so many steps at most.
+    /// Works for `steps` steps, or until the power is lost.
     pub fn run(&mut self, steps: u64) {
         let mut done = self.begin();
         for _ in 0..steps {
@@ -58,8 +58,8 @@ impl Worker {
         }
     }
 
-    /// Compares what is there with what may be. Files that cannot be read any more are removed, and
-    /// told.
+    /// Compares what exists with what may exist. Files that cannot be read any more are removed and
+    /// returned.
     pub fn check(&mut self, may_lack: bool) -> Result<Vec<PathBuf>, String> {
         self.open.clear();
         let unreadable = self.model.check(&self.mount, &self.top, may_lack)?;
@@ -76,7 +76,7 @@ impl Worker {
         Ok(unreadable)
     }
 
-    /// A call's result; what fails while there is power is a bug.
+    /// Takes the result of a call. A failure while there is power is a bug.
     fn told<T>(&mut self, what: &str, result: io::Result<T>) -> Result<T, Cut> {
         if std::env::var_os("PANDO_POWER_TRACE").is_some() {
             eprintln!("{} {}: {what} {:?}", self.top, self.disk.requests(), result.as_ref().err());
@@ -91,7 +91,7 @@ impl Worker {
         }
     }
 
-    /// A call that sets names.
+    /// Makes a call that sets these names.
     fn change(
         &mut self,
         what: &str,
@@ -229,7 +229,7 @@ impl Worker {
         (count > 0).then(|| self.open.swap_remove(self.random.below(count) as usize))
     }
 
-    /// More objects within a second than are synced one by one.
+    /// Makes more objects within a second than are synced one by one.
     fn write_many(&mut self) -> Step {
         let Some((key, id)) = self.some_file() else { return Ok(()) };
         let path = self.path(&key);
@@ -288,7 +288,7 @@ impl Worker {
     }
 
     fn close(&mut self, file: File, id: Id) -> Step {
-        // SAFETY: the descriptor was this file's, and is nobody's any more.
+        // SAFETY: the descriptor was this file's, and nothing else uses it.
         let result = match unsafe { libc::close(file.into_raw_fd()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -304,7 +304,8 @@ impl Worker {
         let is_dir = self.model.nodes[id].is_dir;
         let to = self.some_name(if is_dir { "d" } else { "f" });
         let replaced = self.model.at(&to);
-        // Two names of one file are left alone by rename, and directories replace nothing here.
+        // A rename between two names of one file does nothing, and directories replace nothing
+        // here.
         let is_in_the_way = replaced.is_some() && (is_dir || replaced == Some(id));
         if from.0 == ROOT || is_in_the_way || is_dir && self.model.is_beneath(to.0, id) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A machine whose plug can be pulled: the forgetful disk, and the processes of one volume on it.
+//! A machine with power that can be cut: the forgetful disk, and the processes of one volume on it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -16,19 +16,19 @@ use super::common::{Scratch, all, pando};
 use super::ext4::{self, Ext4};
 use super::served::{Kept, Served};
 
-/// Far more than anything here takes.
+/// A time longer than any wait of this test.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How the volume is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     pub is_durable: bool,
-    /// A server and a mount, instead of `pando up`.
+    /// Whether a server and a mount run, instead of `pando up`.
     pub is_split: bool,
     pub shards: u64,
     pub checkpoint_bytes: u64,
     pub split_threshold: u64,
-    /// With ext4 between the volume and the disk, which is a block device then.
+    /// Whether ext4 is between the volume and the disk, as on a block device.
     pub has_ext4: bool,
 }
 
@@ -40,11 +40,11 @@ pub struct Machine {
     mounted: Option<Mounted>,
     ext4: Option<Ext4>,
     programs: Vec<Child>,
-    // Last: it is removed after all else is gone.
+    // Dropped last: the folder is removed after everything else is gone.
     scratch: Scratch,
 }
 
-/// The plug was pulled meanwhile.
+/// The power was lost meanwhile.
 #[derive(Debug)]
 pub struct Cut;
 
@@ -69,7 +69,7 @@ impl Machine {
         self.ext4 = self.way.has_ext4.then(|| Ext4::mount(&at("disk/image"), &at("ext4")));
     }
 
-    /// Until the volume is mounted.
+    /// Starts the processes, and returns when the volume is mounted.
     pub fn start(&mut self) -> Result<(), Cut> {
         let (folder, mount) = (self.folder.clone(), self.mount.clone());
         let durability = if self.way.is_durable { "disk" } else { "os" };
@@ -122,11 +122,11 @@ impl Machine {
         self.programs.last_mut().unwrap()
     }
 
-    /// Until it says that it is ready.
+    /// Starts a program, and returns when it says that it is ready.
     fn run(&mut self, command: &mut Command) -> Result<(), Cut> {
         let stdout = self.spawn(command.arg("--json")).stdout.take().unwrap();
         let (says, said) = channel();
-        // Ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             let mut line = String::new();
             let _ = BufReader::new(stdout).read_line(&mut line);
@@ -146,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// Nothing runs any more. Whoever waits for the volume goes on with an error.
+    /// Cuts the power, and kills all processes. Programs that wait for the volume get an error.
     pub fn lose_power(&mut self) {
         self.disk.pull_after(0);
         for program in &mut self.programs {
@@ -156,7 +156,7 @@ impl Machine {
         self.bury();
     }
 
-    /// With what the disk has not forgotten.
+    /// Restores the power, with what the disk has not forgotten.
     pub fn regain_power(&mut self, random: &mut Random, kept: Kept) {
         let _ = unmount(&self.mount, UnmountFlags::DETACH);
         self.ext4 = None;
@@ -177,7 +177,7 @@ impl Machine {
         self.programs.clear();
     }
 
-    /// Ends all in the ordinary way.
+    /// Ends all processes in the ordinary way.
     pub fn stop(&mut self) {
         if self.way.is_split {
             self.tool(&["umount".as_ref(), self.mount.as_os_str()]);
@@ -192,8 +192,8 @@ impl Machine {
         output
     }
 
-    /// What `pando fsck` finds, but for objects that nothing names: they only take space.
-    /// `may_lack`: nor for those that are not there.
+    /// What `pando fsck` finds, except for unnamed objects, which only take space. `may_lack`:
+    /// missing objects are excepted, too.
     pub fn damage(&self, may_lack: bool) -> Vec<String> {
         let output = pando().arg("fsck").arg(&self.folder).arg("--json").output().unwrap();
         let Ok(said) = serde_json::from_slice::<Value>(&output.stdout) else {

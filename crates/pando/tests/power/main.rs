@@ -1,8 +1,8 @@
-//! Loss of power: the real process on a disk that forgets what was not synced.
+//! Loss of power: the real processes on a disk that forgets what was not synced.
 //!
-//! A seed says how the volume is run, what is done on its mount, when the plug is pulled, and what
-//! the disk forgets. A seed that fails is run again by `PANDO_POWER_SEED=N cargo test --package
-//! pando --test power`. PANDO_POWER_SEEDS=N: that many.
+//! A seed decides how the volume is run, what its mount does, when the power is lost, and what the
+//! disk forgets. `PANDO_POWER_SEED=N cargo test --package pando --test power` runs one seed again.
+//! `PANDO_POWER_SEEDS=N` runs N seeds.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -32,7 +32,7 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_is_consistent() {
         Some(seed) => seed..seed + 1,
         None => 0..number("PANDO_POWER_SEEDS").unwrap_or(many),
     };
-    // Modes are those of the usual mask.
+    // The model's modes assume the usual umask.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let (mut total, count) = (Total::default(), seeds.end - seeds.start);
     for seed in seeds {
@@ -45,7 +45,7 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_is_consistent() {
     assert!(count < 12 || is_load && total.at_start > 0, "hardly anything was lost: {total:?}");
 }
 
-/// Says how to run a seed again, if it fails.
+/// Prints how to run a seed again, if the seed fails.
 struct Replay(u64);
 
 impl Drop for Replay {
@@ -57,7 +57,7 @@ impl Drop for Replay {
     }
 }
 
-/// What came about, to be seen.
+/// Counts of what happened, to be shown.
 #[derive(Default, Debug)]
 struct Total {
     losses: u64,
@@ -126,7 +126,7 @@ fn run(seed: u64) -> Total {
         }
         let damage = machine.damage(may_lack);
         assert!(damage.is_empty(), "{what}: {damage:#?}");
-        // Else the next loss meets what this start has done.
+        // If the volume goes on running, the next loss meets what this start has done.
         is_running = random.coin();
         if !is_running {
             machine.stop();
@@ -138,7 +138,7 @@ fn run(seed: u64) -> Total {
     total
 }
 
-/// Until the plug is pulled, or all are done.
+/// Lets the workers work until the power is lost or all are done.
 fn work(machine: &mut Machine, workers: &mut [Worker]) {
     std::thread::scope(|scope| {
         let spawn = |worker| scope.spawn(|| Worker::run(worker, STEPS));

@@ -1,8 +1,8 @@
-//! What may be there after a loss of power.
+//! What may exist after a loss of power.
 //!
-//! A *slot* is a name in a directory, a *node* a file or directory that was made. Each slot
-//! remembers the values that it had, each file its contents, from the last that is certainly on
-//! disk (the floor) to the newest, of which the last may be of a call that never returned.
+//! A *slot* is a name in a directory, and a *node* is a file or directory that was made. Each slot
+//! keeps the values that it had, and each file its contents. They begin with the last one that is
+//! certainly on disk (the floor). The newest may be from a call that never returned.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 pub type Id = usize;
-/// Whose slots are the names in the mount's root.
+/// The node that has the names in the mount's root as its slots.
 pub const ROOT: Id = 0;
 
 pub type Key = (Id, String);
@@ -20,9 +20,9 @@ pub type Key = (Id, String);
 #[derive(Default, Debug)]
 pub struct Node {
     pub is_dir: bool,
-    /// Unknown where the call that made it did not return.
+    /// Its inode number; `None`: the call that made the node did not return.
     pub ino: Option<u64>,
-    /// Of a file, from the floor on.
+    /// Contents of a file, from the floor on.
     pub contents: Vec<Content>,
     /// Whether it ever had several names.
     pub is_linked: bool,
@@ -33,8 +33,8 @@ pub struct Node {
 #[derive(Clone, Default, Debug)]
 pub struct Content {
     pub bytes: Vec<u8>,
-    /// Whether a truncation has made it. The shard cuts what it has, which may be shorter for want
-    /// of bytes that are not stored yet: then it ends in zeros until they are.
+    /// Whether a truncation has made it. The shard cuts the content that it has, and bytes that are
+    /// not stored yet may be missing. Until they are stored, the content ends in zeros.
     pub is_cut: bool,
 }
 
@@ -42,11 +42,11 @@ pub struct Model {
     pub nodes: Vec<Node>,
     /// Values of each name, from the floor on.
     pub slots: BTreeMap<Key, Vec<Option<Id>>>,
-    /// Whether what was acknowledged is on disk.
+    /// Whether an acknowledged change is on disk.
     is_durable: bool,
 }
 
-/// What was found, and could not be read because the disk has forgotten it.
+/// Files that exist, but have lost their content with the power.
 pub type Unreadable = Vec<PathBuf>;
 
 impl Model {
@@ -61,12 +61,12 @@ impl Model {
         self.nodes.len() - 1
     }
 
-    /// What is there under a name, if all that was acknowledged is.
+    /// The node under a name, if everything acknowledged is there.
     pub fn at(&self, key: &Key) -> Option<Id> {
         *self.slots.get(key)?.last()?
     }
 
-    /// Names that are taken.
+    /// Names that exist, with their nodes.
     pub fn taken(&self) -> impl Iterator<Item = (&Key, Id)> {
         self.slots.iter().filter_map(|(key, values)| Some((key, (*values.last()?)?)))
     }
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// These names are on disk as they are.
+    /// The present values of these names are on disk.
     pub fn synced(&mut self, keys: &[Key]) {
         for key in keys {
             if let Some(values) = self.slots.get_mut(key) {
@@ -91,13 +91,13 @@ impl Model {
         }
     }
 
-    /// The content of a file is on disk as it is.
+    /// The present content of a file is on disk.
     pub fn content_synced(&mut self, file: Id) {
         let contents = &mut self.nodes[file].contents;
         contents.drain(..contents.len() - 1);
     }
 
-    /// The same of a file that was closed.
+    /// A file was closed. If acknowledged changes are durable, its content is on disk.
     pub fn closed(&mut self, file: Id) {
         if self.is_durable {
             self.content_synced(file);
@@ -112,7 +112,7 @@ impl Model {
         self.slots.keys().filter(|(parent, _)| *parent == dir).cloned().collect()
     }
 
-    /// Whether a node is in a directory, or beneath it, or that itself.
+    /// Whether a node is the directory `dir`, or anywhere below it.
     pub fn is_beneath(&self, mut node: Id, dir: Id) -> bool {
         while node != dir {
             match self.names_of(node).first() {
@@ -131,7 +131,7 @@ impl Model {
         above.join(name)
     }
 
-    /// Compares with what is there, which is what counts from then on. `may_lack`: contents that
+    /// Compares the model with what exists, which then becomes the model. `may_lack`: contents that
     /// were not synced may be unreadable.
     pub fn check(&mut self, mount: &Path, top: &str, may_lack: bool) -> Result<Unreadable, String> {
         let mut found = Found::default();
@@ -157,7 +157,7 @@ impl Model {
         }
     }
 
-    /// A rename loses nothing, and doubles nothing.
+    /// Checks that renames have lost no node, and doubled none.
     fn check_nodes(&self, found: &Found) -> Result<(), String> {
         let mut counts = HashMap::new();
         found.slots.values().for_each(|id| *counts.entry(*id).or_insert(0) += 1);
@@ -178,7 +178,7 @@ impl Model {
         self.slots.iter().filter(|(_, values)| may_be(values)).map(|(key, _)| key).collect()
     }
 
-    /// Whether it must be somewhere.
+    /// Whether a node must exist under some name.
     fn is_certain(&self, node: Id, seen: &mut HashSet<Id>) -> bool {
         if node == ROOT {
             return true;
@@ -196,7 +196,7 @@ impl Model {
     }
 }
 
-/// What is there.
+/// What exists.
 #[derive(Default)]
 struct Found {
     slots: BTreeMap<Key, Id>,
@@ -267,7 +267,7 @@ impl Found {
     }
 }
 
-/// Files that were found and could not be read.
+/// Files that exist and could not be read.
 fn found_unreadable(model: &Model) -> Unreadable {
     let taken = model.taken();
     let lacking =
@@ -275,7 +275,8 @@ fn found_unreadable(model: &Model) -> Unreadable {
     lacking.map(|(key, _)| model.path(key, Path::new(""))).collect()
 }
 
-/// Which node this is, by its number; by its place, where the call that made it did not return.
+/// The node that this is, by its inode number. If the call that made it did not return, it is found
+/// by its place.
 fn identify(model: &mut Model, key: &Key, stat: &fs::Metadata) -> Option<Id> {
     let known = model.nodes.iter().position(|node| node.ino == Some(stat.ino()));
     let allowed = model.slots.get(key)?;
@@ -289,7 +290,7 @@ fn identify(model: &mut Model, key: &Key, stat: &fs::Metadata) -> Option<Id> {
     })
 }
 
-/// The content of a file, if it may be that. `None`: a part of it is not there.
+/// The content of a file, if it is an allowed one. `None`: a part of it is lost.
 fn read(
     model: &Model,
     node: Id,
@@ -308,7 +309,7 @@ fn read(
         }
         Err(error) => return Err(format!("{shown} cannot be read: {error}")),
     };
-    // It could not be read after an earlier loss.
+    // The file could not be read after an earlier loss.
     if allowed.is_empty() {
         return Ok(None);
     }

@@ -1,8 +1,8 @@
-//! The forgetful disk as a mounted file system, with a plug that can be pulled.
+//! The forgetful disk as a mounted file system, with power that can be cut.
 //!
-//! The plug is pulled at a request, counted from the beginning: that one and all after it are not
-//! answered, until whoever used the disk was killed. No program sees an error that a loss of power
-//! would not have let it see.
+//! The power is cut at a request, counted from the beginning. That request and all later ones get
+//! no answer until the processes that use the disk were killed. So no program sees an error that a
+//! loss of power would not have shown it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,16 +16,16 @@ use pando_fuse::{Mounted, Options};
 use super::common::random::Random;
 use super::disk::{Content, Disk, PAGE, ROOT};
 
-/// Nobody else changes anything.
+/// How long the kernel may remember. Nothing else changes the disk.
 const VALID: Duration = Duration::from_secs(3600);
 const O_TRUNC: u32 = 0o1000;
 const NOREPLACE: u32 = 1;
 const KINDS: u32 = 0o170_000;
 
-/// What is there after the plug was pulled.
+/// What exists after the power was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// All: only the processes have died.
+    /// Everything: only the processes have died.
     All,
     /// What was synced, and some of the rest.
     Some,
@@ -38,24 +38,24 @@ pub struct Served(Arc<(Mutex<State>, Condvar)>);
 
 struct State {
     disk: Disk,
-    /// Changes and syncs so far.
+    /// Number of changes and syncs so far.
     requests: u64,
-    /// The plug is pulled at this one.
+    /// Number of the request at which the power is cut.
     pulled_at: u64,
     power: Power,
     parked: Vec<Reply>,
     listings: HashMap<u64, Vec<(Vec<u8>, u64, u32)>>,
     next_handle: u64,
-    /// What `close` fails with.
+    /// The error of each `close`, if they fail.
     close_error: Option<Errno>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Power {
     On,
-    /// Nothing is answered.
+    /// No request is answered.
     Gone,
-    /// Everything fails.
+    /// Every request fails.
     Off,
 }
 
@@ -83,17 +83,17 @@ impl Served {
         self.0.0.lock().unwrap()
     }
 
-    /// Every `close` fails from now on, as those of NFS do when it cannot write back; or none.
+    /// Makes every `close` fail, as those of NFS do when it cannot write back. `None`: none fails.
     pub fn fail_closes(&self, errno: Option<Errno>) {
         self.lock().close_error = errno;
     }
 
-    /// Changes and syncs so far.
+    /// Number of changes and syncs so far.
     pub fn requests(&self) -> u64 {
         self.lock().requests
     }
 
-    /// Pulls the plug after so many more changes and syncs.
+    /// Cuts the power after `count` more changes and syncs.
     pub fn pull_after(&self, count: u64) {
         let mut state = self.lock();
         state.pulled_at = state.requests + count;
@@ -101,18 +101,19 @@ impl Served {
         self.0.1.notify_all();
     }
 
-    /// Whether the plug was pulled.
+    /// Whether the power is cut.
     pub fn is_gone(&self) -> bool {
         self.lock().power != Power::On
     }
 
-    /// Waits until the plug is pulled; false if that takes longer.
+    /// Waits until the power is cut; false if that takes longer than `limit`.
     pub fn await_gone(&self, limit: Duration) -> bool {
         let waits = |state: &mut State| state.power == Power::On;
         !self.0.1.wait_timeout_while(self.lock(), limit, waits).unwrap().1.timed_out()
     }
 
-    /// To be called when whoever uses it was killed, so that the kernel can let it go.
+    /// Makes all requests fail, so that the kernel can release the disk. The processes that use it
+    /// must have been killed.
     pub fn switch_off(&self) {
         let parked = {
             let mut state = self.lock();
@@ -122,7 +123,7 @@ impl Served {
         parked.into_iter().for_each(refuse);
     }
 
-    /// With what is left. Nobody may have it mounted.
+    /// Restores the power, with what is left on the disk. The disk must not be mounted.
     pub fn switch_on(&self, random: &mut Random, kept: Kept) {
         let mut state = self.lock();
         assert!(state.power == Power::Off);
@@ -199,7 +200,7 @@ impl State {
                 }
             };
         }
-        // That an answer did not arrive does not matter: nothing is counted by it.
+        // It does not matter whether an answer arrives, since nothing counts answers.
         let _ = match &request.operation {
             Operation::Lookup { name } => {
                 let found = check!(self.find(node, name));
@@ -326,7 +327,7 @@ impl State {
         Ok(())
     }
 
-    /// Within a directory: what is more, nobody here asks for.
+    /// Renames within a directory. Nothing here needs more.
     fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Result<(), Errno> {
         if from.0 != to.0 {
             return Err(Errno::XDEV);

@@ -1,4 +1,4 @@
-//! Parts of Pando on the disk that forgets, one at a time; and that disk itself.
+//! Parts of Pando on the forgetful disk, one at a time, and that disk itself.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -41,7 +41,7 @@ impl Bare {
         File::open(path).unwrap().sync_all().unwrap();
     }
 
-    /// Nothing on it may be open.
+    /// Takes the power away and restores it. No file on the disk may be open.
     fn lose_power(&mut self, kept: Kept) {
         self.disk.pull_after(0);
         self.disk.switch_off();
@@ -80,8 +80,8 @@ fn the_disk_forgets_what_was_not_synced_and_nothing_else() {
     assert_eq!(fs::read(bare.at("synced")).unwrap(), expected);
 }
 
-/// Shards' logs are written through such memory on file systems that keep their promises. By
-/// another process: one that serves the pages that it waits for may wait for ever.
+/// Shards write their logs through such memory, on file systems that keep their promises. Another
+/// process writes here: a process that serves the pages which it waits for may wait for ever.
 #[test]
 fn written_memory_is_durable_once_it_was_synced() {
     const SCRIPT: &str = r#"
@@ -131,7 +131,7 @@ fn objects_are_synced_one_by_one_where_syncfs_does_nothing() {
     let store = LocalStore::open(&folder).unwrap();
     assert_eq!(store.list(None).unwrap().count(), 100);
     assert!((0..100).all(|counter| store.get_range(id(counter), 0..5).unwrap() == b"bytes"));
-    // Of a process that was killed.
+    // These objects are from a process that was killed.
     (100..103).for_each(|counter| store.put(id(counter * 4096), &[b"bytes"]).unwrap());
     drop(store);
     let store = LocalStore::open_unsure(&folder).unwrap();
@@ -144,8 +144,8 @@ fn objects_are_synced_one_by_one_where_syncfs_does_nothing() {
     assert!((100..103).all(|n| store.get_range(id(n * 4096), 0..5).unwrap() == b"bytes"));
 }
 
-/// NFS tells only there what it could not write back. More objects than are kept open until their
-/// sync.
+/// NFS reports only at `close` what it could not write back. The test also has more objects than
+/// are kept open until their sync.
 #[test]
 fn an_object_whose_close_fails_is_not_put() {
     let bare = Bare::new();

@@ -1,5 +1,5 @@
-//! Who sends what is no frame, or comes without what he must know: his connection is closed, the
-//! server's log names him and says why, and nobody else notices.
+//! Senders of invalid frames, and connections without a valid greeting or key. The server closes
+//! the connection, its log names the sender and the reason, and other clients do not notice.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -22,13 +22,13 @@ use pando_wire::{
 use crate::Guarded;
 use crate::common::site::{Site, until};
 
-/// Nothing takes this long.
+/// A time longer than any wait of these tests.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What somebody sends, and what the log says of it.
+/// What a sender sends, and what the log must say.
 struct Case {
     sends: Vec<u8>,
-    /// It ends after that.
+    /// Whether the sender closes its side after that.
     ends: bool,
     logged: String,
 }
@@ -49,7 +49,7 @@ fn framed(message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// With the byte at `at` changed, and a checksum that is right.
+/// A frame with the byte at `at` changed and a correct checksum.
 fn sealed(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     frame[at] = byte;
     let checksum = crc32c::crc32c(&frame[8..]);
@@ -57,13 +57,13 @@ fn sealed(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     frame
 }
 
-/// Says that it has this length.
+/// A frame with this length in its header.
 fn of_length(mut frame: Vec<u8>, length: u32) -> Vec<u8> {
     frame[..4].copy_from_slice(&length.to_le_bytes());
     frame
 }
 
-/// What is wrong with a frame whoever sends it, where `most` bytes are allowed.
+/// Frames that are invalid from any sender, where at most `most` bytes are allowed.
 fn no_frames(good: &[u8], most: u32) -> Vec<Case> {
     let good = good.to_vec();
     let mut flipped = good.clone();
@@ -94,13 +94,13 @@ fn no_frames(good: &[u8], most: u32) -> Vec<Case> {
     ]
 }
 
-/// What else can be wrong before somebody is let in.
+/// Further invalid beginnings of a connection.
 fn no_beginnings(volume: [u8; 16]) -> Vec<Case> {
     let hello = Hello::new(volume, Role::Client(ShardIndex(0)), Vec::new());
     let said = |hello: Hello| framed(&hello.into());
     let future = Hello { oldest: VERSION + 1, newest: VERSION + 2, ..hello.clone() };
     vec![
-        // `GET ` as a length.
+        // These are the bytes of `GET `, read as a length.
         Case::new(&b"GET / HTTP/1.1\r\n\r\n"[..], "a frame of 542393671 bytes"),
         Case::new(
             said(future),
@@ -133,7 +133,7 @@ impl Guarded {
         Folder::new(&self.site.folder).unwrap().read().unwrap().id()
     }
 
-    /// A line of the log names it and has these words.
+    /// Waits for a line of the log that names this address and has these words.
     fn is_logged(&self, from: &SocketAddr, words: &str) {
         let named = format!("from {from}");
         let is_it = |line: &str| {
@@ -143,8 +143,8 @@ impl Guarded {
         until(&format!("{named}: {words}"), || self.site.log().lines().any(is_it));
     }
 
-    /// Does something again and again, until a line of the log has these words: strangers cause one
-    /// line a second.
+    /// Repeats `again` until a line of the log has these words. Strangers cause only one line per
+    /// second.
     fn is_logged_once(&self, words: &str, mut again: impl FnMut()) {
         let lines = self.site.log().lines().count();
         until(words, || {
@@ -154,7 +154,7 @@ impl Guarded {
     }
 }
 
-/// Says it, and hears the connection end.
+/// Sends bytes, and waits until the connection ends.
 fn says(mut stranger: impl Read + Write, sends: &[u8], end: impl FnOnce()) {
     stranger.write_all(sends).unwrap();
     end();
@@ -185,7 +185,7 @@ fn who_begins_wrongly_is_shut_out_and_the_log_says_why() {
         });
         guarded.others_go_on();
     }
-    // Over TCP nothing is understood that is not encrypted.
+    // Over TCP the server understands nothing but TLS.
     for sends in [framed(&hello.into()), b"GET / HTTP/1.1\r\n\r\n".to_vec()] {
         guarded.is_logged_once("it does not speak TLS", || {
             let stranger = TcpStream::connect(&guarded.address).unwrap();
@@ -229,7 +229,7 @@ fn who_sends_nonsense_later_is_shut_out_and_the_log_says_why() {
     }
 }
 
-/// Comes in as it should, and then does not go on so.
+/// Opens a valid connection, then sends something invalid.
 async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
     let keys = Folder::new(&guarded.site.folder).unwrap().keys();
     let keys = Keys::new(&Bundle::read(&keys.join("server.pem")).unwrap()).unwrap();
@@ -238,7 +238,7 @@ async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
     let from = tcp.local_addr().unwrap();
     let mut opened = open(stream, guarded.volume(), role, Some(&keys)).await.unwrap();
     let out = Outbound::new(&mut opened.inbound);
-    // So little is taken at once.
+    // The socket takes these few bytes at once.
     out.append(|bytes| bytes.extend_from_slice(&case.sends));
     out.flush();
     assert_eq!(out.waiting(), 0);
@@ -252,7 +252,7 @@ async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
     opened
 }
 
-/// Whoever has a key may ask what it does not allow, as often as they like.
+/// A holder of a key may send any number of questions that the key does not allow.
 #[test]
 fn who_is_refused_answers_fills_no_log() {
     const ASKED: usize = 1000;
@@ -275,14 +275,14 @@ fn who_is_refused_answers_fills_no_log() {
     let may_be = 64 + begun.elapsed().as_secs() as usize + 1;
     let said = guarded.site.log().lines().filter(|line| line.contains("did not answer")).count();
     assert!((1..=may_be).contains(&said), "{said} lines, and {may_be} may be");
-    // How many there were is said.
+    // The log tells how many lines were left out.
     until("the rest is counted", || {
         guarded.site.log().lines().any(|line| line.contains(" more connections were closed"))
     });
     guarded.others_go_on();
 }
 
-/// Connects as another user, of this thread alone, and says hello; what it hears.
+/// Connects as another user, in a thread of its own, sends a greeting, and returns the answer.
 fn hears_as(user: u32, socket: PathBuf, hello: Vec<u8>) -> Option<Message> {
     let speaks = move || {
         let uid = rustix::process::Uid::from_raw(user);
@@ -290,7 +290,7 @@ fn hears_as(user: u32, socket: PathBuf, hello: Vec<u8>) -> Option<Message> {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         match stream.write_all(&hello) {
-            // It was refused before it said anything, and has been told so.
+            // The server had refused the connection before the greeting came, and has said so.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             written => written.unwrap(),
         }
@@ -315,7 +315,7 @@ fn over_a_unix_socket_only_root_and_the_folders_owner_come_in_whatever_modes_say
     let folder = Folder::new(&site.folder).unwrap();
     let (run, socket) = (folder.run(), folder.server_socket(0));
     fs::create_dir_all(&run).unwrap();
-    // The owner of the socket's folder need not be the one that serves.
+    // The owner of the socket's folder need not be the user of the server.
     chown(&run, Some(OWNER), None).unwrap();
     site.serve("all", &[]);
     for path in [site.scratch(), &site.folder, &run] {

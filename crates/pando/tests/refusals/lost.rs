@@ -1,4 +1,4 @@
-//! What programs wrote and what could not be stored is told with the names of the files.
+//! Programs' bytes that could not be stored are reported with the names of their files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use rustix::mount::MountFlags;
 use crate::common::site::until;
 use crate::common::{Volume, all, mount_tmpfs, pando};
 
-/// A volume whose objects have next to no room, and its names enough.
+/// A volume with little room for objects, and enough for names.
 fn without_room() -> Volume {
     let mut volume = Volume::down();
     volume.start(&[]);

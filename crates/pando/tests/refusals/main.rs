@@ -1,5 +1,5 @@
-//! Who is turned away, and what of: in the log of the server, and on the command line. And what
-//! cannot be unmounted, or not as one might expect.
+//! Refused connections and commands, in the server's log and on the command line. Also mounts that
+//! cannot be unmounted, or not in the expected way.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,7 +21,7 @@ use common::site::Site;
 use pando_keys::{KeyRole, KeysFolder, Wanted};
 use pando_server::Folder;
 
-/// A key of a volume, issued as its owner does it.
+/// Issues a key of a volume, as its owner does.
 fn key(volume: &Path, role: KeyRole, file: &Path) -> PathBuf {
     let id = Folder::new(volume).unwrap().read().unwrap().id();
     let keys = KeysFolder::open(&volume.join("keys"), id).unwrap();
@@ -32,7 +32,7 @@ fn key(volume: &Path, role: KeyRole, file: &Path) -> PathBuf {
     file.to_owned()
 }
 
-/// A server that listens for other machines, and a mount that came so.
+/// A server that listens for other machines, and a mount that has connected over TCP.
 struct Guarded {
     site: Site,
     key: PathBuf,
@@ -50,7 +50,7 @@ impl Guarded {
         Self { site, key, address }
     }
 
-    /// All shards serve the mount.
+    /// Checks that all shards serve the mount.
     fn others_go_on(&self) {
         for number in 0..8 {
             let dir = self.site.at(0, &format!("dir-{number}"));
@@ -62,7 +62,7 @@ impl Guarded {
     }
 }
 
-/// It ended by itself with this code, and said what the words are of in one line.
+/// Checks that the process ended with this code, and printed one line that has these words.
 fn assert_said(output: &Output, code: i32, words: &[&str]) {
     let said = if code == 0 { &output.stdout } else { &output.stderr };
     let said = String::from_utf8_lossy(said);

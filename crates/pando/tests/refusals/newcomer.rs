@@ -1,5 +1,4 @@
-//! What people get wrong who meet Pando for the first time: each message says what, where, and what
-//! to do.
+//! Mistakes of people who are new to Pando. Each message says what is wrong, where, and what to do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,7 +10,7 @@ use crate::common::{Scratch, Volume, all, is_mounted, pando, pando_within};
 
 const USER: u32 = 1234;
 
-/// It ended by itself with this code; it said these words, and none of those.
+/// Checks that the process ended with this code, and printed `words` but none of `no`.
 fn assert_words(output: &Output, code: i32, words: &[&str], no: &[&str]) {
     let said = all(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -93,14 +92,14 @@ fn a_shard_that_is_not_there_is_told_from_those_that_are() {
     let output = command.args(["shard", "move", "9", "--to", &to]).output().unwrap();
     let words = ["there is no shard 9", "shards 0 to 3", "pando shard list", "pando shard add"];
     assert_words(&output, 1, &words, &["nobody has said"]);
-    // The place where a volume is mounted is not the volume.
+    // The folder where a volume is mounted is not the volume.
     site.mount(&[]);
     let output = pando_within(60).arg("down").arg(&site.mounts[0]).output().unwrap();
     let words = ["is mounted: name", site.folder.to_str().unwrap()];
     assert_words(&output, 1, &words, &["pando format"]);
 }
 
-/// Nothing is tested where another user may not run the program.
+/// If another user may not run the program here, nothing is tested.
 #[test]
 fn another_user_is_told_whose_it_is() {
     let volume = Volume::up(&[]);
@@ -112,7 +111,7 @@ fn another_user_is_told_whose_it_is() {
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
-        // No helper that mounts for others is found, wherever this runs.
+        // No helper that mounts for users is found, on any machine.
         command.args(["env", "PATH=/nonexistent"]);
         command.env("PANDO_RUN", &run_folder).arg(pando().get_program());
         command.args(arguments).output()
@@ -130,7 +129,7 @@ fn another_user_is_told_whose_it_is() {
         let words = [mount, "is another user's", "as root"];
         assert_words(&as_user(&command).unwrap(), 1, &words, &["unknown"]);
     }
-    // Nothing is made that could not be mounted then.
+    // Nothing is created that could not be mounted.
     let [new, at] = ["new", "at"].map(|name| run_folder.join(name).to_str().unwrap().to_owned());
     let (new, at) = (&new[..], &at[..]);
     let is_open_to_all = fs::metadata("/dev/fuse").unwrap().permissions().mode() & 0o006 == 0o006;

@@ -1,4 +1,4 @@
-//! `pando server` that cannot listen, or not there: it says why, and the volume is as free as
+//! `pando server` that cannot listen at an address. It says why, and the volume is as free as
 //! before.
 
 use std::fs::{self, Permissions};
@@ -27,7 +27,7 @@ fn a_server_that_cannot_listen_ends_says_why_and_lets_go_of_its_shards() {
     let cases: [(&[&str], i32, &[&str]); 7] = [
         (&["--listen", &taken.address], 4, &[&taken.address, "in use", "Name another address"]),
         (&["--listen", "0.0.0.0:0"], 1, &["--advertise HOST:PORT"]),
-        // Set aside for examples: nobody has it.
+        // No machine has this address: it is reserved for examples.
         (&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1:0 is not an address of this machine"]),
         (&["--listen", "127.0.0.1:0", "--key", open], 1, &[open, "chmod 600"]),
         (&["--listen", "127.0.0.1:0", "--key", missing], 1, &[missing, "No such file"]),
@@ -43,7 +43,7 @@ fn a_server_that_cannot_listen_ends_says_why_and_lets_go_of_its_shards() {
         }
     }
     until("no process is left behind", || processes_with(&site.folder).is_empty());
-    // Without keys it serves this machine's Unix sockets, and no more.
+    // Without keys the server listens only on this machine's Unix sockets.
     let (keys, away) = (site.folder.join("keys"), site.scratch().join("keys"));
     fs::rename(&keys, &away).unwrap();
     let mut command = pando_within(60);

@@ -1,4 +1,4 @@
-//! Processes that are suspended: each command has an end within 5 s, and says what to do.
+//! Suspended processes: each command ends within 5 s, and says what to do.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::site::{Site, suspend};
 use crate::common::{Volume, all, pando_within};
 
-/// It ends in time, with this code and these words.
+/// Checks that the command ends in time, with this code and these words.
 fn ends(arguments: &[&OsStr], code: i32, words: &[&str]) {
     let begun = Instant::now();
     let output = pando_within(60).args(arguments).output().unwrap();
@@ -21,7 +21,8 @@ fn ends(arguments: &[&OsStr], code: i32, words: &[&str]) {
     }
 }
 
-/// Suspended until it is dropped, so that a test that fails leaves nothing that hangs.
+/// A process that is suspended until this is dropped, so that a failing test leaves nothing that
+/// hangs.
 struct Suspended(Pid);
 
 impl Suspended {
@@ -59,7 +60,7 @@ fn a_volume_that_is_up_and_suspended() {
         ends(&[command.as_ref(), path.as_ref()], 1, &words);
     }
     drop(process);
-    // What it was not told it does not do.
+    // The process runs no command after it resumes.
     assert_eq!(fs::read_to_string(&file).unwrap(), "text");
     volume.stop();
 }
@@ -91,11 +92,11 @@ fn servers_that_are_suspended() {
     }
     let (one, two) = (Suspended::new(first), Suspended::new(second));
     ends(&["status".as_ref(), site.folder.as_ref()], 1, &["does not answer", &one.advice()]);
-    // The mount is awake; what its servers would have to tell does not come.
+    // The mount is awake, but its servers send no answer.
     ends(&["info".as_ref(), file.as_ref()], 1, &[file.to_str().unwrap(), "does not answer"]);
     ends(&["status".as_ref(), site.mounts[0].as_ref()], 0, &["is mounted at"]);
     drop(two);
-    // The one that is awake stops, and the other one is named.
+    // The server that is awake stops, and the other one is named.
     ends(&["down".as_ref(), site.folder.as_ref()], 1, &["not all servers", &one.advice()]);
     drop(one);
     let down = pando_within(60).arg("down").arg(&site.folder).output().unwrap();

@@ -1,5 +1,4 @@
-//! `pando umount` of everything that somebody may name: it ends, and unmounts what it should and
-//! nothing else.
+//! `pando umount` with every kind of path. It ends, and unmounts what it should and nothing else.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,14 +18,14 @@ use crate::common::locker::Locker;
 use crate::common::site::{Site, suspend, until};
 use crate::common::{Volume, all, is_mounted, mount_tmpfs, pando_within};
 
-/// What it takes at most, with what it waits for.
+/// Maximum time that a command takes, with all its waits.
 const SECONDS: u32 = 170;
 
 fn umount(path: impl AsRef<OsStr>, extra: &[&str]) -> Output {
     pando_within(SECONDS).arg("umount").arg(path).args(extra).output().unwrap()
 }
 
-/// One server, one mount.
+/// A site with one server and one mount.
 fn mounted(extra: &[&str]) -> (Site, Pid) {
     let mut site = Site::new(&["all"], &[]);
     let mount = site.mount(extra);
@@ -34,7 +33,7 @@ fn mounted(extra: &[&str]) -> (Site, Pid) {
     (site, mount)
 }
 
-/// Waits until the kernel tells that the mount's process is gone.
+/// Waits until the kernel reports that the mount's process is gone.
 fn is_dead(mount: &Path) {
     until("the mount is dead", || {
         let found = fs::metadata(mount).map_err(|error| error.raw_os_error());
@@ -42,7 +41,7 @@ fn is_dead(mount: &Path) {
     });
 }
 
-/// Whether a process has ended; its parent may not have heard of it.
+/// Whether a process has ended, even if its parent has not noticed.
 fn is_gone(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     stat.is_err()
@@ -50,7 +49,7 @@ fn is_gone(process: Pid) -> bool {
             .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
 }
 
-/// A program that works in a folder until it is dropped.
+/// A program with a folder as its working directory, until it is dropped.
 struct Within(Child);
 
 impl Within {
@@ -99,7 +98,7 @@ fn a_mount_is_unmounted_by_whatever_path_leads_to_it_and_once() {
     symlink("link", scratch.join("elsewhere").join("second")).unwrap();
     symlink("../link", scratch.join("elsewhere").join("third")).unwrap();
     let absolute = |name: &[u8]| scratch.join(OsStr::from_bytes(name)).into_os_string();
-    // Where the mount is, and how it is called from `elsewhere`.
+    // The mount's place, and a path to it from `elsewhere`.
     let ways: [(&[u8], OsString); 13] = [
         (b"plain", absolute(b"plain")),
         (b"plain", absolute(b"plain/")),
@@ -163,7 +162,7 @@ fn a_busy_mount_is_refused_and_lives_on() {
     assert_eq!(fs::read_to_string(site.at(0, "file")).unwrap(), "text and more");
     assert_said(&umount(&path, &[]), 0, &["all is stored"]);
     assert!(!is_mounted(&path));
-    // Of a program that goes on meanwhile nothing is lost that it has stored.
+    // The program's writes before the unmount are all stored.
     site.mount(&[]);
     let path = site.mounts[1].clone();
     let mut file = File::options().append(true).open(site.at(1, "file")).unwrap();
@@ -186,12 +185,12 @@ fn a_mount_whose_servers_are_gone_is_unmounted_all_the_same() {
         kill_process(site.processes[0], signal).unwrap();
         assert_said(&umount(&path, &[]), 4, &["busy", "--force"]);
         drop(file);
-        // To find out where this leads, servers would have to answer.
+        // Servers would have to answer to tell where this path leads.
         let below = site.at(0, "file");
         let output = umount(&below, &[]);
         assert!(matches!(output.status.code(), Some(1 | 3)), "{}", all(&output));
         assert!(all(&output).contains(below.to_str().unwrap()), "{}", all(&output));
-        // All that was written had been stored.
+        // All that was written had been stored before.
         assert_said(&umount(&path, &[]), 0, &["all is stored"]);
         assert!(!is_mounted(&site.mounts[0]));
         assert_said(&umount(&path, &[]), 3, &["nothing of Pando is mounted"]);
@@ -202,8 +201,8 @@ fn a_mount_whose_servers_are_gone_is_unmounted_all_the_same() {
 #[test]
 fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
     let (site, process) = mounted(&["--timeout", "2"]);
-    // By a process of its own: what other tests start would inherit the file, and wait for its
-    // flush.
+    // A process of its own holds the file. Processes that other tests start here would inherit it,
+    // and wait for its flush.
     let mut program = Locker::with(&site.at(0, "unsaved"));
     kill_process(site.processes[0], Signal::KILL).unwrap();
     assert_eq!(program.ask(&format!("write f {}", "7".repeat(100_000))), "ok");
@@ -211,7 +210,7 @@ fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
     let (shown, pid) = (site.mounts[0].to_str().unwrap(), process.as_raw_nonzero().to_string());
     assert_said(&output, 1, &[shown, "100000 bytes", "not stored", &pid, "its log"]);
     assert!(!is_mounted(&site.mounts[0]));
-    // Its process gives up, and says so.
+    // The mount's process gives up, and its log says so.
     until("the log tells what is lost", || {
         site.log().contains("100000 bytes that programs wrote could not be stored")
     });
@@ -222,8 +221,8 @@ fn forced_it_ends_within_5_seconds_whoever_does_not_answer() {
     for (signal, is_written) in [(Signal::STOP, true), (Signal::KILL, true), (Signal::STOP, false)]
     {
         let (site, process) = mounted(&[]);
-        // By a process of its own: one that is started from here would inherit the file, and wait
-        // for its flush.
+        // A process of its own holds the file. A process that is started from here would inherit
+        // it, and wait for its flush.
         let mut program = Locker::with(&site.at(0, "unsaved"));
         assert_eq!(program.ask("fsync f"), "ok");
         match signal {
@@ -244,7 +243,7 @@ fn forced_it_ends_within_5_seconds_whoever_does_not_answer() {
             false => assert_said(&output, 0, &[&words[..], &["all is stored"]].concat()),
         }
         assert!(!is_mounted(&site.mounts[0]));
-        // It does as it was said.
+        // The advice in the message works.
         until("it ends at a signal", || {
             let _ = kill_process(process, Signal::TERM);
             is_gone(process)
@@ -264,7 +263,7 @@ fn a_mount_whose_process_was_killed_is_cleared_away() {
     assert_said(&umount(&link, &[]), 0, &[path.to_str().unwrap(), "its process was gone"]);
     assert!(!is_mounted(&path));
     assert_said(&umount(&link, &[]), 3, &["nothing of Pando is mounted"]);
-    // And where somebody still has a file open.
+    // A program still has a file open.
     let second = site.mount_at(site.folder.clone().as_os_str(), path.clone(), &[]);
     let file = File::open(path.join("file")).unwrap();
     kill_process(second, Signal::KILL).unwrap();
@@ -274,7 +273,7 @@ fn a_mount_whose_process_was_killed_is_cleared_away() {
     assert_said(&umount(&path, &["--force"]), 0, &["its process was gone"]);
     assert!(!is_mounted(&path));
     drop(file);
-    // Nothing is in the way of the next.
+    // A new mount finds nothing in its way.
     site.mount_at(site.folder.clone().as_os_str(), path.clone(), &[]);
     assert_said(&umount(&path, &[]), 0, &["all is stored"]);
 }
@@ -287,7 +286,7 @@ fn a_mount_whose_process_is_suspended_is_not_waited_for_and_may_be_detached() {
     suspend(process);
     assert_said(&umount(path, &[]), 1, &[shown, "does not answer", "suspended", "umount --force"]);
     kill_process(process, Signal::CONT).unwrap();
-    // What it was not told it does not do.
+    // The process does not unmount after it resumes.
     assert_eq!(fs::read_to_string(site.at(0, "file")).unwrap(), "text");
     assert!(is_mounted(path));
     suspend(process);
@@ -314,7 +313,7 @@ fn a_dead_mount_of_a_volume_that_is_up_is_cleared_and_the_volume_stays_up() {
     assert_said(&umount(&other, &[]), 0, &[other.to_str().unwrap(), "its process was gone"]);
     assert!(!is_mounted(&other) && is_mounted(&volume.mount));
     assert_eq!(fs::read_to_string(volume.mount.join("file")).unwrap(), "text");
-    // Its own mount goes with it.
+    // Unmounting the volume's own mount stops the volume.
     let file = File::open(volume.mount.join("file")).unwrap();
     assert_said(&umount(&volume.mount, &[]), 4, &["busy", "--force"]);
     drop(file);

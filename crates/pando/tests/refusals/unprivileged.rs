@@ -1,4 +1,4 @@
-//! Dead mounts of users who are not root: the helper clears what is theirs.
+//! Dead mounts of users other than root: the helper removes them.
 
 use std::fs::{self, Permissions};
 use std::os::fd::AsRawFd;
@@ -11,8 +11,8 @@ use crate::common::{Scratch, all, is_mounted, pando};
 
 const USER: u32 = 1234;
 
-/// Nothing is tested where another user may not run the program. The helper is one that notes what
-/// it is told: the real one is setuid root.
+/// If another user may not run the program here, nothing is tested. The helper is a script that
+/// notes its arguments, since the real one is setuid root.
 #[test]
 fn a_dead_mount_is_cleared_by_the_helper() {
     let scratch = Scratch::new();
@@ -55,7 +55,7 @@ fn a_dead_mount_is_cleared_by_the_helper() {
         assert_eq!(said, format!("{flags} -- {shown}\n"));
         fs::remove_file(&told).unwrap();
     }
-    // Without one, it is said what to do.
+    // Without a helper, the message says what to do.
     let output = as_user("/nonexistent", &["umount", shown]).unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", all(&output));
     for word in ["install fuse3", &format!("umount -l {shown}")] {

@@ -1,5 +1,5 @@
-//! `pando mount` of what cannot be mounted: it ends, says what is wrong and what to do, and leaves
-//! nothing behind.
+//! `pando mount` with targets that cannot be mounted. It ends, says what is wrong and what to do,
+//! and leaves nothing behind.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -19,7 +19,7 @@ use crate::common::site::{Site, until};
 use crate::common::{Scratch, is_mounted, pando, pando_within};
 use crate::{Guarded, assert_said, key};
 
-/// Something that listens and is no server of Pando.
+/// A listener that is not a server of Pando.
 pub struct Stranger {
     listener: TcpListener,
     pub address: String,
@@ -27,7 +27,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Takes connections, one after the other, and does this with each.
+    /// Accepts connections, one after the other, and runs `serve` with each.
     pub fn new(serve: impl Fn(TcpStream) + Send + 'static) -> Self {
         let stranger = Self::silent();
         let listener = stranger.listener.try_clone().unwrap();
@@ -39,14 +39,14 @@ impl Stranger {
         stranger
     }
 
-    /// Never says a word: whoever comes waits in the system's queue.
+    /// Accepts no connection: each waits in the system's queue.
     pub fn silent() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         Self { listener, address, is_over: Arc::default() }
     }
 
-    /// Says what a server of SSH does, and waits for an answer.
+    /// Sends the first line of an SSH server, and waits for an answer.
     pub fn ssh() -> Self {
         Self::new(|mut stream| {
             let _ = stream.write_all(b"SSH-2.0-x\r\n");
@@ -58,12 +58,12 @@ impl Stranger {
 impl Drop for Stranger {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes who accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(&self.address);
     }
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 pub fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -81,11 +81,12 @@ pub fn processes_with(folder: &Path) -> Vec<i32> {
     .collect()
 }
 
-/// A folder for mounts that do not come about.
+/// A folder for mounts that fail.
 struct Attempts(Scratch);
 
 impl Attempts {
-    /// In the foreground and in the background it ends with this code and these words.
+    /// Checks that the mount fails with this code and these words, in the foreground and in the
+    /// background.
     fn fail(&self, target: &str, extra: &[&str], code: i32, words: &[&str]) {
         let path = self.0.path().join("mount");
         for detach in [&[][..], &["-d"]] {
@@ -101,7 +102,7 @@ impl Attempts {
 
 impl Drop for Attempts {
     fn drop(&mut self) {
-        // Only if the test has failed.
+        // Processes are left only if the test has failed.
         for pid in processes_with(self.0.path()) {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -132,7 +133,7 @@ fn a_mount_without_the_right_key_says_what_is_wrong_with_it() {
     for (file, words) in cases {
         attempts.fail(address, &["--key", file.to_str().unwrap()], 1, words);
     }
-    // What was before keys is no more, and says so.
+    // `--secret`, from before keys, is refused with advice.
     attempts.fail(
         address,
         &["--secret", "/etc/s"],
@@ -157,7 +158,7 @@ fn a_mount_of_what_is_no_server_of_pando_ends_and_says_so() {
     let cases: [(&str, &str); 5] = [
         (&ssh.address, "does not speak TLS"),
         (&silent.address, "no answer within 3 s"),
-        // Whether it is reset depends on who is faster.
+        // The error depends on the order of two events.
         (&closing.address, "connection"),
         (&nobody, "cannot connect: Connection refused"),
         (&socket, "cannot connect: No such file"),
@@ -168,7 +169,7 @@ fn a_mount_of_what_is_no_server_of_pando_ends_and_says_so() {
         attempts.fail(address, &named, 3, &[address, words, "see that it runs"]);
     }
     attempts.fail("localhost:ssh", &[], 1, &["`localhost:ssh` is not an address", "HOST:PORT"]);
-    // One that is none is no reason not to ask the next.
+    // After an address without a server, the next one is asked.
     let mut site = guarded.site;
     let addresses = OsString::from(format!("{},{nobody},{}", ssh.address, guarded.address));
     let path = site.scratch().join("other");
@@ -187,16 +188,17 @@ fn a_mount_that_leads_to_another_volume_is_refused_and_names_it() {
     assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
     let id = |folder: &Path| pando_server::Folder::new(folder).unwrap().read().unwrap().uuid;
     let (wanted, found) = (id(&folder), id(&site.folder));
-    // Where its own server once listened, another one does.
+    // Another volume's server listens where the volume's own server did.
     let addresses = vec![address.clone()];
     let (shard, epoch, host) = (ShardIndex(0), Epoch(1), this_host());
     let hosts = HostsFolder::new(&folder.join("run"));
     hosts.write(&Hosting { shard, epoch, host, addresses }).unwrap();
-    // With its own key it is not let in; whoever has a key of the other volume hears whose it is.
+    // The mount's own key is refused there. With a key of the other volume, the message names both
+    // volumes.
     let shown = folder.to_str().unwrap();
     attempts.fail(shown, &[], 1, &[&address, "no authority of this volume has signed it"]);
     attempts.fail(shown, &key, 1, &["ada.pem is a key of volume", &wanted, &found]);
-    // Objects of the one are not taken for the other's.
+    // Objects of one volume are not taken for the other's.
     let ours = folder.join("objects");
     fs::write(ours.join("volume"), format!("{wanted}\n")).unwrap();
     let of = |objects| [&key[..], &["--objects", objects]].concat();

@@ -1,4 +1,4 @@
-//! Who does something.
+//! Callers of the operations.
 
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{
@@ -6,13 +6,13 @@ use rustix::thread::{
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-/// Owner of what something is done to.
+/// Owner of the files that operations act on.
 pub const OWNER: u32 = 61_001;
-/// Its group.
+/// Group of these files.
 pub const GROUP: u32 = 62_001;
-/// Somebody else.
+/// A user who does not own them.
 pub const OTHER: u32 = 61_002;
-/// Another group.
+/// A group that they do not have.
 pub const OTHER_GROUP: u32 = 62_002;
 
 /// A caller.
@@ -62,7 +62,7 @@ impl Actor {
         })
     }
 
-    /// This thread is the actor's from now on.
+    /// Gives this thread the actor's user, groups and capabilities.
     fn become_it(&self) {
         let all = capabilities(None).unwrap().permitted;
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));

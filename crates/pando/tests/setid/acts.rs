@@ -1,4 +1,4 @@
-//! What is done to a file, and what to see of it.
+//! The operations on a file, and the look at its mode.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,31 +13,31 @@ use rustix::pipe::SpliceFlags;
 
 use crate::actors::{GROUP, OTHER, OTHER_GROUP, OWNER};
 
-/// Length of what is acted on, bytes.
+/// Length of the files, bytes.
 pub const LEN: u64 = 5000;
-/// A unit of disks, bytes.
+/// Size of a disk block, bytes.
 const BLOCK: usize = 4096;
 
-/// What is acted on: a name in a directory. Beside it is a file `source`.
+/// The file that is acted on: a name in a directory. A file `source` is beside it.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     pub dir: BorrowedFd<'a>,
     pub name: &'a str,
 }
 
-/// What an act keeps open until it was looked at what it did.
+/// What an act keeps open until its effect was looked at.
 type Kept = Result<Option<OwnedFd>, Errno>;
 
-/// To which kinds of file an act can be done.
+/// The kinds of files that an act is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
     Regular,
-    /// Anything that has a mode.
+    /// Every kind that has a mode.
     Moded,
     All,
 }
 
-/// Its name, what it can be done to, and the act.
+/// The act's name, the kinds of files that it is for, and the function.
 pub type Act = (&'static str, To, fn(Node<'_>) -> Kept);
 
 impl Node<'_> {
@@ -76,7 +76,7 @@ impl Node<'_> {
         Ok(None)
     }
 
-    /// `truncate(2)`, by its path.
+    /// `truncate(2)`, through the file's path.
     fn truncate(self, len: i64) -> Kept {
         let path = format!("/proc/self/fd/{}/{}", self.dir.as_raw_fd(), self.name);
         let path = CString::new(path).unwrap();
@@ -90,17 +90,17 @@ impl Node<'_> {
         let null = std::ptr::null_mut();
         // SAFETY: a new mapping, wherever the system wants it, of a file that is not cut meanwhile.
         let page = unsafe { rustix::mm::mmap(null, BLOCK, prot, flags, fd, 0) }?;
-        // SAFETY: the mapping is BLOCK bytes, which nobody else has a reference to.
+        // SAFETY: the mapping is BLOCK bytes, and nothing else has a reference to it.
         unsafe { page.cast::<u8>().write_volatile(b'm') };
-        // SAFETY: as above; nothing refers to it afterwards.
+        // SAFETY: the mapping is BLOCK bytes from `mmap`, and nothing refers to it after `munmap`.
         unsafe {
             rustix::mm::msync(page, BLOCK, MsyncFlags::SYNC)?;
             rustix::mm::munmap(page, BLOCK)
         }
     }
 
-    /// Permission bits, as the kernel has them for who decides about them: sizes and times are not
-    /// asked for.
+    /// Permission bits as the kernel remembers them for access decisions. The call asks for neither
+    /// size nor times, so it does not refresh them.
     pub fn mode(self) -> u32 {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let seen = rustix::fs::statx(self.dir, self.name, flags, StatxFlags::MODE).unwrap();
@@ -128,7 +128,7 @@ const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 const GIVEN: Timespec = Timespec { tv_sec: 1000, tv_nsec: 0 };
 
 pub const ACTS: [Act; 54] = [
-    // Nothing of this changes anything.
+    // These change nothing.
     ("open to write", To::Regular, |f| f.writing(|_| Ok(()))),
     ("read", To::Regular, |f| {
         let fd = f.open(OFlags::RDONLY)?;
@@ -152,7 +152,7 @@ pub const ACTS: [Act; 54] = [
         rustix::fs::renameat(f.dir, &new, f.dir, f.name)?;
         Ok(None)
     }),
-    // Contents.
+    // These change contents.
     ("write", To::Regular, |f| f.writing(|fd| rustix::io::write(fd, b"w").map(drop))),
     ("write far", To::Regular, |f| f.writing(|fd| rustix::io::pwrite(fd, b"w", 9000).map(drop))),
     ("write twice", To::Regular, |f| {
@@ -208,7 +208,7 @@ pub const ACTS: [Act; 54] = [
     }),
     ("fallocate collapsing", To::Regular, |f| f.allocate(FallocateFlags::COLLAPSE_RANGE, 0, 4096)),
     ("fallocate inserting", To::Regular, |f| f.allocate(FallocateFlags::INSERT_RANGE, 0, 4096)),
-    // Owners.
+    // These change owners.
     ("chown to another", To::All, |f| f.chown(Some(OTHER), None)),
     ("chown to root", To::All, |f| f.chown(Some(0), Some(0))),
     ("chgrp to another", To::All, |f| f.chown(None, Some(OTHER_GROUP))),
@@ -222,13 +222,13 @@ pub const ACTS: [Act; 54] = [
         let group = Gid::from_raw(GROUP);
         f.writing(|fd| rustix::fs::fchown(fd, None, Some(group)))
     }),
-    // Modes.
+    // These change modes.
     ("chmod 0755", To::Moded, |f| f.chmod(0o755)),
     ("chmod 4755", To::Moded, |f| f.chmod(0o4755)),
     ("chmod 2755", To::Moded, |f| f.chmod(0o2755)),
     ("chmod 6745", To::Moded, |f| f.chmod(0o6745)),
     ("chmod 0000", To::Moded, |f| f.chmod(0)),
-    // And one after the other.
+    // Two acts, one after the other.
     ("write, then chmod 4755", To::Regular, |f| {
         f.writing(|fd| {
             rustix::io::write(fd, b"w")?;

@@ -1,5 +1,6 @@
-//! What FUSE does not tell a file system, so that it cannot do as ext4 does. But for root without
-//! `CAP_FSETID`, and for a bit that has no meaning, more is taken off than on ext4, never less.
+//! Differences from ext4 that follow from what FUSE does not tell a file system. More bits are
+//! cleared than on ext4, never fewer. The exceptions are root without `CAP_FSETID`, and a bit that
+//! has no meaning.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -10,18 +11,18 @@ use crate::table::{Cell, Seen};
 const SETGID: u32 = 0o2000;
 const SETUID: u32 = 0o4000;
 
-/// How an act takes something off.
+/// How an act clears bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taking {
     Nothing,
-    /// By a change of content, of which the kernel tells whether its caller has `CAP_FSETID`.
+    /// By a change of content. The kernel tells whether the caller has `CAP_FSETID`.
     Content,
-    /// By one of which it does not.
+    /// By a change of content for which the kernel does not tell that.
     Unflagged,
-    /// By a change of owner or group, of which it does not either.
+    /// By a change of owner or group, for which the kernel does not tell that either.
     Owner,
-    /// By none of either: `chown(-1, -1)`. The kernel says the same before it has somebody change a
-    /// content, whose owner that need not be: so it is no error of who is not.
+    /// By `chown(-1, -1)`, which changes neither. The kernel sends exactly that before a change of
+    /// content, and its caller need not be the owner. So Pando must not refuse it to such a caller.
     NoOwner,
 }
 
@@ -43,13 +44,13 @@ fn taking(act: &str) -> Taking {
     }
 }
 
-/// Whether this is setgid without execution for the group: nobody runs with the group's rights by
-/// it.
+/// Whether this is setgid without execution for the group. No program runs with the group's rights
+/// through it.
 const fn is_idle(mode: u32) -> bool {
     mode & SETGID != 0 && mode & 0o010 == 0
 }
 
-/// What is to be seen where ext4 shows `ext4`.
+/// What must be seen where ext4 shows `ext4`.
 pub fn imposed(actor: &Actor, cell: &Cell, ext4: Seen) -> Seen {
     let act = cell.act.0;
     let taking = taking(act);
@@ -76,7 +77,7 @@ pub fn imposed(actor: &Actor, cell: &Cell, ext4: Seen) -> Seen {
             with(&|mode| mode & !(SETUID | SETGID))
         }
         Taking::Owner if is_root && act == "chown to another, then write" => ext4,
-        // Most who are root have the capability.
+        // Most callers that are root have the capability.
         Taking::Owner if is_root && is_idle(cell.mode) => with(&|mode| mode | SETGID),
         Taking::NoOwner if is_idle(ext4.then.0) && actor.has_fsetid => with(&|mode| mode & !SETGID),
         _ => ext4,

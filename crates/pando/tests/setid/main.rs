@@ -1,5 +1,5 @@
-//! Setuid and setgid, as Linux takes them off: every operation that may, by every kind of caller,
-//! on every kind of file, beside a local file system.
+//! Setuid and setgid are cleared as Linux clears them. Every operation that may clear them is run
+//! by every kind of caller on every kind of file, and compared with a local file system.
 
 #[path = "../common/mod.rs"]
 mod common;

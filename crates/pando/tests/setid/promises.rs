@@ -1,4 +1,4 @@
-//! What the table does not show: two mounts at once, and files that were open before.
+//! Promises that the table does not show: two mounts at once, and files that were open before.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A file of the owner that everybody may write.
+/// Makes a file of the owner that every user may write.
 fn make(path: &Path) {
     fs::write(path, "text").unwrap();
     lchown(path, Some(OWNER), Some(GROUP)).unwrap();
@@ -38,7 +38,7 @@ fn write(fd: &OwnedFd) {
 
 type Change = (&'static str, fn(&OwnedFd));
 
-/// Each way of making a change that takes setuid off.
+/// The kinds of changes that clear setuid.
 const CHANGES: [Change; 3] = [
     ("write", write),
     ("truncate", |fd| rustix::fs::ftruncate(fd, 2).unwrap()),
@@ -47,7 +47,8 @@ const CHANGES: [Change; 3] = [
     }),
 ];
 
-/// A mount need not have heard that the file became a program since it was opened there.
+/// A mount may not have heard that a file has become a setuid program since the file was opened
+/// there.
 #[test]
 fn what_another_mount_made_a_program_is_none_after_a_strangers_change() {
     let site = Site::pair();
@@ -64,7 +65,7 @@ fn what_another_mount_made_a_program_is_none_after_a_strangers_change() {
     }
 }
 
-/// What was written before does not count any more when the owner makes a program of it.
+/// Once the owner makes the file a program, earlier writes do not clear the bits.
 #[test]
 fn what_the_owner_makes_a_program_after_a_strangers_write_stays_one() {
     let site = Site::pair();
@@ -77,7 +78,7 @@ fn what_the_owner_makes_a_program_after_a_strangers_write_stays_one() {
         let fd = STRANGER.act(|| open(&dir, &name));
         STRANGER.act(|| write(&fd));
         if is_fresh {
-            // The mount has it asked for what the bytes did that it has.
+            // The look makes the mount store the bytes that it holds.
             assert_eq!(mode(&here), 0o777);
         }
         FORMER_OWNER.act(|| {
@@ -92,8 +93,8 @@ fn what_the_owner_makes_a_program_after_a_strangers_write_stays_one() {
     }
 }
 
-/// The owner who makes a program on another mount has not seen what a mount has not stored: it
-/// counts when it is stored.
+/// The owner who makes a program on another mount has not seen bytes that this mount has not
+/// stored. So those bytes clear the bit when they are stored.
 #[test]
 fn what_is_stored_after_the_owner_made_a_program_elsewhere_ends_that() {
     let site = Site::pair();
@@ -106,7 +107,7 @@ fn what_is_stored_after_the_owner_made_a_program_elsewhere_ends_that() {
         STRANGER.act(|| write(&fd));
         chmod(&there, 0o4755);
         if fs::read(&there).unwrap() == b"written" {
-            // It was stored by itself, perhaps before.
+            // The mount stored it by itself, maybe before the `chmod`.
             continue;
         }
         drop(fd);
@@ -116,7 +117,7 @@ fn what_is_stored_after_the_owner_made_a_program_elsewhere_ends_that() {
     }
 }
 
-/// An owner's mode is undone by nobody's write, wherever it is set meanwhile.
+/// No write undoes a mode that the owner sets, on any mount.
 #[test]
 fn no_write_brings_back_a_mode() {
     let site = Site::pair();
@@ -151,8 +152,8 @@ fn a_stranger_takes_nothing_off_roots_programs_by_a_mode() {
     }
 }
 
-/// The kernel of a session alone knows of no setuid that is gone: it decides by that who runs with
-/// whose rights.
+/// The kernel of a session that is alone must not remember setuid that is cleared. It decides with
+/// that mode which rights a program gets.
 #[test]
 fn a_kernel_alone_forgets_what_was_taken_off() {
     let volume = Volume::up(&[]);

@@ -1,4 +1,5 @@
-//! Each act, by each actor, on each kind of file with each mode: here as on a local file system.
+//! Runs each act by each actor on each kind of file with each mode, and compares Pando with a local
+//! file system.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -15,7 +16,7 @@ use crate::common::site::{Site, until};
 use crate::common::{Scratch, Volume};
 use crate::imposed::imposed;
 
-/// What `statfs` says of ext4.
+/// The type that `statfs` gives for ext4.
 const EXT4: u64 = 0xef53;
 
 const KINDS: [FileType; 7] = [
@@ -28,11 +29,10 @@ const KINDS: [FileType; 7] = [
     FileType::Symlink,
 ];
 
-/// Setuid and setgid, both, with execution for the group and without, and none. Everybody may
-/// write.
+/// Setuid, setgid, both and none, with and without execution for the group. Every user may write.
 const MODES: [u32; 6] = [0o4777, 0o2777, 0o6777, 0o2767, 0o6766, 0o777];
 
-/// What is done to what.
+/// An act, on one kind of file with one mode.
 #[derive(Clone, Copy)]
 pub struct Cell {
     pub kind: FileType,
@@ -40,7 +40,7 @@ pub struct Cell {
     pub act: Act,
 }
 
-/// What came of it: the mode at once, while the file is still open, and mode, owner and group
+/// The result of an act: the mode at once, while the file is still open, and mode, owner and group
 /// afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
@@ -90,7 +90,8 @@ fn name(number: usize) -> String {
     number.to_string()
 }
 
-/// Does everything as `actor` in a new folder at `at`, and looks by another way at the same folder.
+/// Runs all cells as `actor` in a new folder at `at`, then looks at that folder through
+/// `looked_at`.
 fn run(actor: &Actor, cells: &[Cell], at: &Path, looked_at: &Path) -> Vec<Seen> {
     let folder = actor.name.replace(' ', "-");
     let dir = at.join(&folder);
@@ -102,7 +103,7 @@ fn run(actor: &Actor, cells: &[Cell], at: &Path, looked_at: &Path) -> Vec<Seen> 
     }
     let held = File::open(&dir).unwrap();
     let look = |name: &str| Node { dir: held.as_fd(), name }.mode();
-    // What the kernel may remember, it remembers.
+    // The kernel now remembers all that it may.
     for number in 0..cells.len() {
         look(&name(number));
     }
@@ -122,7 +123,7 @@ fn run(actor: &Actor, cells: &[Cell], at: &Path, looked_at: &Path) -> Vec<Seen> 
     seen.collect()
 }
 
-/// Of each actor, what came of everything on a local file system.
+/// What each actor sees for each cell on a local file system.
 fn local() -> &'static [Vec<Seen>] {
     static LOCAL: OnceLock<Vec<Vec<Seen>>> = OnceLock::new();
     LOCAL.get_or_init(|| {
@@ -135,7 +136,7 @@ fn local() -> &'static [Vec<Seen>] {
     })
 }
 
-/// Does everything at `at`, and tells how it differs from what is to be.
+/// Runs all cells at `at`, and reports each difference from what is expected.
 fn check(what: &str, at: &Path, looked_at: &Path) {
     let cells = cells();
     let mut differences = Vec::new();
@@ -178,13 +179,13 @@ fn what_one_mount_takes_off_is_off_on_another() {
     check("two mounts", &site.mounts[0], &site.mounts[1]);
 }
 
-/// A capability of a file would have to go as setuid does. It cannot be given.
+/// A file capability would have to be cleared as setuid is. So none can be set.
 #[test]
 fn no_file_has_a_capability() {
     let volume = Volume::up(&[]);
     let path = volume.mount.join("file");
     fs::write(&path, "text").unwrap();
-    // CAP_NET_RAW, effective, as version 2 of the structure has it.
+    // CAP_NET_RAW, effective, in version 2 of the structure.
     let value = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let set = rustix::fs::setxattr(&path, "security.capability", &value, XattrFlags::empty());
     assert_eq!(set, Err(Errno::OPNOTSUPP));

@@ -1,4 +1,4 @@
-//! `pando shard add` while a client works, and whatever is killed.
+//! `pando shard add` while a client works and processes are killed.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn a_shard_is_added_while_a_client_works() {
         assert_eq!(Some(slots[4]), told["slots"].as_u64());
         assert_eq!(hosts_of(4, target), std::slice::from_ref(&site.new.address));
     }
-    // It moves as all others do.
+    // The new shard moves as all others do.
     let moved = shard_move(4, &site.old.address);
     assert!(moved.status.success(), "{}", all(&moved));
     worker.goes_on(200);
@@ -31,7 +31,7 @@ fn a_shard_is_added_while_a_client_works() {
     site.end();
 }
 
-/// A server of the same folder, started for a shard that is not there yet, makes it.
+/// A server of the volume's folder that is started for the next shard creates that shard.
 #[test]
 fn a_server_may_be_started_for_the_next_shard() {
     let scratch = Scratch::new();
@@ -65,7 +65,7 @@ fn a_volume_that_is_up_grows_and_is_found_so_when_it_is_up_again() {
     assert!(output.status.success(), "{}", all(&output));
     fill(&volume, "after");
     let names_there = || list(volume.folder.to_str().unwrap())["shards"][7]["entries"].as_u64();
-    // Of 150 directories an eighth; none, once in 500 million volumes.
+    // About an eighth of 150 directories is there. There is none once in 500 million volumes.
     assert!(names_there().unwrap() > 0);
     volume.kill();
     volume.start(&[]);

@@ -1,4 +1,4 @@
-//! A host is drained under a mount: its shards move to another process, and it stops.
+//! A host is drained under a mount: its shards move to another process, and its server stops.
 
 use crate::common::site::until;
 use crate::common::{Scratch, all, pando};
@@ -19,7 +19,7 @@ fn a_host_whose_shards_have_moved_stops_and_its_mounts_do_not_notice() {
         }
     };
     moves([2, 3], &second);
-    // The first knows but the server that is to go, the other but the one that stays.
+    // The first mount knows only the server that is to stop, the second only the one that stays.
     let mounts = [(&first, "one"), (&second, "two")]
         .map(|(server, name)| Mounted::new(&server.address, &at(name)));
     let load = Load::start([&mounts[0], &mounts[1]]);
@@ -32,7 +32,7 @@ fn a_host_whose_shards_have_moved_stops_and_its_mounts_do_not_notice() {
         until("the old copy is removed", || !kept.exists());
     }
 
-    // All of it is elsewhere now.
+    // The first server has no shard left.
     let output = pando().arg("down").arg(&first.folder).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
     first.is_gone();

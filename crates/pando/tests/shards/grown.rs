@@ -1,4 +1,4 @@
-//! A directory that is on all shards reaches those that are added (GIGA+ §3.4).
+//! A directory that is on all shards reaches shards that are added (GIGA+ §3.4).
 
 use crate::common::Scratch;
 use crate::common::all;
@@ -6,11 +6,11 @@ use crate::common::site::until;
 use crate::load::{Load, Mounted};
 use crate::site::{Server, format, is_whole, shard_add};
 
-/// Shards in the beginning. An addition takes the fewer slots the more there are.
+/// Number of shards at first. The more there are, the fewer hash slots an addition takes.
 const SHARDS: u16 = 7;
 
-/// Round robin over the shards there were, one partition each; then those that were added, one
-/// after the other.
+/// Partitions go round robin over the shards that there were, one partition each. Then they go to
+/// the added shards, one after the other.
 #[test]
 fn a_directory_that_has_grown_over_all_shards_reaches_those_that_are_added() {
     let scratch = Scratch::new();
@@ -39,7 +39,7 @@ fn a_directory_that_has_grown_over_all_shards_reaches_those_that_are_added() {
         let output = shard_add(&folder, &["--to", &to.address]).output().unwrap();
         assert!(output.status.success(), "{}", all(&output));
         let after = grown(SHARDS + more + 1, "the directory reaches the shard that was added");
-        // What was placed stays where it was, but for the first, which goes with its slot.
+        // Partitions stay where they are, except for the first, which goes with its hash slot.
         assert!(before.iter().skip(1).all(|partition| after.contains(partition)), "{after:?}");
         assert_eq!(after.last(), Some(&(added, added)), "{before:?} {after:?}");
     }

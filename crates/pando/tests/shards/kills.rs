@@ -1,20 +1,19 @@
-//! A move stands still at a point, and somebody else is killed: the source, the command, or a
-//! server that has nothing to do with it. (The two sides that die at points of their own:
-//! `moves.rs`.)
+//! A move is held at a point while another process is killed: the source, the command, or a server
+//! that takes no part. (In `moves.rs` the two sides die at points of their own.)
 
 use crate::common::all;
 use crate::common::site::until;
 use crate::site::{Running, Server, Site, hosts_of, shard_move};
 
-/// Where the target waits.
+/// The points at which the target waits.
 const POINTS: [&str; 5] = ["copying", "exchanging", "ready", "taken", "opened"];
 const HELD: &str = "--may-be-held";
-/// The shard that moves, to and fro.
+/// The shard that moves to and fro.
 const SHARD: u16 = 2;
 
-/// A site with one server more, whose shard does not move.
+/// A site with a third server. That server's shard does not move.
 struct Three {
-    // First: it ends before its folder is removed.
+    // Dropped first: the server ends before its folder is removed.
     other: Server,
     site: Site,
     is_at_new: bool,
@@ -46,7 +45,7 @@ impl Three {
         }
     }
 
-    /// The shard moves to where it is not, up to the point.
+    /// Begins to move the shard to the other server, up to this point.
     fn begin(&self, point: &str) -> Running {
         self.target().hold(point);
         let command = Running::moving(SHARD, &self.target().address, &[]);
@@ -54,7 +53,7 @@ impl Three {
         command
     }
 
-    /// The same command again: all goes on, and nothing is left where the shard was.
+    /// Runs the command again. The move ends, and the old copy is removed.
     fn comes(&mut self, point: &str) {
         let target = self.target().address.clone();
         let moved = shard_move(SHARD, &target);
@@ -74,7 +73,8 @@ fn a_source_that_is_killed_has_the_shard_still_or_has_given_it_away() {
         let command = three.begin(point);
         three.source().kill();
         three.target().release();
-        // Until the source is frozen it may only be told that the copy is at an end.
+        // A source that restarts before it was frozen only tells the target that the copy has
+        // ended.
         if point != "copying" {
             three.restart_source();
         }

@@ -1,5 +1,5 @@
-//! Two mounts: through one a directory is filled, and in part emptied; through the other it is
-//! asked all the while what is there and what is not.
+//! Two mounts. Through one a directory is filled, and in part emptied. Through the other, names
+//! that exist and names that do not are looked up all the time.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -16,17 +16,17 @@ use serde_json::Value;
 use crate::common::site::until;
 use crate::common::{all, pando};
 
-/// Every third name goes again when so many more are there.
+/// Every third name is removed when this many more exist.
 const AFTER: u64 = 30;
 
-/// A mount of its own process.
+/// A mount with its own process.
 pub struct Mounted {
     pub path: PathBuf,
     pid: Pid,
 }
 
 impl Mounted {
-    /// Of servers, at `path`.
+    /// Mounts the volume of these servers at `path`.
     pub fn new(servers: &str, path: &Path) -> Self {
         let mut command = pando();
         command.args(["mount", servers]).arg(path).args(["-d", "--json", "--log"]);
@@ -37,7 +37,7 @@ impl Mounted {
         Self { path: path.to_owned(), pid: Pid::from_raw(pid).unwrap() }
     }
 
-    /// Partitions of a directory, those that can be found: index, shard.
+    /// The partitions of a directory that can be found: index, shard.
     pub fn partitions(&self, dir: &str) -> Vec<(u64, u64)> {
         let output = pando().arg("info").arg(self.path.join(dir)).arg("--json").output().unwrap();
         assert!(output.status.success(), "{}", all(&output));
@@ -59,17 +59,17 @@ impl Drop for Mounted {
     }
 }
 
-/// The work. Any answer that is not right ends it.
+/// The work on both mounts. A wrong answer ends it.
 pub struct Load {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    /// Steps of the first mount, and questions of the second.
+    /// Number of steps through the first mount, and of questions through the second.
     done: Arc<[AtomicU64; 2]>,
     dirs: [PathBuf; 2],
 }
 
 impl Load {
-    /// In the directory `big` of both, which is made.
+    /// Makes the directory `big`, and starts the work in it through both mounts.
     pub fn start(mounts: [&Mounted; 2]) -> Self {
         let dirs = mounts.map(|mount| mount.path.join("big"));
         fs::create_dir(&dirs[0]).unwrap();
@@ -83,7 +83,7 @@ impl Load {
         load
     }
 
-    /// Returns once so much more is done on each mount.
+    /// Waits until `more` steps are done on each mount.
     pub fn goes_on(&self, more: u64) {
         let count = |mount: usize| self.done[mount].load(Ordering::SeqCst);
         let wanted = [count(0) + more, count(1) + more];
@@ -93,12 +93,12 @@ impl Load {
         });
     }
 
-    /// Nothing has failed.
+    /// Checks that nothing has failed.
     pub fn is_well(&self) {
         assert!(self.threads.iter().all(|thread| !thread.is_finished()), "a mount's work failed");
     }
 
-    /// All that must be there is, and nothing else, on both mounts.
+    /// Ends the work, and checks on both mounts that exactly the expected names exist.
     pub fn end(mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());

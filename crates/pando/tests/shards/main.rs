@@ -1,5 +1,5 @@
-//! `pando shard`: a volume that is in use gets shards, and its shards go to other processes, while
-//! anything may die.
+//! `pando shard`: a volume in use gets shards, and its shards move to other processes, while any
+//! process may die.
 
 #[path = "../common/mod.rs"]
 mod common;

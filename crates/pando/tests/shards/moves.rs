@@ -12,7 +12,7 @@ fn shards_move_while_a_client_works_and_come_back() {
     let shards = listed["shards"].as_array().unwrap();
     let slots: u64 = shards.iter().map(|shard| shard["slots"].as_u64().unwrap()).sum();
     assert_eq!((shards.len(), slots), (4, 1 << 16));
-    // Where a directory is, is by chance.
+    // Where a directory is placed is random.
     let partitions: u64 = shards.iter().map(|shard| shard["partitions"].as_u64().unwrap()).sum();
     assert!(partitions > 1, "{listed}");
     for shard in [1, 0] {
@@ -26,10 +26,10 @@ fn shards_move_while_a_client_works_and_come_back() {
         assert_eq!(hosts_of(1, target)[0], site.new.address);
         assert_eq!(hosts_of(2, target)[0], site.old.address);
     }
-    // Again: it is there.
+    // A second move of the shard finds it there.
     let again = shard_move(1, &site.new.address);
     assert!(again.status.success(), "{}", all(&again));
-    // Both processes begin again, each with what is its own now.
+    // Both processes start again, each with the shards that it now has.
     site.old.kill();
     site.old.restart(&[]);
     site.new.kill();
@@ -42,7 +42,7 @@ fn shards_move_while_a_client_works_and_come_back() {
     site.end();
 }
 
-/// The target dies at a point of a move, and is back.
+/// The target dies at a point of a move, and starts again.
 fn target_dies(point: &str) {
     let mut site = Site::new(&[], &["--die-at", point]);
     let died = shard_move(2, &site.new.address);
@@ -52,8 +52,8 @@ fn target_dies(point: &str) {
     comes_in_the_end(site, 2);
 }
 
-/// The source dies at a point of a move, and is back. A target with a whole copy asks until it is
-/// answered.
+/// The source dies at a point of a move, and starts again. A target with a complete copy asks until
+/// it gets an answer.
 fn source_dies(shard: u16, point: &str, has_whole_copy: bool) {
     let mut site = Site::new(&["--die-at", point], &[]);
     let first = Running::moving(shard, &site.new.address, &[]);
@@ -70,7 +70,7 @@ fn source_dies(shard: u16, point: &str, has_whole_copy: bool) {
     comes_in_the_end(site, shard);
 }
 
-/// The same command again: nothing is lost, and the shard is where it was to go.
+/// Runs the command again. Nothing is lost, and the shard gets to its target.
 fn comes_in_the_end(site: Site, shard: u16) {
     site.goes_on(100);
     let moved = shard_move(shard, &site.new.address);
@@ -122,14 +122,14 @@ fn a_source_that_dies_when_it_has_given_the_shard_away_has_given_it_away() {
     source_dies(2, "given", true);
 }
 
-/// Its socket is named after the first of its shards, which is the one that is gone.
+/// The server's socket has the name of its first shard, which is the one that has moved.
 #[test]
 fn a_source_that_has_given_its_first_shard_away_is_found_where_it_was() {
     source_dies(0, "given", true);
 }
 
-/// That the shard is given away is written, and whether it is durable is unknown. The source reads
-/// its folder when it starts again.
+/// The source has written that the shard is given away, but does not know whether that is durable.
+/// It reads its folder when it starts again.
 #[test]
 fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_knows() {
     let mut site = Site::new(&["--fail-at", "committed"], &[]);

@@ -1,4 +1,4 @@
-//! How far a move or an addition is: by lines on standard error where that is no terminal, and by
+//! The progress of a move or an addition, in lines on standard error if that is no terminal, and in
 //! `pando shard list`.
 
 use std::fs;
@@ -11,7 +11,7 @@ use crate::common::site::until;
 use crate::common::{all, pando};
 use crate::site::{Running, Site, list, shard_add};
 
-/// A command whose standard error goes to a file.
+/// A command with its standard error in a file.
 struct Told {
     command: Running,
     lines: PathBuf,
@@ -30,7 +30,7 @@ impl Told {
         });
     }
 
-    /// What it printed, one JSON object; its lines.
+    /// Waits for the end. Returns the JSON object that the command printed, and the lines.
     fn end(self) -> (Value, Vec<String>) {
         let output = self.command.result();
         let lines = fs::read_to_string(&self.lines).unwrap();
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// The lines that `pando shard list` has below its table.
+/// The lines that `pando shard list` prints below its table.
 fn remarks(folder: &Path) -> String {
     let output = pando().args(["shard", "list"]).arg(folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -57,7 +57,7 @@ fn a_move_tells_how_far_it_is_and_so_does_the_list_of_those_who_do_not_know_wher
     command.args(["shard", "move", "1", "--to", &site.new.address, "--json"]);
     let told = Told::of(command, &site.scratch.path().join("told"));
     site.new.holds();
-    // Where it goes to is no shard yet, so only where it comes from can be asked.
+    // The target is not a shard's server yet, so only the source can be asked.
     let moves = list(old)["moves"].clone();
     let [moving] = moves.as_array().unwrap().as_slice() else { panic!("{moves}") };
     assert_eq!((&moving["shard"], &moving["stage"]), (&1.into(), &"copying".into()));
@@ -94,7 +94,7 @@ fn an_addition_tells_how_far_it_is_and_the_list_shows_it_until_all_slots_have_co
     told.has_told("  shard 12: ");
     until("slots have come", || adds()[0]["slots"].as_u64().is_some_and(|slots| slots > 0));
     told.has_told(" left");
-    // Whoever asks sees that it is not done, also if nobody is at it any more.
+    // The list shows an addition that is not done, even if no command works on it any more.
     told.command.kill();
     let stopped = adds();
     let (slots, of) = (stopped[0]["slots"].as_u64(), stopped[0]["of_slots"].as_u64().unwrap());

@@ -1,4 +1,4 @@
-//! Servers with folders of their own, and a client that works all the while.
+//! Servers with folders of their own, and a client that works all the time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::common::site::until;
 use crate::common::{Scratch, TINY, all, pando};
 
-/// Directories of the workload.
+/// Number of directories of the workload.
 const DIRS: u64 = 7;
 
 /// A server process with a folder of its own.
@@ -49,7 +49,7 @@ impl Server {
         self.is_gone();
     }
 
-    /// Waits until it has died.
+    /// Waits until the process has died.
     pub fn is_gone(&self) {
         let stat = format!("/proc/{}/stat", self.pid.as_raw_nonzero());
         until("the process is gone", || match std::fs::read_to_string(&stat) {
@@ -58,25 +58,25 @@ impl Server {
         });
     }
 
-    /// A move that comes to this point waits there.
+    /// Makes moves wait at this point.
     pub fn hold(&self, point: &str) {
         std::fs::write(self.folder.join("run/hold"), point).unwrap();
     }
 
-    /// Waits until one does.
+    /// Waits until a move waits there.
     pub fn holds(&self) {
         let held = self.folder.join("run/held");
         until("the move is held", || held.exists());
     }
 
-    /// It goes on.
+    /// Lets the waiting move go on.
     pub fn release(&self) {
         std::fs::remove_file(self.folder.join("run/hold")).unwrap();
         let held = self.folder.join("run/held");
         until("the move goes on", || !held.exists());
     }
 
-    /// The same folder, served again.
+    /// Starts a server of this folder again.
     pub fn restart(&mut self, extra: &[&str]) {
         *self = Self::start(&self.folder.clone(), extra);
     }
@@ -100,7 +100,7 @@ pub fn shard_move(shard: u16, to: &str) -> Output {
     pando().args(["shard", "move", &shard, "--to", to]).output().unwrap()
 }
 
-/// A command that is under way; killed if the test fails.
+/// A running command. Dropping it kills the command.
 pub struct Running(Option<Child>);
 
 impl Running {
@@ -108,13 +108,13 @@ impl Running {
         Self::telling(command, Stdio::piped())
     }
 
-    /// One whose standard error goes somewhere.
+    /// Starts a command with its standard error going to `to`.
     pub fn telling(mut command: Command, to: impl Into<Stdio>) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to);
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// `pando shard move`.
+    /// Starts `pando shard move`.
     pub fn moving(shard: u16, to: &str, extra: &[&str]) -> Self {
         let mut command = pando();
         command.args(["shard", "move", &shard.to_string(), "--to", to]).args(extra);
@@ -151,7 +151,7 @@ pub fn shard_add(target: &Path, extra: &[&str]) -> Command {
     command
 }
 
-/// Slots of each shard.
+/// Number of hash slots of each shard.
 pub fn slots(target: &str) -> Vec<u64> {
     let list = list(target);
     list["shards"].as_array().unwrap().iter().map(|row| row["slots"].as_u64().unwrap()).collect()
@@ -175,12 +175,12 @@ pub fn format(folder: &Path, shards: u16) {
     assert!(made.status.success(), "{}", all(&made));
 }
 
-/// Two servers: the first has all shards, the second none.
+/// Two servers: the first has all shards, the second has none.
 pub struct Site {
     pub old: Server,
     pub new: Server,
     pub worker: Option<Worker>,
-    // Last: it is removed after the processes are gone.
+    // Dropped last: the folder is removed after the processes are gone.
     pub scratch: Scratch,
 }
 
@@ -189,7 +189,7 @@ impl Site {
         Self::of(4, old, new)
     }
 
-    /// With so many shards.
+    /// A site with this many shards.
     pub fn of(shards: u16, old: &[&str], new: &[&str]) -> Self {
         let scratch = Scratch::new();
         let folder = scratch.path().join("old");
@@ -210,20 +210,20 @@ impl Site {
         self.worker.as_ref().unwrap().goes_on(operations);
     }
 
-    /// All that the client has done is there, and the volume is whole.
+    /// Checks that all changes of the client exist, and that the volume is whole.
     pub fn end(mut self) {
         self.worker.take().unwrap().end();
         is_whole(&self.new.address);
     }
 }
 
-/// What runs is a whole volume.
+/// Checks with `pando fsck` that a running volume is whole.
 pub fn is_whole(target: &str) {
     let output = pando().args(["fsck", target]).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
 }
 
-/// A client that works until it is told to stop, and knows what must be there.
+/// A client that works until it is stopped, and knows what must exist.
 pub struct Worker {
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
@@ -243,7 +243,7 @@ impl Worker {
         worker
     }
 
-    /// Returns once so many operations more are done.
+    /// Waits until `operations` more operations are done.
     pub fn goes_on(&self, operations: u64) {
         let wanted = self.done.load(Ordering::SeqCst) + operations;
         until("the client goes on", || {
@@ -279,8 +279,8 @@ async fn work(run: PathBuf, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) {
         }
         let dir = n % DIRS;
         let path = |n: u64| format!("/dir-{}/file-{n}", n % DIRS).into_bytes();
-        // What is not there is never said to be, and the other way round, wherever its slot or
-        // shard is by now.
+        // A missing name is never found, and an existing one never missing, wherever its hash slot
+        // or shard is.
         assert_eq!(paths.stat(&path(n)).await.err(), Some(Errno::ENOENT));
         paths.create(&path(n), 0o644, true).await.unwrap();
         there.insert((dir, n));
