@@ -99,75 +99,47 @@ struct Readme;
 #[macro_use]
 mod planted;
 
-mod ahead;
-mod ballast;
-mod batch;
-mod check;
-mod checkpoint;
-mod codec;
-mod cramped;
 mod db;
 mod disk;
-mod error;
 #[cfg(test)]
 mod fuzz;
 mod index;
-mod ingest;
-mod inspect;
-mod keep;
-mod key;
-mod layer;
 mod levels;
 mod log;
-mod lsn;
-mod manifest;
-mod mapped;
-pub mod memdisk;
-mod merge;
-mod mix;
-mod open;
-mod options;
-mod ranges;
-mod realdisk;
-mod replay;
-mod scan;
-mod snapshot;
-mod state;
-mod stats;
+mod tools;
 mod tree;
-mod value;
-mod version;
-mod view;
+mod types;
 
-pub use batch::{Batch, Change, Changes, MAX_GROUP_BYTES, MAX_VALUE_BYTES};
-pub use check::{Report, check};
-pub use checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired};
-pub use db::Db;
-pub use disk::{Appender, Disk, DiskFile};
-pub use error::{
-    CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,
-    OpenError, ReadError, ReserveError,
+pub use db::checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired};
+pub use db::database::Db;
+pub use db::ingest::{
+    IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles,
 };
-pub use index::resident::{BlockRef, Resident, TryReadError};
-pub use ingest::{IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
-pub use inspect::{Facts, FileInfo, Inspection};
-pub use key::{Key, MAX_KEY_BYTES};
+pub use db::open::Recovered;
+pub use db::scan::Scan;
+pub use db::snapshot::{Definition, MAX_NAME_BYTES, Snapshot, SnapshotError};
+pub use db::stats::{LevelStats, ReadStats, Stats, WriteStats};
+pub use db::view::View;
+pub use disk::memdisk::{self, MemDisk};
+pub use disk::realdisk::RealDisk;
+pub use disk::traits::{Appender, Disk, DiskFile};
+pub use index::value::Value;
 pub use levels::MAX_LEVELS;
+pub use levels::version::IndexId;
+pub use log::batch::{Batch, Change, Changes, MAX_GROUP_BYTES, MAX_VALUE_BYTES};
 pub use log::reader::{LogGroup, LogGroups};
 pub use log::recover::TornTail;
 pub use log::sync::{Around, Syncer};
 pub use log::writer::Priority;
-pub use lsn::{Epoch, Lsn};
-pub use memdisk::MemDisk;
-pub use open::Recovered;
-pub use options::{Durability, Options};
 #[cfg(feature = "planted")]
 pub use planted::Planted;
-pub use realdisk::RealDisk;
-pub use scan::{Scan, TryScan};
-pub use snapshot::select::{Part, Pattern, Selection};
-pub use snapshot::{Definition, MAX_NAME_BYTES, Snapshot, SnapshotError};
-pub use stats::{LevelStats, ReadStats, Stats, WriteStats};
-pub use value::Value;
-pub use version::IndexId;
-pub use view::View;
+pub use tools::check::{Report, check};
+pub use tools::inspect::{Facts, FileInfo, Inspection};
+pub use types::error::{
+    CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,
+    OpenError, ReadError, ReserveError,
+};
+pub use types::key::{Key, MAX_KEY_BYTES};
+pub use types::lsn::{Epoch, Lsn};
+pub use types::options::{Durability, Options};
+pub use types::select::{Part, Pattern, Selection};

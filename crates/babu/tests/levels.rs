@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use babu::{Batch, Db, IndexId, MAX_LEVELS, MemDisk, Options, TryReadError};
+use babu::{Batch, Db, MAX_LEVELS, MemDisk, Options};
 use common::{Model, Rng, apply_to_model, contents};
 
 fn options() -> Options {
@@ -298,52 +298,6 @@ fn a_database_larger_than_its_cache_works_within_the_budget() {
 }
 
 #[test]
-fn reads_that_must_not_wait_name_the_blocks_they_miss() {
-    let disk = MemDisk::new();
-    let mut db = create(&disk);
-    fill(&mut db, &mut Rng::new(7), 0..100);
-    drop(db);
-    for cache_bytes in [0, 1 << 20] {
-        let options = Options { cache_bytes, ..options() };
-        let (db, _) = Db::open(Arc::new(disk.crash_process()), options).unwrap();
-        let expected = db.get(&key(30, 30)).unwrap().unwrap().to_vec();
-        drop(db);
-        let options = Options { cache_bytes, ..self::options() };
-        let (mut db, _) = Db::open(Arc::new(disk.crash_process()), options).unwrap();
-        let Err(TryReadError::NotResident(block)) = db.try_get(&key(30, 30)) else {
-            panic!("nothing is in memory yet");
-        };
-        let held = std::thread::scope(|scope| scope.spawn(|| block.fetch()).join().unwrap());
-        let _held = held.unwrap();
-        assert_eq!(db.try_get(&key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
-        assert!(db.try_get(&[1, 2, 3]).unwrap().is_none());
-        // A scan over many blocks ends with any size of the cache, if the fetched blocks are held.
-        let mut held = BTreeMap::new();
-        let found = loop {
-            let mut found = 0;
-            let mut missing = None;
-            for entry in db.try_scan(&key(10, 0), Some(&key(20, 0))) {
-                match entry {
-                    Ok(_) => found += 1,
-                    Err(TryReadError::NotResident(block)) => missing = Some(block),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            let Some(block) = missing else { break found };
-            assert!(held.insert(block.id(), block.fetch().unwrap()).is_none(), "fetched before");
-        };
-        assert_eq!(found, 1000);
-        assert!(held.len() > 50);
-        // A view of the database shares the blocks in memory.
-        let view = db.view();
-        let index = IndexId::DEFAULT;
-        assert_eq!(view.try_get_in(index, &key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
-        let scan = view.try_scan_in(index, &key(10, 0), Some(&key(20, 0)));
-        assert_eq!(scan.filter(Result::is_ok).count(), 1000);
-    }
-}
-
-#[test]
 fn a_visit_sees_what_an_iterator_sees_until_it_breaks_off() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
@@ -369,11 +323,7 @@ fn a_visit_sees_what_an_iterator_sees_until_it_breaks_off() {
                     false => ControlFlow::Continue(()),
                 }
             };
-            match round {
-                // Files may not be resident in later rounds.
-                0 => db.try_scan(&from, Some(&to)).visit(visit).unwrap(),
-                _ => db.scan(&from, Some(&to)).visit(visit).unwrap(),
-            }
+            db.scan(&from, Some(&to)).visit(visit).unwrap();
             assert_eq!(visited, iterated[..wanted.min(140)]);
         }
         db.checkpoint().unwrap();

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::index::Extent;
-use crate::index::resident::Access;
+use crate::index::pool::Access;
 
 /// Bytes read ahead for each block passed. A scan that ends soon must not have read much more than
 /// it needed.

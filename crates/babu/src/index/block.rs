@@ -17,10 +17,10 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::batch::MAX_VALUE_BYTES;
-use crate::codec::{Fields, Seal, put_varint};
-use crate::key::{INLINE_BYTES, Key, MAX_KEY_BYTES, head};
-use crate::tree::hints::prefetch;
+use crate::log::batch::MAX_VALUE_BYTES;
+use crate::types::codec::{Fields, Seal, put_varint};
+use crate::types::key::{INLINE_BYTES, Key, MAX_KEY_BYTES, head};
+use crate::types::prefetch::prefetch;
 
 pub(crate) const BLOCK_HEADER_BYTES: usize = 12;
 const RESTART_INTERVAL: usize = 16;

@@ -18,7 +18,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::index::block::Block;
-use crate::mix::Mixer;
+use crate::types::mix::Mixer;
 
 /// File number and position of the block in the file.
 pub(crate) type BlockId = (u64, u32);
@@ -243,8 +243,8 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Seal;
     use crate::index::block::BlockBuilder;
+    use crate::types::codec::Seal;
 
     fn block() -> Arc<Block> {
         let seal = Seal::of_file(*b"testtest", 1, 1);

@@ -1,13 +1,14 @@
 //! Moving over the entries of files with disjoint spans, in ascending order.
 
+use crate::types::error::ReadError;
 use std::sync::Arc;
 
 use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockCursor};
 use crate::index::file::IndexFile;
-use crate::index::resident::{Access, Pool, TryReadError};
-use crate::key::Key;
-use crate::value::Value;
+use crate::index::pool::{Access, Pool};
+use crate::index::value::Value;
+use crate::types::key::Key;
 
 /// A cursor over the entries of files. [`FilesCursor::advance`] goes to the next entry, and lends
 /// its key and value. The cursor holds the block that it is in.
@@ -31,7 +32,7 @@ impl<'a> FilesCursor<'a> {
         access: Access,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> Result<FilesCursor<'a>, TryReadError> {
+    ) -> Result<FilesCursor<'a>, ReadError> {
         let passed = files.partition_point(|file| *file.facts().to <= *from);
         let files = &files[passed..];
         let position = files.first().and_then(|file| file.block_for(from)).unwrap_or(0);
@@ -44,7 +45,7 @@ impl<'a> FilesCursor<'a> {
 
     /// Enters the block at the current position, or the first block of the next file. With `from`,
     /// begins at that key. At the end there is no block.
-    fn load(&mut self, from: Option<&[u8]>) -> Result<(), TryReadError> {
+    fn load(&mut self, from: Option<&[u8]>) -> Result<(), ReadError> {
         if self.block.take().is_some() {
             self.ahead.pass();
         }
@@ -75,7 +76,7 @@ impl<'a> FilesCursor<'a> {
 
     /// Goes to the next entry. Returns false at the end.
     #[inline]
-    pub(crate) fn advance(&mut self) -> Result<bool, TryReadError> {
+    pub(crate) fn advance(&mut self) -> Result<bool, ReadError> {
         match &self.block {
             Some(block) if self.cursor.advance(block) => Ok(true),
             Some(_) => self.advance_to_block(),
@@ -84,7 +85,7 @@ impl<'a> FilesCursor<'a> {
     }
 
     #[cold]
-    fn advance_to_block(&mut self) -> Result<bool, TryReadError> {
+    fn advance_to_block(&mut self) -> Result<bool, ReadError> {
         self.load(None)?;
         while let Some(block) = &self.block {
             if self.cursor.advance(block) {

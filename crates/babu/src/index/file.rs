@@ -3,19 +3,21 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::codec::{Fields, Seal};
-use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, IoContext, IoFailure, ReadError};
+use crate::disk::traits::{Disk, DiskFile};
+use crate::index;
 use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockFound};
-use crate::index::filter::Filter;
 use crate::index::list::BlockList;
-use crate::index::resident::{Access, BlockRef, Pool, ReadCounters, TryReadError};
+use crate::index::pool::{Access, Pool, ReadCounters};
+use crate::index::value::Value;
 use crate::index::{
-    self, Extent, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION, filter,
+    Extent, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION,
 };
-use crate::ranges::RangeSet;
-use crate::value::Value;
+use crate::types::codec::{Fields, Seal};
+use crate::types::error::{Damage, IoContext, IoFailure, ReadError};
+use crate::types::filter;
+use crate::types::filter::Filter;
+use crate::types::ranges::RangeSet;
 
 /// An open index file. Header, footer and tail have been checked, or the file is dark.
 pub(crate) struct IndexFile {
@@ -200,7 +202,7 @@ impl IndexFile {
         size_of::<IndexFile>()
             + self.filter.len()
             + self.blocks.memory_bytes()
-            + self.ranges.len() * 2 * size_of::<crate::key::Key>()
+            + self.ranges.len() * 2 * size_of::<crate::types::key::Key>()
     }
 
     /// Makes the file's bytes durable. Syncing its name is up to the caller.
@@ -245,7 +247,7 @@ impl IndexFile {
         key: &[u8],
         pool: &Arc<Pool>,
         access: Access,
-    ) -> Result<Option<DiskFound>, TryReadError> {
+    ) -> Result<Option<DiskFound>, ReadError> {
         let hidden = || self.ranges.end_of(key).map(|_| DiskFound::Deleted);
         ReadCounters::add(&pool.counters.files_asked, 1);
         if !self.may_contain(key) {
@@ -270,17 +272,13 @@ impl IndexFile {
         pool: &Arc<Pool>,
         access: Access,
         ahead: &mut ReadAhead,
-    ) -> Result<Arc<Block>, TryReadError> {
+    ) -> Result<Arc<Block>, ReadError> {
         let id = (self.number(), position as u32);
         if access != Access::Direct
             && let Some(block) = pool.cache.get(id)
         {
             ReadCounters::add(&pool.counters.block_hits, 1);
             return Ok(block);
-        }
-        if access == Access::Resident {
-            let (file, pool, ahead_bytes) = (self.clone(), pool.clone(), ahead.bytes(access));
-            return Err(TryReadError::NotResident(BlockRef { file, position, ahead_bytes, pool }));
         }
         self.prefetch(ahead.take(self.extent(position), access));
         let block = Arc::new(self.read_block(position)?);

@@ -1,7 +1,7 @@
 use super::*;
+use crate::disk::memdisk::MemDisk;
 use crate::index::index_name;
 use crate::index::writer::{IndexSizes, IndexWriter};
-use crate::memdisk::MemDisk;
 
 const SIZES: IndexSizes =
     IndexSizes { block_bytes: 100, file_bytes: 1 << 20, filter_prefix_bytes: 4 };

@@ -24,7 +24,7 @@
 //!                                          92 u32 checksum of bytes 0..92
 //! ```
 //!
-//! All checksums are seeded with the place of what they cover: see [`crate::codec::Seal`]. The
+//! All checksums are seeded with the place of what they cover: see [`crate::types::codec::Seal`]. The
 //! manifest has the length of each file, and its *span*: the range of all keys that it holds or
 //! hides.
 //!
@@ -36,14 +36,14 @@ pub(crate) mod block;
 pub(crate) mod cache;
 pub(crate) mod cursor;
 pub(crate) mod file;
-pub(crate) mod filter;
 pub(crate) mod list;
-pub(crate) mod resident;
+pub mod pool;
 pub(crate) mod run;
+pub mod value;
 pub(crate) mod writer;
 
-use crate::codec::Seal;
-use crate::key::Key;
+use crate::types::codec::Seal;
+use crate::types::key::Key;
 
 pub(crate) const INDEX_MAGIC: [u8; 8] = *b"babuIDX\n";
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"bFTR";

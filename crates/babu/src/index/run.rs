@@ -12,12 +12,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::disk::Disk;
-use crate::error::IoFailure;
+use crate::disk::traits::Disk;
 use crate::index::index_name;
 use crate::index::writer::{IndexSizes, IndexWriter, Written};
-use crate::key::Key;
-use crate::ranges::RangeSet;
+use crate::types::error::IoFailure;
+use crate::types::key::Key;
+use crate::types::ranges::RangeSet;
 
 /// Makes index files. Records their numbers, so that unused files can be removed.
 pub(crate) struct FileMaker<'a> {

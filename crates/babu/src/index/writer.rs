@@ -2,14 +2,16 @@
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::codec::Seal;
-use crate::disk::{Disk, DiskFile};
-use crate::error::{IoContext, IoFailure};
+use crate::disk::traits::{Disk, DiskFile};
+use crate::index;
 use crate::index::block::{BlockBuilder, MAX_BLOCK_BYTES};
-use crate::index::filter::Filter;
-use crate::index::{self, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, filter, list, successor};
-use crate::key::Key;
-use crate::ranges::RangeSet;
+use crate::index::{FOOTER_BYTES, FOOTER_MAGIC, FileFacts, list, successor};
+use crate::types::codec::Seal;
+use crate::types::error::{IoContext, IoFailure};
+use crate::types::filter;
+use crate::types::filter::Filter;
+use crate::types::key::Key;
+use crate::types::ranges::RangeSet;
 
 /// Bytes collected before they go to the disk.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -1,351 +1,274 @@
-//! Merging news into levels. [`super::plan`] and [`super::shape`] decide what is done.
+//! Merging layers into one ascending sequence.
 //!
-//! Old files are never changed. So readers of a former version of the levels can go on.
+//! At each key the newest layer that has an entry wins. A range hidden by a newer layer is passed
+//! over in one step, however many entries an older layer has in it.
+//!
+//! The layer with the next key advances alone until it reaches the next key of another layer. Only
+//! then are all layers compared. Keys and values are lent in place, without copying.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use crate::levels::layer::{Layer, LayerCursor, Reading};
+use crate::tree::{Found, TreeCursor};
+use crate::types::error::ReadError;
+use crate::types::key::{HEAD_BYTES, Key, head};
 
-use crate::error::ReadError;
-use crate::index::file::IndexFile;
-use crate::index::resident::{Access, Pool, TryReadError, waited};
-use crate::index::run::{FileMaker, RunWriter};
-use crate::index::successor;
-use crate::index::writer::Written;
-use crate::layer::{Layer, Reading, overlapping};
-use crate::levels::plan::{Group, groups};
-use crate::levels::{Level, Levels, shape};
-use crate::merge::Merge;
-use crate::ranges::RangeSet;
-
-/// On a full disk, files for news are smaller by this factor.
-const THRIFTY_FILES: u64 = 16;
-
-pub(crate) struct Merger<'a> {
-    pub(crate) maker: FileMaker<'a>,
-    pub(crate) pool: &'a Arc<Pool>,
-    /// The disk is full. Only news are certain to be written. Levels are added for them, and files
-    /// go down only as far as there is room.
-    pub(crate) is_thrifty: bool,
+/// Entries of several layers, as if they were one layer. Tombstones are included.
+pub(crate) struct Merge<'a> {
+    /// The layers with entries, newest first.
+    sources: Vec<Source<'a>>,
+    reading: Reading<'a>,
+    to: Option<Key>,
+    /// Number of leading bytes that all keys share.
+    common_bytes: usize,
+    lead: Option<Lead>,
+    error: Option<ReadError>,
 }
 
-impl<'a> Merger<'a> {
-    fn file_bytes(&self) -> u64 {
-        self.maker.sizes.file_bytes
-    }
+struct Source<'a> {
+    layer: Layer<'a>,
+    /// False if the layer hides no keys in the merged range.
+    hides: bool,
+    /// Stands at an entry, unless the source is at its end.
+    cursor: LayerCursor<'a>,
+    is_at_end: bool,
+    /// The first bytes of the current key after those that all keys share, as a number.
+    head: u64,
+}
 
-    fn reading(&self) -> Reading<'a> {
-        Reading { pool: self.pool, access: Access::Direct }
-    }
+/// The source of the entry shown last.
+#[derive(Clone, Copy)]
+struct Lead {
+    source: usize,
+    /// The source with the next key, and the head of that key. Without another source these are
+    /// `None` and the greatest number.
+    rival: Option<usize>,
+    rival_head: u64,
+    /// True if a newer source may hide entries of this one. Each entry is then checked.
+    is_watched: bool,
+}
 
-    /// Merges layers, the newest first, into the levels.
-    pub(crate) fn bring(
-        &mut self,
-        levels: &mut Levels,
-        news: &[Layer<'_>],
-    ) -> Result<(), ReadError> {
-        shape::deepen(levels, levels.bytes(), self.file_bytes());
-        let sizes = self.maker.sizes;
-        if self.is_thrifty {
-            shape::add_level(levels);
-            // Smaller files mean that less is rewritten when one of them goes down.
-            self.maker.sizes.file_bytes /= THRIFTY_FILES;
+impl<'a> Merge<'a> {
+    /// Merges the entries of `from..to`. `layers` are given from the newest to the oldest.
+    pub(crate) fn new(
+        layers: impl Iterator<Item = Layer<'a>>,
+        reading: Reading<'a>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Merge<'a> {
+        let mut merge = Merge {
+            sources: Vec::new(),
+            reading,
+            to: to.map(Key::from),
+            common_bytes: 0,
+            lead: None,
+            error: None,
+        };
+        if let Some(to) = to {
+            if to <= from {
+                return merge;
+            }
+            // Rounded, so that heads begin where those of trees do: in memory that is written and
+            // read in pieces of the same size.
+            merge.common_bytes = common_bytes(from, to) / HEAD_BYTES * HEAD_BYTES;
         }
-        let merged = self.lay_on_top(levels, news);
-        self.maker.sizes = sizes;
-        merged?;
-        self.settle(levels)
-    }
-
-    /// Merges layers into the top level. If news meet a file there that is passed over, they go
-    /// into a new level above it.
-    fn lay_on_top(&mut self, levels: &mut Levels, news: &[Layer<'_>]) -> Result<(), ReadError> {
-        let reading = self.reading();
-        let lay = |merger: &mut Self, levels: &mut Levels| {
-            let top = levels.0.first().into_iter().flatten();
-            for file in top.filter(|file| file.damage().is_some()) {
-                let (from, to) = (&file.facts().from, Some(&*file.facts().to));
-                if waited(has_news(news, reading, from, to))? {
-                    levels.0.insert(0, Level::new());
+        for layer in layers.map(|layer| layer.within(from, to)) {
+            if layer.is_silent(from, to) {
+                continue;
+            }
+            match merge.source(layer, from) {
+                Ok(source) => merge.sources.push(source),
+                Err(error) => {
+                    merge.error = Some(error);
                     break;
                 }
             }
-            merger.merge_into(levels, 0, news)
-        };
-        while !self.attempt(levels, &[], lay)? {}
-        Ok(())
-    }
-
-    /// Takes over files that hold only values. Each goes as deep as it can without meeting an older
-    /// file.
-    pub(crate) fn adopt(&mut self, levels: &mut Levels, run: &Level) -> Result<(), ReadError> {
-        shape::deepen(levels, levels.bytes(), self.file_bytes());
-        for file in run {
-            let news = [file.clone()];
-            while !self.attempt(levels, &news, |merger, levels| merger.take_in(levels, &news))? {}
         }
-        self.settle(levels)
+        merge
     }
 
-    fn take_in(
-        &mut self,
-        levels: &mut Levels,
-        news: &[Arc<IndexFile>; 1],
-    ) -> Result<(), ReadError> {
-        let [file] = news;
-        let (from, to) = (&*file.facts().from, Some(&*file.facts().to));
-        let is_free = |level: &Level| overlapping(level, from, to).is_empty();
-        match levels.0.iter().take_while(|level| is_free(level)).count() {
-            0 if file.damage().is_some() || shape::rests_on_damage(&levels.0[0], file) => {
-                levels.0.insert(0, news.to_vec());
+    fn source(&self, layer: Layer<'a>, from: &[u8]) -> Result<Source<'a>, ReadError> {
+        let to = self.to.as_deref();
+        let cursor = layer.seek(self.reading, from, to)?;
+        let hides = layer.hides_within(from, to);
+        let mut source = Source { layer, hides, cursor, is_at_end: false, head: 0 };
+        source.advance(self.common_bytes)?;
+        Ok(source)
+    }
+
+    /// If only a tree has entries, its cursor, and what the tree holds for the current key. The
+    /// caller must not use the merge in other ways afterwards.
+    pub(crate) fn only_tree(&mut self) -> Option<(&mut TreeCursor<'a>, Found<'a>)> {
+        match &mut self.sources[..] {
+            [Source { cursor: LayerCursor::Tree { cursor, found }, is_at_end: false, .. }]
+                if self.error.is_none() && self.lead.is_none() =>
+            {
+                Some((cursor, *found))
             }
-            0 => self.merge_into(levels, 0, &[Layer::Files(news)])?,
-            free => insert(&mut levels.0[free - 1], file.clone()),
+            _ => None,
         }
-        Ok(())
     }
 
-    /// Takes a step. If the step meets an unreadable file, the levels stay unchanged, merges pass
-    /// that file over from now on, and the answer is false.
-    fn attempt(
-        &mut self,
-        levels: &mut Levels,
-        news: &[Arc<IndexFile>],
-        step: impl FnOnce(&mut Self, &mut Levels) -> Result<(), ReadError>,
-    ) -> Result<bool, ReadError> {
-        let (before, begun) = (levels.clone(), self.maker.made.len());
-        let error = match step(self, levels) {
-            Ok(()) => return Ok(true),
-            Err(error) => error,
-        };
-        let ReadError::Damaged(damage) = &error else { return Err(error) };
-        // Damage to a file that this checkpoint has made fails the checkpoint. The content of that
-        // file is still in the layers.
-        let is_old = |file: &&Arc<IndexFile>| {
-            file.name() == damage.file && !self.maker.made.contains(&file.number())
-        };
-        let is_known = before.files().chain(news).find(is_old);
-        if !is_known.is_some_and(|file| file.pass_over(damage)) {
+    /// Goes to the next entry. The merge ends after an error.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<Option<&LayerCursor<'a>>, ReadError> {
+        match self.step() {
+            Ok(lead) => Ok(lead.map(|lead| &self.sources[lead].cursor)),
+            Err(error) => {
+                self.sources.clear();
+                self.lead = None;
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Option<usize>, ReadError> {
+        if let Some(lead) = self.lead {
+            let source = &mut self.sources[lead.source];
+            source.advance(self.common_bytes)?;
+            let head = source.head;
+            if !source.is_at_end && !lead.is_watched {
+                if head < lead.rival_head {
+                    return Ok(Some(lead.source));
+                }
+                if head > lead.rival_head && self.is_duel() {
+                    // The result of an election among two sources: they change places.
+                    let rival = Some(lead.source);
+                    self.lead = lead.rival.map(|source| Lead {
+                        source,
+                        rival,
+                        rival_head: head,
+                        is_watched: false,
+                    });
+                    return Ok(lead.rival);
+                }
+                if self.is_ahead(lead) {
+                    return Ok(Some(lead.source));
+                }
+            }
+        }
+        self.lead = self.elect()?;
+        Ok(self.lead.map(|lead| lead.source))
+    }
+
+    /// True if there are two sources, and the newer one hides nothing.
+    #[inline]
+    fn is_duel(&self) -> bool {
+        matches!(&self.sources[..], [newer, _] if !newer.hides)
+    }
+
+    /// True if the key of the leading source is before that of its rival.
+    fn is_ahead(&self, lead: Lead) -> bool {
+        lead.rival.is_none_or(|rival| self.is_before(lead.source, rival))
+    }
+
+    #[inline]
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.sources[a], &self.sources[b]);
+        a.head < b.head || a.head == b.head && a.cursor.key() < b.cursor.key()
+    }
+
+    /// Finds the source with the next key. Of several the newest leads.
+    fn elect(&mut self) -> Result<Option<Lead>, ReadError> {
+        if let Some(error) = self.error.take() {
             return Err(error);
         }
-        *levels = before;
-        self.maker.discard(begun);
-        Ok(false)
-    }
-
-    /// Moves files down until every level is within its budget.
-    fn settle(&mut self, levels: &mut Levels) -> Result<(), ReadError> {
-        let file_bytes = self.file_bytes();
-        let budgets = shape::budgets(levels.0.len(), levels.bytes(), file_bytes);
-        if self.is_thrifty {
-            return self.settle_as_far_as_there_is_room(levels, &budgets);
-        }
-        for (level, &budget) in budgets.iter().enumerate() {
-            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
-                self.lower(levels, level, position)?;
-            }
-        }
-        shape::flatten(levels, file_bytes);
-        Ok(())
-    }
-
-    /// Moves files down while there is room. Begins with the lowest level, where merging frees the
-    /// most space.
-    fn settle_as_far_as_there_is_room(
-        &mut self,
-        levels: &mut Levels,
-        budgets: &[u64],
-    ) -> Result<(), ReadError> {
-        let file_bytes = self.file_bytes();
-        let first = self.maker.made.len();
-        for (level, &budget) in budgets.iter().enumerate().rev() {
-            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
-                let before = levels.clone();
-                let begun = self.maker.made.len();
-                match self.lower(levels, level, position) {
-                    Err(error) if error.is_full() => {
-                        *levels = before;
-                        self.maker.discard(begun);
-                        return Ok(());
-                    }
-                    lowered => lowered?,
+        loop {
+            let (Some(first), second) = self.first_two() else {
+                return Ok(None);
+            };
+            let (newer, _) = self.sources.split_at(first);
+            let is_watched = newer.iter().any(|source| source.hides);
+            if is_watched {
+                let key = self.sources[first].cursor.key();
+                let watching = newer.iter().filter(|source| source.hides);
+                if let Some(end) = watching.filter_map(|s| s.layer.hidden_until(key)).max() {
+                    self.sources[first] = self.source(self.sources[first].layer, end)?;
+                    continue;
                 }
-                drop(before);
-                // Removes files that this function has made and already replaced.
-                let kept: BTreeSet<u64> = levels.files().map(|file| file.number()).collect();
-                self.maker.discard_all_but(first, &kept);
+            }
+            if let Some(second) = second
+                && !self.is_before(first, second)
+            {
+                // An older entry of this key is passed over.
+                self.sources[second].advance(self.common_bytes)?;
+                continue;
+            }
+            let rival_head = second.map_or(u64::MAX, |second| self.sources[second].head);
+            return Ok(Some(Lead { source: first, rival: second, rival_head, is_watched }));
+        }
+    }
+
+    /// The source with the next key, and the one with the key after it. If two have equal keys, the
+    /// newer source is first.
+    fn first_two(&self) -> (Option<usize>, Option<usize>) {
+        let (mut first, mut second) = (None, None);
+        for (position, source) in self.sources.iter().enumerate() {
+            if source.is_at_end {
+                continue;
+            }
+            match first {
+                Some(best) if !self.is_before(position, best) => {
+                    if second.is_none_or(|second| self.is_before(position, second)) {
+                        second = Some(position);
+                    }
+                }
+                _ => (first, second) = (Some(position), first),
             }
         }
-        shape::flatten(levels, file_bytes);
+        (first, second)
+    }
+}
+
+impl Source<'_> {
+    #[inline]
+    fn advance(&mut self, common_bytes: usize) -> Result<(), ReadError> {
+        self.is_at_end = !self.cursor.advance()?;
+        if !self.is_at_end {
+            self.head = head(self.cursor.key().get(common_bytes..).unwrap_or_default());
+        }
         Ok(())
     }
+}
 
-    /// Moves a file into the level below. Does nothing if a file concerned turns out to be
-    /// unreadable and is passed over.
-    fn lower(
-        &mut self,
-        levels: &mut Levels,
-        level: usize,
-        position: usize,
-    ) -> Result<(), ReadError> {
-        let lower = |merger: &mut Self, levels: &mut Levels| {
-            let file = levels.0[level].remove(position);
-            merger.lower_file(levels, level + 1, file)
-        };
-        self.attempt(levels, &[], lower).map(drop)
+/// Number of leading bytes that all keys in `from..to` share. The range is not empty.
+fn common_bytes(from: &[u8], to: &[u8]) -> usize {
+    let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+    match (from.get(shared), &to[shared..]) {
+        // `to` ends with the byte after that of `from`. So all keys share this byte, and also the
+        // bytes of `from` after it that are 255 already.
+        (Some(last), [next]) if last + 1 == *next => {
+            let rest = &from[shared + 1..];
+            shared + 1 + rest.iter().take_while(|&&byte| byte == u8::MAX).count()
+        }
+        _ => shared,
     }
+}
 
-    fn lower_file(
-        &mut self,
-        levels: &mut Levels,
-        target: usize,
-        file: Arc<IndexFile>,
-    ) -> Result<(), ReadError> {
-        let facts = file.facts();
-        let (from, to) = (&*facts.from, Some(&*facts.to));
-        let hides = facts.tombstones > 0 || !file.ranges().is_empty();
-        let meets = !overlapping(&levels.0[target], from, to).is_empty();
-        if !meets && (!hides || levels.has_below(target, from, to)) {
-            insert(&mut levels.0[target], file);
-            return Ok(());
-        }
-        self.merge_into(levels, target, &[Layer::Files(&[file])])
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::key::prefix_end;
 
-    /// Merges layers into the level `target`. Drops files in it and below if the layers hide the
-    /// whole span of the file.
-    fn merge_into(
-        &mut self,
-        levels: &mut Levels,
-        target: usize,
-        news: &[Layer<'_>],
-    ) -> Result<(), ReadError> {
-        let mut hidden = RangeSet::default();
-        for layer in news {
-            layer.add_ranges(&mut hidden);
+    #[test]
+    fn common_bytes_are_those_of_a_prefix_and_never_too_many() {
+        for prefix in [&b"abc"[..], b"ab\xff", b"\xfe\xff\xff", b"\0", b"a\0"] {
+            let to = prefix_end(prefix).unwrap();
+            assert_eq!(common_bytes(prefix, &to), prefix.len(), "{prefix:?}");
         }
-        for level in &mut levels.0[target..] {
-            level.retain(|file| !hidden.covers(&file.facts().from, &file.facts().to));
-        }
-        let old = levels.0[target].clone();
-        let reading = self.reading();
-        let has_news = |from: &[u8], to: Option<&[u8]>| has_news(news, reading, from, to);
-        let file_bytes = self.file_bytes();
-        let groups = waited(groups(
-            old.len(),
-            |gap| has_news(gap_start(&old, gap), gap_end(&old, gap)),
-            |file| has_news(&old[file].facts().from, Some(&old[file].facts().to)),
-            |file| shape::is_small(&old[file], file_bytes),
-        ))?;
-        let mut level = Level::new();
-        let mut kept = 0;
-        for group in &groups {
-            level.extend_from_slice(&old[kept..group.files.start]);
-            kept = group.files.end;
-            level.extend(self.merge_group(levels, target, news, &hidden, &old, group)?);
-        }
-        level.extend_from_slice(&old[kept..]);
-        levels.0[target] = level;
-        Ok(())
-    }
-
-    fn merge_group(
-        &mut self,
-        levels: &Levels,
-        target: usize,
-        news: &[Layer<'_>],
-        hidden: &RangeSet,
-        old: &Level,
-        group: &Group,
-    ) -> Result<Level, ReadError> {
-        let from = match group.has_gap_before {
-            true => gap_start(old, group.files.start),
-            false => &old[group.files.start].facts().from,
-        };
-        let to = match group.has_gap_after {
-            true => gap_end(old, group.files.end),
-            false => Some(&*old[group.files.end - 1].facts().to),
-        };
-        let old = &old[group.files.clone()];
-        let mut ranges = hidden.clipped(from, to);
-        old.iter().for_each(|file| ranges.extend(file.ranges()));
-        ranges.retain(|from, to| levels.has_below(target, from, Some(to)));
-        let layers = news.iter().copied().chain([Layer::Files(old)]);
-        let reading = Reading { pool: self.pool, access: Access::Direct };
-        let mut merge = Merge::new(layers, reading, from, to);
-        let mut run = RunWriter::new(&mut self.maker, ranges.clone());
-        while let Some(entry) = waited(merge.advance())? {
-            let (key, value) = (entry.key(), entry.value());
-            let is_needed = value.is_some()
-                || (!is_planted!(TombstoneDropped)
-                    && ranges.end_of(key).is_none()
-                    && levels.has_below(target, key, Some(&successor(key))));
-            if is_needed {
-                run.push(key, value)?;
+        let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
+        for len in 0..3 {
+            let longest: Vec<_> = keys.iter().filter(|key| key.len() == len).cloned().collect();
+            for key in longest {
+                keys.extend([0, 1, 2, 254, 255].map(|byte| [&key[..], &[byte]].concat()));
             }
         }
-        let written = run.finish()?;
-        open_all(&self.maker, written)
-    }
-}
-
-/// Opens files that were just written.
-pub(crate) fn open_all(maker: &FileMaker<'_>, written: Vec<Written>) -> Result<Level, ReadError> {
-    let open = |written: Written| {
-        IndexFile::open(maker.disk, maker.database_id, written.facts).map(Arc::new)
-    };
-    written.into_iter().map(open).collect()
-}
-
-fn insert(level: &mut Level, file: Arc<IndexFile>) {
-    let position = level.partition_point(|other| other.facts().from < file.facts().from);
-    level.insert(position, file);
-}
-
-/// Where the gap before file `position` begins. It ends with [`gap_end`].
-fn gap_start(level: &Level, position: usize) -> &[u8] {
-    position.checked_sub(1).map_or(&[], |before| &level[before].facts().to)
-}
-
-fn gap_end(level: &Level, position: usize) -> Option<&[u8]> {
-    level.get(position).map(|file| &*file.facts().from)
-}
-
-/// True if one of the layers has an entry in `from..to` or hides a part of it.
-fn has_news(
-    layers: &[Layer<'_>],
-    reading: Reading<'_>,
-    from: &[u8],
-    to: Option<&[u8]>,
-) -> Result<bool, TryReadError> {
-    for layer in layers {
-        if layer.has_news(reading, from, to)? {
-            return Ok(true);
+        keys.sort();
+        for (position, from) in keys.iter().enumerate() {
+            for end in position + 1..keys.len() {
+                let common = common_bytes(from, &keys[end]);
+                let within = &keys[position..end];
+                assert!(within.iter().all(|key| key.starts_with(&from[..common])), "{from:?}");
+            }
         }
-    }
-    Ok(false)
-}
-
-impl Layer<'_> {
-    fn add_ranges(&self, ranges: &mut RangeSet) {
-        match self {
-            Layer::Tree(tree) => ranges.extend(tree.ranges()),
-            Layer::Files(files) => files.iter().for_each(|file| ranges.extend(file.ranges())),
-        }
-    }
-
-    /// True if the layer has an entry in `from..to` or hides a part of it.
-    fn has_news(
-        &self,
-        reading: Reading<'_>,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Result<bool, TryReadError> {
-        if to.is_some_and(|to| to <= from) || self.is_silent(from, to) {
-            return Ok(false);
-        }
-        if self.hides_within(from, to) {
-            return Ok(true);
-        }
-        self.seek(reading, from, to)?.advance()
     }
 }

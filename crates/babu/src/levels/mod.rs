@@ -13,14 +13,18 @@
 //! 4. An index that fits into a few files has one level. Its size decides how many it has: see
 //!    [`shape`].
 
-pub(crate) mod merge;
+pub mod compact;
+pub mod layer;
+pub mod manifest;
+pub mod merge;
 pub(crate) mod plan;
 pub(crate) mod shape;
+pub mod version;
 
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
-use crate::layer::{Layer, overlapping};
+use crate::levels::layer::{Layer, overlapping};
 
 /// The most levels that an index normally has. Checkpoints on a full disk may add up to three, and
 /// each file that cannot be read may add one. A lookup asks at most one file of each level, and one

@@ -1,5 +1,5 @@
 //! How many levels an index has, how large each may be, and which file goes down from a level that
-//! is too large. This module only decides; [`super::merge`] does the work.
+//! is too large. This module only decides; [`crate::levels::compact`] does the work.
 //!
 //! The bottom holds most of the data. Each level above may hold a tenth of the level below it. So
 //! moving data down by a level costs about ten times its size, and stale versions take at most a
@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
-use crate::layer::overlapping;
+use crate::levels::layer::overlapping;
 use crate::levels::{Level, Levels, MAX_LEVELS};
 
 const RATIO: u64 = 10;

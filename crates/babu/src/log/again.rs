@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile};
-use crate::error::{IoContext, ReadError};
+use crate::disk::traits::{Disk, DiskFile};
 use crate::log::SealedLog;
 use crate::log::header::{LOG_DATA_OFFSET, LOG_HEADER_BYTES};
 use crate::log::log_name;
 use crate::log::reader::LogReader;
 use crate::log::recover::Tail;
-use crate::lsn::Lsn;
+use crate::types::error::{IoContext, ReadError};
+use crate::types::lsn::Lsn;
 
 /// Bytes that are copied in one step.
 const STEP: u64 = 1 << 20;

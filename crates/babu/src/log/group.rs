@@ -14,9 +14,9 @@
 //! 48       meta ‖ changes (see `batch`) ‖ zeros to a multiple of 8
 //! ```
 
-use crate::batch::{Batch, Changes, MAX_GROUP_BYTES};
-use crate::codec::{Fields, Seal};
-use crate::lsn::{Epoch, Lsn};
+use crate::log::batch::{Batch, Changes, MAX_GROUP_BYTES};
+use crate::types::codec::{Fields, Seal};
+use crate::types::lsn::{Epoch, Lsn};
 
 pub(crate) const GROUP_HEADER_BYTES: usize = 48;
 pub(crate) const GROUP_ALIGNMENT: u64 = 8;

@@ -13,8 +13,8 @@
 //! 60  u32      checksum of bytes 0..60
 //! ```
 
-use crate::codec::{Fields, Seal};
-use crate::lsn::{Epoch, Lsn};
+use crate::types::codec::{Fields, Seal};
+use crate::types::lsn::{Epoch, Lsn};
 
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"babuLOG\n";
 pub(crate) const LOG_VERSION: u16 = 1;

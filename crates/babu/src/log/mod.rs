@@ -45,6 +45,8 @@
 //! sync or group left its claim.
 
 mod again;
+pub mod ballast;
+pub mod batch;
 pub(crate) mod group;
 pub(crate) mod header;
 pub(crate) mod reader;
@@ -53,7 +55,7 @@ pub(crate) mod sync;
 pub(crate) mod window;
 pub(crate) mod writer;
 
-use crate::lsn::{Epoch, Lsn};
+use crate::types::lsn::{Epoch, Lsn};
 
 /// A log file that no longer grows, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

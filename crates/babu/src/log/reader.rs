@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::batch::Batch;
-use crate::codec::Seal;
-use crate::disk::Disk;
-use crate::error::{Damage, IoContext, IoFailure, LogReadError, ReadError};
+use crate::disk::traits::Disk;
+use crate::log::batch::Batch;
 use crate::log::group::{self, Fault, GROUP_HEADER_BYTES, GROUP_VERSION, Group};
 use crate::log::header::{self, LOG_DATA_OFFSET};
 use crate::log::window::Window;
 use crate::log::{SealedLog, log_name};
-use crate::lsn::{Epoch, Lsn};
+use crate::types::codec::Seal;
+use crate::types::error::{Damage, IoContext, IoFailure, LogReadError, ReadError};
+use crate::types::lsn::{Epoch, Lsn};
 
 /// A reader of one log file. It begins at the first group.
 pub(crate) struct LogReader {

@@ -1,8 +1,7 @@
 //! Reading the logs of the last opening. No manifest has their end. This module finds it by the
 //! rule in the head of [`crate::log`].
 
-use crate::disk::Disk;
-use crate::error::{Damage, ReadError};
+use crate::disk::traits::Disk;
 use crate::log::group::{Fault, GROUP_ALIGNMENT, GROUP_MAGIC};
 use crate::log::header::{
     self, Claim, HeaderFault, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LOG_VERSION, LogHeader,
@@ -10,7 +9,8 @@ use crate::log::header::{
 };
 use crate::log::reader::{LogReader, lost};
 use crate::log::{SealedLog, log_name};
-use crate::lsn::{Epoch, Lsn};
+use crate::types::error::{Damage, ReadError};
+use crate::types::lsn::{Epoch, Lsn};
 
 /// The end of the log that an opening cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]

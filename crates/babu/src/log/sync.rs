@@ -18,11 +18,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::disk::{Disk, DiskFile};
-use crate::error::{Fatal, IoContext, IoFailure};
+use crate::disk::traits::{Disk, DiskFile};
 use crate::log::header::{self, Claim, MARK_OFFSETS};
 use crate::log::log_name;
-use crate::lsn::{Epoch, Lsn};
+use crate::types::error::{Fatal, IoContext, IoFailure};
+use crate::types::lsn::{Epoch, Lsn};
 
 /// A handle that makes written groups durable. Any thread may hold one. All clones are equal.
 #[derive(Clone)]

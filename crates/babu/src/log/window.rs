@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::disk::DiskFile;
-use crate::error::{IoContext, IoFailure};
+use crate::disk::traits::DiskFile;
+use crate::types::error::{IoContext, IoFailure};
 
 const WINDOW_BYTES: u64 = 1 << 20;
 

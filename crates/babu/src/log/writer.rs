@@ -11,17 +11,17 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::ballast::{Ballast, Made};
-use crate::batch::Batch;
-use crate::codec::Seal;
-use crate::disk::{Appender, Disk, DiskFile};
-use crate::error::{Fatal, Full, IoContext, IoFailure, ReserveError};
+use crate::disk::traits::{Appender, Disk, DiskFile};
+use crate::log::ballast::{Ballast, Made};
+use crate::log::batch::Batch;
 use crate::log::group;
 use crate::log::header::{self, LOG_DATA_OFFSET, LogHeader};
 use crate::log::sync::LogState;
 use crate::log::{SealedLog, log_name};
-use crate::lsn::Lsn;
-use crate::options::Options;
+use crate::types::codec::Seal;
+use crate::types::error::{Fatal, Full, IoContext, IoFailure, ReserveError};
+use crate::types::lsn::Lsn;
+use crate::types::options::Options;
 
 /// Number of writes after a sync that bypass the [`Appender`]. A caller that syncs after every few
 /// groups would pay for the pages that each sync leaves protected. A caller that syncs seldom does

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
-use crate::tree::hints::prefetch;
+use crate::types::prefetch::prefetch;
 
 /// Blocks begin at multiples of this, and their lengths are multiples of it. In bytes.
 const UNIT_BYTES: usize = 8;

@@ -1,12 +1,12 @@
 //! Cursors over a tree's entries, in ascending order.
 
-use crate::key::Key;
 use crate::tree::Found;
 use crate::tree::branch::Leaves;
 use crate::tree::leaf::Leaf;
 use crate::tree::parts::{FIXED_BYTES, PREFIX_BYTES, Prefix, Rest, split};
 use crate::tree::prefixes::{Branches, Prefixes};
 use crate::tree::records::Records;
+use crate::types::key::Key;
 
 /// A cursor that stands before an entry. [`TreeCursor::advance`] passes over that entry. The cursor
 /// holds the key of the passed entry, and lends it.

@@ -19,7 +19,8 @@
 
 use std::sync::OnceLock;
 
-use crate::index::filter::{self, Filter};
+use crate::types::filter;
+use crate::types::filter::Filter;
 
 /// Least room of the first part, in keys: 10 KiB. (Each further part costs a question some 15 ns.)
 const LEAST_KEYS: usize = 4096;

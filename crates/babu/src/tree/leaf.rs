@@ -14,11 +14,11 @@ use std::ops::Range;
 
 use crate::tree::Found;
 use crate::tree::arena::{Address, MAX_BLOCK_BYTES};
-use crate::tree::hints::prefetch;
 use crate::tree::parts::Rest;
 use crate::tree::record::Record;
 use crate::tree::records::Records;
 use crate::tree::slot::Slot;
+use crate::types::prefetch::prefetch;
 
 /// Most entries of a leaf.
 pub(crate) const LEAF_ENTRIES: usize = 64;

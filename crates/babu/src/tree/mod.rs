@@ -19,7 +19,6 @@ mod arena;
 mod branch;
 mod cursor;
 pub(crate) mod filter;
-pub(crate) mod hints;
 mod leaf;
 #[cfg(test)]
 mod model_tests;
@@ -30,12 +29,12 @@ mod records;
 mod row;
 mod slot;
 
-use crate::key::Key;
-use crate::ranges::RangeSet;
 use crate::tree::filter::TreeFilter;
 use crate::tree::parts::{Prefix, split};
 use crate::tree::prefixes::{BRANCH_BYTES, Prefixes};
 use crate::tree::records::Records;
+use crate::types::key::Key;
+use crate::types::ranges::RangeSet;
 
 pub(crate) use crate::tree::cursor::TreeCursor;
 

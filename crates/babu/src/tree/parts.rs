@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use crate::mix::mix;
+use crate::types::mix::mix;
 
 pub(crate) const PREFIX_BYTES: usize = 16;
 /// Number of bytes in prefix and head.

@@ -1,10 +1,10 @@
 //! The memory of a tree: its records, and the leaves that refer to them.
 
 use crate::tree::arena::{Arena, MAX_BLOCK_BYTES};
-use crate::tree::hints::prefetch;
 use crate::tree::parts::Rest;
 use crate::tree::record::{self, Record, record_bytes};
 use crate::tree::slot::Slot;
+use crate::types::prefetch::prefetch;
 
 /// Memory of a long record beside its bytes, in bytes: the allocator's part, and its place in
 /// `long`.

@@ -1,0 +1,265 @@
+//! Opening a database: finding out what is on disk, and beginning a new epoch.
+//!
+//! An opening follows these steps. Before step 4 is durable, it changes nothing that a repeated
+//! attempt would need.
+//!
+//! 1. Read the manifest, open the index files, and replay the logs: sealed logs to the byte, then
+//!    the tail.
+//! 2. Sync the replayed logs, so that all groups found are durable.
+//! 3. Create a new log, and sync it.
+//! 4. Write the manifest: a higher epoch, the end of every replayed log, the number of the new log.
+//! 5. Only then cut torn tails, remove files that are no longer named, and make the ballast whole.
+//!
+//! On a full disk, `cramped` finds the room for steps 3 and 4.
+
+pub mod cramped;
+pub mod replay;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+
+use crate::db::database::Db;
+use crate::db::keep::Published;
+use crate::db::open::cramped::Cramped;
+use crate::db::open::replay::Replayed;
+use crate::db::stats::WriteCounters;
+use crate::disk::traits::Disk;
+use crate::index::pool::Pool;
+use crate::index::{index_name, index_number};
+use crate::levels::manifest::{MANIFEST, Manifest};
+use crate::log::ballast::Ballast;
+use crate::log::batch::Batch;
+use crate::log::header::{LOG_HEADER_BYTES, LogHeader};
+use crate::log::reader::lost;
+use crate::log::recover::{Tail, TornTail, find_tail};
+use crate::log::sync::LogState;
+use crate::log::window::Window;
+use crate::log::writer::LogWriter;
+use crate::log::{SealedLog, log_name, log_number};
+use crate::types::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
+use crate::types::lsn::{Epoch, Lsn};
+use crate::types::options::Options;
+
+/// What an opening found on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// False if the database has just been created.
+    pub existed: bool,
+    /// The epoch that begins with this opening.
+    pub epoch: Epoch,
+    /// The last group of the database. It is durable now.
+    pub last_lsn: Lsn,
+    /// The last group that the index files hold.
+    pub checkpoint_lsn: Lsn,
+    /// Groups replayed from the log.
+    pub groups_replayed: u64,
+    /// The unfinished end of the log that a crash had left. It is cut.
+    pub torn: Option<TornTail>,
+}
+
+impl Recovered {
+    /// Bytes of log that were cut.
+    pub fn torn_bytes(&self) -> u64 {
+        self.torn.as_ref().map_or(0, |torn| torn.bytes)
+    }
+}
+
+/// Numbers of the log and index files in a folder, ascending.
+pub(crate) struct Listing {
+    pub(crate) logs: Vec<u64>,
+    pub(crate) indexes: Vec<u64>,
+}
+
+impl Listing {
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Listing, IoFailure> {
+        let names = disk.list().during("list", ".")?;
+        let mut logs: Vec<_> = names.iter().filter_map(|name| log_number(name)).collect();
+        let mut indexes: Vec<_> = names.iter().filter_map(|name| index_number(name)).collect();
+        logs.sort_unstable();
+        indexes.sort_unstable();
+        Ok(Listing { logs, indexes })
+    }
+}
+
+impl Db {
+    /// Opens the database in a folder. Creates it if the folder has none.
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
+        let mut listing = Listing::read(&*disk)?;
+        let found = Manifest::read(&*disk)?;
+        let existed = found.is_some();
+        let old = match found {
+            Some(manifest) => manifest,
+            None => {
+                refuse_lost_manifest(&*disk, &listing)?;
+                Manifest::new(options.database_id)
+            }
+        };
+        let next_index = listing.indexes.last().map_or(1, |number| number + 1);
+        let pool = Arc::new(Pool::new(options.cache_bytes));
+        let mut state = replay::load(&*disk, &old, pool)?;
+        state.expect_reads();
+        let tail = match existed {
+            true => read_tail(&*disk, &old, &listing)?,
+            false => Tail::default(),
+        };
+        let mut logs = old.sealed_logs.clone();
+        logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
+        let Replayed { ingested } = replay::replay(&*disk, old.database_id, &logs, &mut state)?;
+        let last = logs.last().map_or(old.checkpoint, |log| log.last);
+        tail.make_durable(&*disk, old.database_id)?;
+        let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
+        let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
+        let header = LogHeader { database_id: old.database_id, number, epoch, base: last };
+        let mut cramped = Cramped {
+            disk: &*disk,
+            options: &options,
+            manifest: &old,
+            listing: &mut listing,
+            tail: &tail,
+            ingested: &ingested,
+        };
+        let mut made = cramped.first_log(&header)?;
+        made.0.sync().during("sync", &log_name(number))?;
+        let manifest = Manifest {
+            epoch,
+            first_log: number,
+            next_index: old.next_index.max(next_index),
+            sealed_logs: logs,
+            ..old.clone()
+        };
+        cramped.write(&manifest, &mut made)?;
+        let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
+        let is_named = |number| named.contains(&number) || ingested.contains(&number);
+        // The listing does not have the new log.
+        clean_up(&*disk, &mut listing, &manifest, |_| false, is_named)?;
+        let log_state = LogState::new(
+            disk.clone(),
+            manifest.database_id,
+            epoch,
+            last,
+            (number, made.0.clone()),
+        );
+        let recovered = Recovered {
+            existed,
+            epoch,
+            last_lsn: last,
+            checkpoint_lsn: manifest.checkpoint,
+            groups_replayed: last.0 - manifest.checkpoint.0,
+            torn: tail.torn,
+        };
+        let published = Published::new(manifest.clone());
+        let mut active_logs = manifest.sealed_logs;
+        let mut sealed = manifest.checkpoint;
+        // Replayed layers were frozen in the middle of logs. With one more layer after them, all
+        // logs end with a frozen layer.
+        if !state.frozen.is_empty() {
+            state.freeze_trees(last);
+            sealed = last;
+            if let Some(newest) = state.frozen.last_mut() {
+                newest.logs = std::mem::take(&mut active_logs);
+            }
+        }
+        let ballast = Ballast::open(&disk, &options)?;
+        let mut db = Db {
+            disk,
+            log: LogWriter::new(log_state, ballast, made, number, last, &options),
+            options,
+            state,
+            active_logs,
+            sealed,
+            applied: last,
+            numbers: Arc::new(AtomicU64::new(manifest.next_index)),
+            named,
+            job: Weak::new(),
+            published,
+            later: Batch::new(),
+            kept_from: manifest.kept_from,
+            kept_logs: manifest.kept_logs,
+            written: WriteCounters::default(),
+        };
+        db.log.expect(db.ahead())?;
+        Ok((db, recovered))
+    }
+}
+
+/// Refuses a folder that has no manifest, but files that hold anything. The first manifest is
+/// durable before anything is written to the log. So empty files alone mean that the database was
+/// never created.
+pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
+    let mut something = !listing.indexes.is_empty();
+    for &number in &listing.logs {
+        let name = log_name(number);
+        let file = Arc::from(disk.open(&name).during("open", &name)?);
+        let start = LOG_HEADER_BYTES as u64;
+        something |= Window::new(file, name)?.nonzero_end(start)? > start;
+    }
+    if something {
+        let what = "the manifest is missing, though log or index files are there";
+        return Err(Damage::new(MANIFEST, 0, what).into());
+    }
+    Ok(())
+}
+
+/// Finds the end of the log, after checking that the sealed logs lead up to it without gaps.
+pub(crate) fn read_tail(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    listing: &Listing,
+) -> Result<Tail, ReadError> {
+    let mut last = manifest.checkpoint;
+    for log in &manifest.sealed_logs {
+        if log.base != last || log.last < log.base {
+            let what = format!("{} does not follow group {last}", log_name(log.number));
+            return Err(Damage::new(MANIFEST, 0, what).into());
+        }
+        if !listing.logs.contains(&log.number) {
+            let what = format!("the log is missing{}", lost(log.base.next(), log.last));
+            return Err(Damage::new(&log_name(log.number), 0, what).into());
+        }
+        last = log.last;
+    }
+    let start = listing.logs.partition_point(|&number| number < manifest.first_log);
+    find_tail(
+        disk,
+        manifest.database_id,
+        manifest.epoch,
+        manifest.first_log,
+        last,
+        &listing.logs[start..],
+    )
+}
+
+/// Removes files that nothing names, and cuts logs to their end. Logs for which `is_kept` holds are
+/// left alone.
+pub(crate) fn clean_up(
+    disk: &dyn Disk,
+    listing: &mut Listing,
+    manifest: &Manifest,
+    is_kept: impl Fn(u64) -> bool,
+    is_named: impl Fn(u64) -> bool,
+) -> Result<(), IoFailure> {
+    let sealed = |number: u64| -> Option<&SealedLog> {
+        let mut named = manifest.kept_logs.iter().chain(&manifest.sealed_logs);
+        named.find(|log| log.number == number)
+    };
+    for &number in listing.logs.iter().filter(|&&number| !is_kept(number)) {
+        let name = log_name(number);
+        match sealed(number) {
+            Some(log) => {
+                let file = disk.open(&name).during("open", &name)?;
+                if file.len().during("read", &name)? > log.end_offset {
+                    file.set_len(log.end_offset).during("cut", &name)?;
+                }
+            }
+            None => disk.remove(&name).during("remove", &name)?,
+        }
+    }
+    for &number in listing.indexes.iter().filter(|&&number| !is_named(number)) {
+        let name = index_name(number);
+        disk.remove(&name).during("remove", &name)?;
+    }
+    listing.logs.retain(|&number| is_kept(number) || sealed(number).is_some());
+    listing.indexes.retain(|&number| is_named(number));
+    Ok(())
+}

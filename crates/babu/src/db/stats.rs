@@ -1,0 +1,239 @@
+//! Figures about a database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::db::database::Db;
+use crate::db::state::{Content, State};
+use crate::index::file::IndexFile;
+use crate::index::pool::ReadCounters;
+use crate::levels::version::Version;
+use crate::log::batch::Change;
+
+/// Figures about an open database.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Memory of the active trees, in bytes.
+    pub active_bytes: usize,
+    /// Memory of the frozen trees, in bytes.
+    pub frozen_bytes: usize,
+    /// Number of frozen layers that no checkpoint has taken over yet.
+    pub frozen_count: usize,
+    /// Entries in the current index files: values, tombstones, and versions not yet merged away.
+    pub index_entries: u64,
+    /// Bytes of the current index files.
+    pub index_bytes: u64,
+    /// Number of all index files: current ones, those that only snapshots need, and ingested files
+    /// that wait for a checkpoint.
+    pub file_count: u64,
+    /// Bytes of all index files that `file_count` counts.
+    pub file_bytes: u64,
+    /// Figures of each level, summed over all indices, from the bottom up.
+    pub levels: Vec<LevelStats>,
+    /// Memory of filters and block lists, in bytes. It is held as long as the files are open.
+    pub resident_bytes: usize,
+    /// Memory of cached blocks, in bytes.
+    pub cache_bytes: usize,
+    /// Number of persistent snapshots.
+    pub snapshots: u64,
+    /// Bytes written since the database was opened.
+    pub writes: WriteStats,
+    /// Costs of reads of index files since the database was opened.
+    pub reads: ReadStats,
+}
+
+/// Figures about one level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LevelStats {
+    /// Number of files in the level.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Entries in these files, including tombstones.
+    pub entries: u64,
+    /// Tombstones in these files.
+    pub tombstones: u64,
+}
+
+/// Bytes written. Write amplification is `log_bytes` and `index_bytes` together, divided by
+/// `user_bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteStats {
+    /// Bytes of keys and values that were applied.
+    pub user_bytes: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Bytes that checkpoints and ingestions wrote to index files.
+    pub index_bytes: u64,
+}
+
+/// Costs of reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadStats {
+    /// Lookups that memory could not answer.
+    pub lookups: u64,
+    /// Index files that these lookups asked.
+    pub files_asked: u64,
+    /// Times that a filter answered for a file.
+    pub filter_refusals: u64,
+    /// Blocks found in the cache, by lookups and scans.
+    pub block_hits: u64,
+    /// Blocks read from the disk, by lookups, scans and checkpoints.
+    pub block_reads: u64,
+    /// Bytes of these blocks.
+    pub block_read_bytes: u64,
+}
+
+/// Counters of written bytes.
+#[derive(Debug, Default)]
+pub(crate) struct WriteCounters {
+    user_bytes: u64,
+    /// Bytes written to index files. Checkpoint jobs and ingestions share this counter.
+    pub(crate) index_bytes: Arc<AtomicU64>,
+}
+
+impl WriteCounters {
+    pub(crate) fn count(&mut self, change: &Change<'_>) {
+        self.user_bytes += match change {
+            Change::Put { key, value, .. } => key.len() + value.len(),
+            Change::Delete { key, .. } => key.len(),
+            Change::DeleteRange { from, to, .. } => from.len() + to.len(),
+            _ => 0,
+        } as u64;
+    }
+}
+
+impl WriteStats {
+    /// Write amplification: bytes written for each byte changed. `None` if nothing has changed.
+    pub fn amplification(&self) -> Option<f64> {
+        ratio(self.log_bytes + self.index_bytes, self.user_bytes)
+    }
+
+    /// Bytes written since `earlier`.
+    pub fn since(&self, earlier: &WriteStats) -> WriteStats {
+        WriteStats {
+            user_bytes: self.user_bytes - earlier.user_bytes,
+            log_bytes: self.log_bytes - earlier.log_bytes,
+            index_bytes: self.index_bytes - earlier.index_bytes,
+        }
+    }
+}
+
+impl ReadStats {
+    /// Blocks looked into for each lookup that memory cannot answer. With an empty cache, these are
+    /// its reads of the disk. `None` without such lookups.
+    pub fn blocks_per_lookup(&self) -> Option<f64> {
+        ratio(self.files_asked - self.filter_refusals, self.lookups)
+    }
+
+    /// Costs of reads since `earlier`.
+    pub fn since(&self, earlier: &ReadStats) -> ReadStats {
+        ReadStats {
+            lookups: self.lookups - earlier.lookups,
+            files_asked: self.files_asked - earlier.files_asked,
+            filter_refusals: self.filter_refusals - earlier.filter_refusals,
+            block_hits: self.block_hits - earlier.block_hits,
+            block_reads: self.block_reads - earlier.block_reads,
+            block_read_bytes: self.block_read_bytes - earlier.block_read_bytes,
+        }
+    }
+}
+
+fn ratio(a: u64, b: u64) -> Option<f64> {
+    (b > 0).then(|| a as f64 / b as f64)
+}
+
+impl Stats {
+    /// Approximate memory of the database in bytes: trees, filters, block lists, and cached blocks.
+    /// Memory that callers hold comes on top: see the README.
+    pub fn memory_bytes(&self) -> usize {
+        self.active_bytes + self.frozen_bytes + self.resident_bytes + self.cache_bytes
+    }
+
+    /// Bytes of all index files for each byte of the bottom level, which has every key once. This
+    /// bounds the space of stale versions, tombstones and snapshots. `None` if there is no bottom
+    /// level.
+    pub fn space_amplification(&self) -> Option<f64> {
+        ratio(self.file_bytes, self.levels.first()?.bytes)
+    }
+
+    /// Adds the files of a version to `levels`.
+    pub(crate) fn count_levels(&mut self, version: &Version) {
+        for (_, levels) in version.iter() {
+            for (above, level) in levels.0.iter().rev().enumerate() {
+                if self.levels.len() <= above {
+                    self.levels.resize(above + 1, LevelStats::default());
+                }
+                let sum = &mut self.levels[above];
+                for file in level {
+                    sum.files += 1;
+                    sum.bytes += file.len();
+                    sum.entries += file.facts().entries;
+                    sum.tombstones += file.facts().tombstones;
+                }
+            }
+        }
+        self.index_entries = self.levels.iter().map(|level| level.entries).sum();
+        self.index_bytes = self.levels.iter().map(|level| level.bytes).sum();
+    }
+
+    /// Counts the files and their bytes, each file once.
+    pub(crate) fn count_files<'a>(&mut self, files: impl Iterator<Item = &'a Arc<IndexFile>>) {
+        let files: BTreeMap<_, _> = files.map(|file| (file.number(), file)).collect();
+        self.file_count = files.len() as u64;
+        self.file_bytes = files.values().map(|file| file.len()).sum();
+        self.resident_bytes = files.values().map(|file| file.memory_bytes()).sum();
+    }
+}
+
+impl State {
+    /// Figures about the layers, and the costs of reads.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            active_bytes: self.active.bytes(),
+            frozen_bytes: self.frozen.iter().map(|held| held.layer.bytes()).sum(),
+            frozen_count: self.frozen.len(),
+            cache_bytes: self.pool.cache.bytes(),
+            snapshots: self.snapshots.len() as u64,
+            reads: self.pool.counters.stats(),
+            ..Stats::default()
+        };
+        stats.count_levels(&self.version);
+        let ingested = self.frozen.iter().flat_map(|held| match &held.layer.content {
+            Content::Run(_, files) => &files[..],
+            Content::Trees(_) => &[],
+        });
+        let dropped = self.dropped.iter().map(|dropped| &dropped.snapshot);
+        let kept = self.snapshots.values().chain(dropped);
+        let kept = kept.flat_map(|snapshot| snapshot.view.version.files());
+        stats.count_files(self.version.files().chain(ingested).chain(kept));
+        stats
+    }
+}
+
+impl ReadCounters {
+    fn stats(&self) -> ReadStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ReadStats {
+            lookups: count(&self.lookups),
+            files_asked: count(&self.files_asked),
+            filter_refusals: count(&self.filter_refusals),
+            block_hits: count(&self.block_hits),
+            block_reads: count(&self.block_reads),
+            block_read_bytes: count(&self.block_read_bytes),
+        }
+    }
+}
+
+impl Db {
+    /// Figures about the database.
+    pub fn stats(&self) -> Stats {
+        let writes = WriteStats {
+            user_bytes: self.written.user_bytes,
+            log_bytes: self.log.bytes_written(),
+            index_bytes: self.written.index_bytes.load(Ordering::Relaxed),
+        };
+        Stats { writes, ..self.state.stats() }
+    }
+}

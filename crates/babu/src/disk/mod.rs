@@ -1,0 +1,6 @@
+//! Disks: the trait, a real one, one in memory.
+
+pub mod mapped;
+pub mod memdisk;
+pub mod realdisk;
+pub mod traits;
