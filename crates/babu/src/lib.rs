@@ -78,6 +78,21 @@
 //!                                        48 meta, changes, zeros to 8
 //! ```
 //!
+//! # Rooms
+//!
+//! Each folder imports only what stands above it here:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `types` | keys, numbers, errors, options, the encoding of fields |
+//! | `disk` | the trait [`Disk`], a real disk, one in memory |
+//! | `index` | index files: blocks, filters, the block cache, writing and reading |
+//! | `tree` | the active tree, in memory |
+//! | `log` | insert groups, the log, its recovery, space kept for a full disk |
+//! | `levels` | layers of trees and files: read as one, merged, named by the manifest |
+//! | `db` | [`Db`]: opening, state, checkpoints, snapshots, ingestion |
+//! | `tools` | checks and figures of a database that is not open |
+//!
 //! # Torn tail or damage?
 //!
 //! A crash may leave the end of the log unfinished. An opening cuts that end, and reports it in
@@ -110,23 +125,23 @@ mod tools;
 mod tree;
 mod types;
 
-pub use db::checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired};
+pub use db::checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError};
 pub use db::database::Db;
-pub use db::ingest::{
-    IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles,
-};
+pub use db::ingest::{IngestError, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
 pub use db::open::Recovered;
-pub use db::scan::Scan;
-pub use db::snapshot::{Definition, MAX_NAME_BYTES, Snapshot, SnapshotError};
-pub use db::stats::{LevelStats, ReadStats, Stats, WriteStats};
-pub use db::view::View;
+pub use db::retired::Retired;
+pub use db::snapshot::SnapshotError;
+pub use db::state::scan::Scan;
+pub use db::state::snapshot::Snapshot;
+pub use db::state::stats::{LevelStats, ReadStats, Stats, WriteStats};
+pub use db::state::view::View;
 pub use disk::memdisk::{self, MemDisk};
 pub use disk::realdisk::RealDisk;
 pub use disk::traits::{Appender, Disk, DiskFile};
 pub use index::value::Value;
 pub use levels::MAX_LEVELS;
-pub use levels::version::IndexId;
-pub use log::batch::{Batch, Change, Changes, MAX_GROUP_BYTES, MAX_VALUE_BYTES};
+pub use log::batch::{Batch, Change, Changes, MAX_GROUP_BYTES};
+pub use log::ingested::IngestedFile;
 pub use log::reader::{LogGroup, LogGroups};
 pub use log::recover::TornTail;
 pub use log::sync::{Around, Syncer};
@@ -135,11 +150,12 @@ pub use log::writer::Priority;
 pub use planted::Planted;
 pub use tools::check::{Report, check};
 pub use tools::inspect::{Facts, FileInfo, Inspection};
+pub use types::definition::{Definition, MAX_NAME_BYTES};
 pub use types::error::{
     CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,
     OpenError, ReadError, ReserveError,
 };
-pub use types::key::{Key, MAX_KEY_BYTES};
-pub use types::lsn::{Epoch, Lsn};
+pub use types::ids::{Epoch, IndexId, Lsn};
+pub use types::key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use types::options::{Durability, Options};
 pub use types::select::{Part, Pattern, Selection};

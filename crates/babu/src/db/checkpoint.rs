@@ -16,30 +16,35 @@
 //!    with its header.
 //! 4. A checkpoint writes only what has changed. Files without news stay: see [`crate::levels`].
 
+use crate::Retired;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use crate::db::database::Db;
-use crate::db::keep::{Published, is_kept, kept_at};
+use crate::db::published::Published;
+use crate::db::published::is_kept;
+use crate::db::published::kept_at;
 use crate::db::snapshot;
-use crate::db::snapshot::Snapshots;
-use crate::db::state::{Content, Frozen};
+use crate::db::state::frozen::Content;
+use crate::db::state::frozen::Frozen;
+use crate::db::state::snapshot::Snapshots;
 use crate::disk::traits::Disk;
-use crate::index::index_name;
+use crate::index::format::header::index_name;
 use crate::index::pool::Pool;
 use crate::index::run::FileMaker;
-use crate::index::writer::IndexSizes;
 use crate::levels::compact::Merger;
 use crate::levels::layer::Layer;
 use crate::levels::manifest::{IndexRecord, LevelFacts, Manifest, SnapshotRecord};
-use crate::levels::version::{IndexId, Version};
+use crate::levels::version::Version;
 use crate::levels::{Level, Levels};
 use crate::log::ballast::Ballast;
 use crate::log::sync::Syncer;
 use crate::log::{SealedLog, log_name};
-use crate::types::error::{CheckpointError, FreezeError, IoContext, IoFailure, ReadError};
-use crate::types::lsn::Lsn;
+use crate::types::error::{CheckpointError, FreezeError, IoFailure, ReadError};
+use crate::types::ids::IndexId;
+use crate::types::ids::Lsn;
+use crate::types::options::IndexSizes;
 
 /// A checkpoint that is still to be made.
 pub struct CheckpointJob {
@@ -73,21 +78,6 @@ pub struct CheckpointDone {
     bytes_written: u64,
     last: Lsn,
     alive: Arc<()>,
-}
-
-/// Files that are superfluous since a checkpoint, or since a new choice of kept log.
-#[must_use = "the old files stay until the next opening unless they are removed"]
-pub struct Retired {
-    disk: Arc<dyn Disk>,
-    names: Vec<String>,
-    /// Numbers of the index files among `names`.
-    files: Vec<u64>,
-    pool: Arc<Pool>,
-    ballast: Arc<Ballast>,
-    /// Layers that the checkpoint took over. They are freed with this value, as freeing large trees
-    /// and filters would delay the writer.
-    _layers: Vec<Arc<Frozen>>,
-    _version: Arc<Version>,
 }
 
 impl Db {
@@ -169,18 +159,6 @@ impl Db {
             self.log.state().fail(failure);
         }
         self.retire(names, files, layers, version)
-    }
-
-    pub(crate) fn retire(
-        &self,
-        names: Vec<String>,
-        files: Vec<u64>,
-        layers: Vec<Arc<Frozen>>,
-        version: Arc<Version>,
-    ) -> Retired {
-        let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
-        let ballast = self.log.ballast().clone();
-        Retired { disk, names, files, pool, ballast, _layers: layers, _version: version }
     }
 
     /// Freezes and checkpoints in one call, on this thread. For tools, tests, and an orderly end.
@@ -432,25 +410,5 @@ impl CheckpointDone {
     /// Bytes that the checkpoint has written to index files.
     pub fn bytes_written(&self) -> u64 {
         self.bytes_written
-    }
-}
-
-impl Retired {
-    /// Deletes the files. If the ballast is not whole, gives it their room. Deleting large files
-    /// may take a while.
-    pub fn remove(self) -> Result<(), IoFailure> {
-        self.pool.cache.forget(&self.files);
-        for name in &self.names {
-            match self.disk.remove(name) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                result => result.during("remove", name)?,
-            }
-        }
-        self.ballast.refill()
-    }
-
-    /// Names of the files to delete.
-    pub fn names(&self) -> &[String] {
-        &self.names
     }
 }

@@ -13,31 +13,34 @@
 //! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs. Only while its job runs may a checkpoint
 //!    be ahead of `durable`.
 
+use crate::Stats;
+use crate::WriteStats;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use crate::db::keep::Published;
-use crate::db::scan::Scan;
-use crate::db::snapshot::MAX_NAME_BYTES;
-use crate::db::state::State;
-use crate::db::stats::WriteCounters;
-use crate::db::view::{Scope, View};
+use crate::db::published::Published;
+use crate::db::state::current::State;
+use crate::db::state::scan::Scan;
+use crate::db::state::stats::WriteCounters;
+use crate::db::state::view::{Scope, View};
 use crate::disk::traits::Disk;
 use crate::index::pool::Access;
 use crate::index::value::Value;
 use crate::levels::Level;
 use crate::levels::layer::{Reading, lookup};
 use crate::levels::merge::Merge;
-use crate::levels::version::IndexId;
 use crate::log::SealedLog;
 use crate::log::batch::Batch;
 use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::sync::Syncer;
 use crate::log::writer::{Ahead, LogWriter, Priority};
+use crate::types::definition::MAX_NAME_BYTES;
 use crate::types::error::{Damage, Fatal, FreezeError, ReadError, ReserveError};
+use crate::types::ids::IndexId;
+use crate::types::ids::{Epoch, Lsn};
 use crate::types::key::prefix_end;
-use crate::types::lsn::{Epoch, Lsn};
 use crate::types::options::{Durability, Options};
 
 /// An open database. It has one writer (`&mut self`) and any number of readers: `&self`, or
@@ -338,5 +341,15 @@ impl Db {
             "a group was put off, and is to be settled before anything is read"
         );
         &self.state
+    }
+
+    /// Figures about the database.
+    pub fn stats(&self) -> Stats {
+        let writes = WriteStats {
+            user_bytes: self.written.user_bytes,
+            log_bytes: self.log.bytes_written(),
+            index_bytes: self.written.index_bytes.load(Ordering::Relaxed),
+        };
+        Stats { writes, ..self.state.stats() }
     }
 }

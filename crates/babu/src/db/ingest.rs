@@ -13,58 +13,32 @@
 //! 2. Between record and checkpoint only the log names the files. Recovery compares their digests
 //!    with it.
 
+use crate::log::ingested::IngestedFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::db::database::Db;
-use crate::db::state::Content;
+use crate::db::state::frozen::Content;
 use crate::disk::traits::Disk;
 use crate::index::file::IndexFile;
+use crate::index::format::header::index_name;
 use crate::index::run::{FileMaker, RunWriter};
-use crate::index::writer::{IndexSizes, Written};
-use crate::index::{FileFacts, index_name};
+use crate::index::writer::Written;
 use crate::levels::Level;
-use crate::levels::version::IndexId;
-use crate::log::batch::{Batch, MAX_VALUE_BYTES};
+use crate::log::batch::Batch;
 use crate::log::writer::Priority;
 use crate::types::error::{Damage, Fatal, Full, IoContext, IoFailure, ReadError, ReserveError};
+use crate::types::ids::IndexId;
+use crate::types::ids::Lsn;
+use crate::types::key::MAX_VALUE_BYTES;
 use crate::types::key::{Key, MAX_KEY_BYTES};
-use crate::types::lsn::Lsn;
+use crate::types::options::IndexSizes;
 use crate::types::ranges::RangeSet;
 
 /// Most ingested runs that may wait for a checkpoint. Each is one more layer for lookups.
 pub const MAX_PENDING_RUNS: usize = 4;
-
-/// An ingested file, as the log names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IngestedFile {
-    pub(crate) facts: FileFacts,
-    pub(crate) digest: u128,
-}
-
-impl IngestedFile {
-    /// Name of the file in the database's folder, where it stays as long as it is needed.
-    pub fn name(&self) -> String {
-        index_name(self.facts.number)
-    }
-
-    /// Length of the file in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.facts.len
-    }
-
-    /// Number of entries in the file.
-    pub fn entries(&self) -> u64 {
-        self.facts.entries
-    }
-
-    /// XXH3-128 of the file's bytes.
-    pub fn digest(&self) -> u128 {
-        self.digest
-    }
-}
 
 /// A run that is still to be written. If it is dropped, it leaves no files.
 pub struct Ingestion {

@@ -4,49 +4,21 @@
 //! 1. The manifest has the choice, and the end of every log that is kept only because of it. So
 //!    each fault in such a log is damage.
 //! 2. Both a checkpoint, on any thread, and [`Db::keep_log_from`] replace the manifest. Each holds
-//!    [`Published`] meanwhile, and follows the choice in it. Of the logs that it knows up to the
+//!    [`Published`](crate::db::published::Published) meanwhile, and follows the choice in it. Of the logs that it knows up to the
 //!    checkpoint, it keeps those that end at or after the chosen group.
 //! 3. A log is removed only when no manifest names it: with the [`Retired`] of the checkpoint, or
 //!    of the new choice.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::db::published::is_kept;
+use crate::db::published::kept_at;
 
-use crate::db::checkpoint::Retired;
 use crate::db::database::Db;
+use crate::db::retired::Retired;
 use crate::levels::manifest::Manifest;
 use crate::log::reader::LogGroups;
 use crate::log::{SealedLog, log_name};
 use crate::types::error::{IoFailure, KeepLogError, LogReadError};
-use crate::types::lsn::Lsn;
-
-/// The manifest that is on disk. The lock is held while the manifest is replaced.
-#[derive(Clone)]
-pub(crate) struct Published(Arc<Mutex<Manifest>>);
-
-impl Published {
-    pub(crate) fn new(manifest: Manifest) -> Published {
-        Published(Arc::new(Mutex::new(manifest)))
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Manifest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// True if a log has groups that are kept from `from` on.
-pub(crate) fn is_kept(log: &SealedLog, from: Option<Lsn>) -> bool {
-    from.is_some_and(|from| log.last >= from)
-}
-
-/// Those of `logs` that a manifest with this checkpoint names only because log is kept from `from`
-/// on.
-pub(crate) fn kept_at<'a>(
-    logs: impl Iterator<Item = &'a SealedLog>,
-    checkpoint: Lsn,
-    from: Option<Lsn>,
-) -> Vec<SealedLog> {
-    logs.filter(|log| log.last <= checkpoint && is_kept(log, from)).cloned().collect()
-}
+use crate::types::ids::Lsn;
 
 impl Db {
     /// Keeps the log from group `from` on, whatever checkpoints hold. With `None`, keeps only what

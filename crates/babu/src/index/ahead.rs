@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::index::Extent;
+use crate::index::format::header::Extent;
 use crate::index::pool::Access;
 
 /// Bytes read ahead for each block passed. A scan that ends soon must not have read much more than

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::index::block::Block;
+use crate::index::format::block::Block;
 use crate::types::mix::Mixer;
 
 /// File number and position of the block in the file.
@@ -243,7 +243,7 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::block::BlockBuilder;
+    use crate::index::format::block::BlockBuilder;
     use crate::types::codec::Seal;
 
     fn block() -> Arc<Block> {

@@ -4,8 +4,8 @@ use crate::types::error::ReadError;
 use std::sync::Arc;
 
 use crate::index::ahead::ReadAhead;
-use crate::index::block::{Block, BlockCursor};
 use crate::index::file::IndexFile;
+use crate::index::format::block::{Block, BlockCursor};
 use crate::index::pool::{Access, Pool};
 use crate::index::value::Value;
 use crate::types::key::Key;

@@ -1,18 +1,22 @@
 //! An index file that is open for reading.
 
+use crate::index::format::header::INDEX_MAGIC;
+use crate::index::format::header::index_name;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::disk::traits::{Disk, DiskFile};
-use crate::index;
 use crate::index::ahead::ReadAhead;
-use crate::index::block::{Block, BlockFound};
-use crate::index::list::BlockList;
+use crate::index::format::block::{Block, BlockFound};
+use crate::index::format::facts::FileFacts;
+use crate::index::format::header::Extent;
+use crate::index::format::header::FOOTER_BYTES;
+use crate::index::format::header::FOOTER_MAGIC;
+use crate::index::format::header::INDEX_HEADER_BYTES;
+use crate::index::format::header::INDEX_VERSION;
+use crate::index::format::list::BlockList;
 use crate::index::pool::{Access, Pool, ReadCounters};
 use crate::index::value::Value;
-use crate::index::{
-    Extent, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION,
-};
 use crate::types::codec::{Fields, Seal};
 use crate::types::error::{Damage, IoContext, IoFailure, ReadError};
 use crate::types::filter;
@@ -62,7 +66,7 @@ impl IndexFile {
         database_id: u64,
         facts: FileFacts,
     ) -> Result<IndexFile, ReadError> {
-        let name = index::index_name(facts.number);
+        let name = index_name(facts.number);
         let damage = |offset, what: &str| {
             let (from, to) = (shown(&facts.from), shown(&facts.to));
             let what = format!("{what}; affected are the keys from {from} up to {to}");
@@ -79,7 +83,7 @@ impl IndexFile {
             return Err(damage(0, "the index file has another length than when it was written"));
         }
         file.expect_random_reads();
-        let seal = index::seal(database_id, facts.number);
+        let seal = crate::index::format::header::seal(database_id, facts.number);
         if len < (INDEX_HEADER_BYTES + FOOTER_BYTES) as u64 {
             return Err(damage(0, "the index file is too short"));
         }
@@ -130,7 +134,7 @@ impl IndexFile {
             Err(error @ (ReadError::Damaged(_) | ReadError::Io(_))) => error,
             result => return result,
         };
-        let name = index::index_name(facts.number);
+        let name = index_name(facts.number);
         let there = disk.open(&name).and_then(|file| Ok((file.len()?, file)));
         let Ok((_, file)) = there.and_then(|there| match there.0 == facts.len {
             true => Ok(there),
@@ -146,7 +150,7 @@ impl IndexFile {
         Ok(IndexFile {
             name: name.into_boxed_str(),
             file,
-            seal: index::seal(database_id, facts.number),
+            seal: crate::index::format::header::seal(database_id, facts.number),
             filter: Filter::of_all(),
             filter_prefix_bytes: 0,
             ranges: RangeSet::default(),
@@ -343,7 +347,7 @@ impl IndexFile {
 
     /// Counts the block's entries and tombstones, and finds a fault in its keys.
     fn inspect(&self, position: usize, block: &Block) -> (u64, u64, Option<&'static str>) {
-        let mut cursor = crate::index::block::BlockCursor::default();
+        let mut cursor = crate::index::format::block::BlockCursor::default();
         let (mut entries, mut tombstones, mut fault) = (0, 0, None);
         let next = (position + 1 < self.block_count()).then(|| self.blocks.separator(position + 1));
         cursor.enter(block);
@@ -396,7 +400,7 @@ fn check_header(bytes: &[u8], seal: Seal) -> Option<u16> {
     let mut fields = Fields(body);
     let magic = fields.bytes(8)?;
     let version = fields.u16()?;
-    (magic == index::INDEX_MAGIC && seal.at(0).over(body).value() == checksum).then_some(version)
+    (magic == INDEX_MAGIC && seal.at(0).over(body).value() == checksum).then_some(version)
 }
 
 impl Footer {

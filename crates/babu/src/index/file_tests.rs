@@ -1,7 +1,8 @@
 use super::*;
 use crate::disk::memdisk::MemDisk;
-use crate::index::index_name;
-use crate::index::writer::{IndexSizes, IndexWriter};
+use crate::index::format::header::{index_name, seal};
+use crate::index::writer::IndexWriter;
+use crate::types::options::IndexSizes;
 
 const SIZES: IndexSizes =
     IndexSizes { block_bytes: 100, file_bytes: 1 << 20, filter_prefix_bytes: 4 };
@@ -72,7 +73,7 @@ fn no_flipped_bit_passes_unnoticed() {
 #[test]
 fn a_tail_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
     let (bytes, facts) = sample();
-    let seal = index::seal(1, 7);
+    let seal = seal(1, 7);
     let footer_at = bytes.len() - FOOTER_BYTES;
     let footer = Footer::parse(&bytes[footer_at..], seal, footer_at as u64).unwrap();
     let blocks_end = footer.blocks_end as usize;
@@ -114,7 +115,7 @@ fn a_file_header_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
     let (bytes, facts) = sample();
     let (mut accepted, mut refused) = (0, 0);
     crate::fuzz::mutations(&bytes[..28], |changed| {
-        let checksum = index::seal(1, 7).at(0).over(changed).value().to_le_bytes();
+        let checksum = seal(1, 7).at(0).over(changed).value().to_le_bytes();
         let header = [changed, &checksum].concat();
         let known = header.get(..10) == bytes.get(..10);
         match open(&[&header, &bytes[INDEX_HEADER_BYTES..]].concat(), &facts) {

@@ -13,10 +13,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::traits::Disk;
-use crate::index::index_name;
-use crate::index::writer::{IndexSizes, IndexWriter, Written};
+use crate::index::format::header::index_name;
+use crate::index::writer::{IndexWriter, Written};
 use crate::types::error::IoFailure;
 use crate::types::key::Key;
+use crate::types::options::IndexSizes;
 use crate::types::ranges::RangeSet;
 
 /// Makes index files. Records their numbers, so that unused files can be removed.

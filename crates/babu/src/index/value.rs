@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::index::block::Block;
+use crate::index::format::block::Block;
 
 /// The bytes of a value.
 #[derive(Clone)]

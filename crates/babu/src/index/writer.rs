@@ -1,28 +1,26 @@
 //! Writing one index file from front to back.
 
+use crate::index::format::header::encode_header;
+use crate::index::format::header::index_name;
+use crate::types::options::IndexSizes;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::disk::traits::{Disk, DiskFile};
-use crate::index;
-use crate::index::block::{BlockBuilder, MAX_BLOCK_BYTES};
-use crate::index::{FOOTER_BYTES, FOOTER_MAGIC, FileFacts, list, successor};
+use crate::index::format::block::{BlockBuilder, MAX_BLOCK_BYTES};
+use crate::index::format::facts::FileFacts;
+use crate::index::format::header::FOOTER_BYTES;
+use crate::index::format::header::FOOTER_MAGIC;
+use crate::index::format::list;
 use crate::types::codec::Seal;
 use crate::types::error::{IoContext, IoFailure};
 use crate::types::filter;
 use crate::types::filter::Filter;
 use crate::types::key::Key;
+use crate::types::key::successor;
 use crate::types::ranges::RangeSet;
 
 /// Bytes collected before they go to the disk.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// Sizes that the options choose for index files.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct IndexSizes {
-    pub(crate) block_bytes: usize,
-    pub(crate) file_bytes: u64,
-    pub(crate) filter_prefix_bytes: usize,
-}
 
 pub(crate) struct IndexWriter {
     file: Box<dyn DiskFile>,
@@ -61,9 +59,9 @@ impl IndexWriter {
         number: u64,
         sizes: IndexSizes,
     ) -> Result<IndexWriter, IoFailure> {
-        let name = index::index_name(number);
+        let name = index_name(number);
         let file = disk.create(&name).during("create", &name)?;
-        let seal = index::seal(database_id, number);
+        let seal = crate::index::format::header::seal(database_id, number);
         Ok(IndexWriter {
             file,
             name,
@@ -79,7 +77,7 @@ impl IndexWriter {
             block_count: 0,
             entry_count: 0,
             tombstone_count: 0,
-            buffer: index::encode_header(seal, number).to_vec(),
+            buffer: encode_header(seal, number).to_vec(),
             buffer_offset: 0,
             digest: Xxh3Default::new(),
         })

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use crate::index::file::IndexFile;
 use crate::index::pool::{Access, Pool};
 use crate::index::run::{FileMaker, RunWriter};
-use crate::index::successor;
 use crate::index::writer::Written;
 use crate::levels::layer::{Layer, Reading, overlapping};
 use crate::levels::merge::Merge;
 use crate::levels::plan::{Group, groups};
 use crate::levels::{Level, Levels, shape};
 use crate::types::error::ReadError;
+use crate::types::key::successor;
 use crate::types::ranges::RangeSet;
 
 /// On a full disk, files for news are smaller by this factor.

@@ -8,7 +8,8 @@ use crate::index::cursor::FilesCursor;
 use crate::index::file::{DiskFound, IndexFile};
 use crate::index::pool::{Access, Pool, ReadCounters};
 use crate::index::value::Value;
-use crate::tree::{Found, Tree, TreeCursor, filter};
+use crate::tree::record::Found;
+use crate::tree::{Tree, TreeCursor, filter};
 use crate::types::key::{Key, prefix_end};
 
 /// A layer. It holds values, tombstones, and ranges that it hides in the layers below. An entry is

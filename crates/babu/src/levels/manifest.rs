@@ -24,14 +24,13 @@
 //!
 //! A file that belongs to the database and to snapshots of it is named by each of them.
 
-use crate::db::snapshot::Definition;
 use crate::disk::traits::Disk;
-use crate::index::FileFacts;
+use crate::index::format::facts::FileFacts;
 use crate::log::SealedLog;
 use crate::types::codec::{Fields, Seal, put_sized, put_varint};
+use crate::types::definition::Definition;
 use crate::types::error::{Damage, IoContext, IoFailure, ReadError};
-use crate::types::key::Key;
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
@@ -226,29 +225,9 @@ fn encode_levels(levels: &LevelFacts, out: &mut Vec<u8>) {
     for level in levels {
         put_varint(out, level.len() as u64);
         for facts in level {
-            encode_facts(facts, out);
+            facts.encode(out);
         }
     }
-}
-
-pub(crate) fn encode_facts(facts: &FileFacts, out: &mut Vec<u8>) {
-    for field in [facts.number, facts.len, facts.entries, facts.tombstones] {
-        put_varint(out, field);
-    }
-    put_sized(out, &facts.from);
-    put_sized(out, &facts.to);
-}
-
-pub(crate) fn decode_facts(fields: &mut Fields<'_>) -> Option<FileFacts> {
-    let facts = FileFacts {
-        number: fields.varint()?,
-        len: fields.varint()?,
-        entries: fields.varint()?,
-        tombstones: fields.varint()?,
-        from: Key::from(fields.sized()?),
-        to: Key::from(fields.sized()?),
-    };
-    (facts.from < facts.to && facts.tombstones <= facts.entries).then_some(facts)
 }
 
 fn checksum(head: &[u8], body: &[u8]) -> u32 {
@@ -310,7 +289,7 @@ fn decode_levels(fields: &mut Fields<'_>) -> Option<LevelFacts> {
     for _ in 0..fields.varint()? {
         let mut level: Vec<FileFacts> = Vec::new();
         for _ in 0..fields.varint()? {
-            let facts = decode_facts(fields)?;
+            let facts = FileFacts::decode(fields)?;
             if level.last().is_some_and(|last| last.to > facts.from) {
                 return None;
             }
@@ -328,8 +307,9 @@ fn text(fields: &mut Fields<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
     use crate::disk::memdisk::MemDisk;
-    use crate::levels::version::IndexId;
+    use crate::types::ids::IndexId;
     use crate::types::select::Selection;
 
     fn sample() -> Manifest {

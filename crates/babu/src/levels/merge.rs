@@ -7,7 +7,8 @@
 //! then are all layers compared. Keys and values are lent in place, without copying.
 
 use crate::levels::layer::{Layer, LayerCursor, Reading};
-use crate::tree::{Found, TreeCursor};
+use crate::tree::TreeCursor;
+use crate::tree::record::Found;
 use crate::types::error::ReadError;
 use crate::types::key::{HEAD_BYTES, Key, head};
 

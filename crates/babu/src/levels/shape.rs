@@ -9,6 +9,7 @@
 //! that it hides comes back, and nothing that hides a part of it is lost. All other files move as
 //! usual.
 
+use crate::types::options::FLAT_FILES;
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
@@ -16,8 +17,7 @@ use crate::levels::layer::overlapping;
 use crate::levels::{Level, Levels, MAX_LEVELS};
 
 const RATIO: u64 = 10;
-/// Number of files up to which an index needs only one level.
-pub(crate) const FLAT_FILES: u64 = 4;
+
 /// Most levels that a full disk may add.
 const ADDED_LEVELS: usize = 3;
 

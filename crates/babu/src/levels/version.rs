@@ -1,24 +1,11 @@
 //! Numbers of indices, and the files and trees of all indices.
 
+use crate::types::ids::IndexId;
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
 use crate::levels::Levels;
 use crate::tree::Tree;
-
-/// Number of an index. A database has a default index, number 0, and those that
-/// [`crate::Db::index`] has made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct IndexId(pub(crate) u16);
-
-impl IndexId {
-    /// The default index, which every database has.
-    pub const DEFAULT: IndexId = IndexId(0);
-
-    pub(crate) fn position(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// The levels of all indices at one moment, by index. An index that never had a file may be
 /// missing.

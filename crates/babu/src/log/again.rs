@@ -18,7 +18,7 @@ use crate::log::log_name;
 use crate::log::reader::LogReader;
 use crate::log::recover::Tail;
 use crate::types::error::{IoContext, ReadError};
-use crate::types::lsn::Lsn;
+use crate::types::ids::Lsn;
 
 /// Bytes that are copied in one step.
 const STEP: u64 = 1 << 20;

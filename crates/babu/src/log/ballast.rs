@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::traits::{Disk, DiskFile};
-use crate::levels::shape::FLAT_FILES;
 use crate::log::header::{LOG_DATA_OFFSET, LogHeader};
 use crate::log::log_name;
 use crate::log::window::Window;
 use crate::types::error::{IoContext, IoFailure};
+use crate::types::options::FLAT_FILES;
 use crate::types::options::Options;
 
 pub(crate) const SPARE_LOG: &str = "SPARE-LOG";

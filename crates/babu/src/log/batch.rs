@@ -18,14 +18,16 @@
 //! ingest          8 ‖ u16 index ‖ varint files ‖ per file: facts as in the manifest ‖ u128 digest
 //! ```
 
-use crate::db::ingest::IngestedFile;
-use crate::db::snapshot::Definition;
+use crate::index::format::facts::FileFacts;
 use crate::index::writer::Written;
-use crate::levels::manifest::{decode_facts, encode_facts};
-use crate::levels::version::IndexId;
-use crate::log::group::{GROUP_HEADER_BYTES, padded};
+use crate::log::GROUP_HEADER_BYTES;
+use crate::log::ingested::IngestedFile;
+use crate::log::padded;
 use crate::types::codec::{Fields, put_sized, put_varint};
+use crate::types::definition::Definition;
+use crate::types::ids::IndexId;
 use crate::types::key::MAX_KEY_BYTES;
+use crate::types::key::MAX_VALUE_BYTES;
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -35,9 +37,6 @@ const CREATE_INDEX: u8 = 5;
 const SNAPSHOT: u8 = 6;
 const DROP_SNAPSHOT: u8 = 7;
 const INGEST: u8 = 8;
-
-/// The longest value, in bytes: 256 MiB.
-pub const MAX_VALUE_BYTES: usize = 1 << 28;
 
 /// The longest encoding of an insert group's changes and meta data, in bytes: 1 GiB.
 pub const MAX_GROUP_BYTES: usize = 1 << 30;
@@ -260,7 +259,7 @@ impl Batch {
         encoded.extend_from_slice(&index.0.to_le_bytes());
         put_varint(&mut encoded, files.len() as u64);
         for file in files {
-            encode_facts(&file.facts, &mut encoded);
+            file.facts.encode(&mut encoded);
             encoded.extend_from_slice(&file.digest.to_le_bytes());
         }
         Batch::of_record(encoded)
@@ -373,7 +372,7 @@ fn text<'a>(fields: &mut Fields<'a>) -> Option<&'a str> {
 fn ingested_files(fields: &mut Fields<'_>) -> Option<Vec<IngestedFile>> {
     let mut files: Vec<IngestedFile> = Vec::new();
     for _ in 0..fields.varint()? {
-        let facts = decode_facts(fields)?;
+        let facts = FileFacts::decode(fields)?;
         let digest = u128::from_le_bytes(fields.bytes(16)?.try_into().ok()?);
         if files.last().is_some_and(|last| last.facts.to > facts.from) {
             return None;
@@ -453,7 +452,7 @@ mod tests {
         batch.delete(b"key");
         batch.delete_range_in(IndexId(1), b"a", b"b");
         let mut encoded = batch.encoded().to_vec();
-        let facts = crate::index::FileFacts {
+        let facts = crate::index::format::facts::FileFacts {
             number: 3,
             len: 1000,
             from: b"a"[..].into(),

@@ -15,18 +15,12 @@
 //! ```
 
 use crate::log::batch::{Batch, Changes, MAX_GROUP_BYTES};
+use crate::log::{GROUP_HEADER_BYTES, padded};
 use crate::types::codec::{Fields, Seal};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
-pub(crate) const GROUP_HEADER_BYTES: usize = 48;
-pub(crate) const GROUP_ALIGNMENT: u64 = 8;
 pub(crate) const GROUP_MAGIC: [u8; 4] = *b"bGRP";
 pub(crate) const GROUP_VERSION: u16 = 1;
-
-/// Rounds a length up to where the next group begins.
-pub(crate) fn padded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(GROUP_ALIGNMENT)
-}
 
 /// An insert group read back from the log.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::types::codec::{Fields, Seal};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"babuLOG\n";
 pub(crate) const LOG_VERSION: u16 = 1;

@@ -49,13 +49,14 @@ pub mod ballast;
 pub mod batch;
 pub(crate) mod group;
 pub(crate) mod header;
+pub mod ingested;
 pub(crate) mod reader;
 pub(crate) mod recover;
 pub(crate) mod sync;
 pub(crate) mod window;
 pub(crate) mod writer;
 
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 /// A log file that no longer grows, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,4 +81,13 @@ pub(crate) fn log_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(LOG_PREFIX)?;
     let number = u64::from_str_radix(digits, 16).ok()?;
     (log_name(number) == name).then_some(number)
+}
+
+pub(crate) const GROUP_HEADER_BYTES: usize = 48;
+
+pub(crate) const GROUP_ALIGNMENT: u64 = 8;
+
+/// Rounds a length up to where the next group begins.
+pub(crate) fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(GROUP_ALIGNMENT)
 }

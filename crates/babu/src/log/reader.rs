@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::disk::traits::Disk;
+use crate::log::GROUP_HEADER_BYTES;
 use crate::log::batch::Batch;
-use crate::log::group::{self, Fault, GROUP_HEADER_BYTES, GROUP_VERSION, Group};
+use crate::log::group::{self, Fault, GROUP_VERSION, Group};
 use crate::log::header::{self, LOG_DATA_OFFSET};
 use crate::log::window::Window;
 use crate::log::{SealedLog, log_name};
 use crate::types::codec::Seal;
 use crate::types::error::{Damage, IoContext, IoFailure, LogReadError, ReadError};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 /// A reader of one log file. It begins at the first group.
 pub(crate) struct LogReader {

@@ -2,7 +2,8 @@
 //! rule in the head of [`crate::log`].
 
 use crate::disk::traits::Disk;
-use crate::log::group::{Fault, GROUP_ALIGNMENT, GROUP_MAGIC};
+use crate::log::GROUP_ALIGNMENT;
+use crate::log::group::{Fault, GROUP_MAGIC};
 use crate::log::header::{
     self, Claim, HeaderFault, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LOG_VERSION, LogHeader,
     MARK_BYTES, MARK_OFFSETS,
@@ -10,7 +11,7 @@ use crate::log::header::{
 use crate::log::reader::{LogReader, lost};
 use crate::log::{SealedLog, log_name};
 use crate::types::error::{Damage, ReadError};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 /// The end of the log that an opening cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::disk::traits::{Disk, DiskFile};
 use crate::log::header::{self, Claim, MARK_OFFSETS};
 use crate::log::log_name;
 use crate::types::error::{Fatal, IoContext, IoFailure};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::{Epoch, Lsn};
 
 /// A handle that makes written groups durable. Any thread may hold one. All clones are equal.
 #[derive(Clone)]

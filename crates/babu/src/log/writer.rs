@@ -20,7 +20,7 @@ use crate::log::sync::LogState;
 use crate::log::{SealedLog, log_name};
 use crate::types::codec::Seal;
 use crate::types::error::{Fatal, Full, IoContext, IoFailure, ReserveError};
-use crate::types::lsn::Lsn;
+use crate::types::ids::Lsn;
 use crate::types::options::Options;
 
 /// Number of writes after a sync that bypass the [`Appender`]. A caller that syncs after every few

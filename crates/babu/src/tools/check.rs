@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::db::ingest::{IngestedFile, compare_digest};
-use crate::db::open::{Listing, read_tail, refuse_lost_manifest};
+use crate::db::ingest::compare_digest;
+use crate::db::open::listing::Listing;
+use crate::db::open::{read_tail, refuse_lost_manifest};
 use crate::disk::traits::Disk;
-use crate::index::FileFacts;
 use crate::index::file::IndexFile;
+use crate::index::format::facts::FileFacts;
 use crate::levels::manifest::Manifest;
 use crate::log::SealedLog;
 use crate::log::batch::Change;
+use crate::log::ingested::IngestedFile;
 use crate::log::reader::read_sealed;
 use crate::log::recover::TornTail;
 use crate::types::error::{Damage, IoFailure, ReadError};

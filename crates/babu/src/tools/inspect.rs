@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use crate::db::open::listing::Listing;
 use crate::db::open::replay;
-use crate::db::open::{Listing, read_tail, refuse_lost_manifest};
-use crate::db::snapshot::Snapshot;
-use crate::db::state::State;
-use crate::db::stats::Stats;
-use crate::db::view::{Scope, View};
+use crate::db::open::{read_tail, refuse_lost_manifest};
+use crate::db::state::current::State;
+use crate::db::state::snapshot::Snapshot;
+use crate::db::state::stats::Stats;
+use crate::db::state::view::{Scope, View};
 use crate::disk::traits::Disk;
 use crate::index::pool::Pool;
 use crate::levels::manifest::{MANIFEST, Manifest};
-use crate::levels::version::IndexId;
 use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::recover::TornTail;
 use crate::types::error::{Damage, OpenError};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::ids::IndexId;
+use crate::types::ids::{Epoch, Lsn};
 
 /// A database in the state that the next opening would find.
 pub struct Inspection {
@@ -65,7 +66,7 @@ pub struct FileInfo {
 
 impl Inspection {
     /// Reads manifest and logs. Unreadable parts are errors, as they are for an opening.
-    /// [`crate::tools::check`] continues after damage.
+    /// [`crate::check`] continues after damage.
     pub fn new(disk: &dyn Disk, cache_bytes: usize) -> Result<Inspection, OpenError> {
         let listing = Listing::read(disk)?;
         let Some(manifest) = Manifest::read(disk)? else {

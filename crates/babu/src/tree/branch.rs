@@ -10,9 +10,9 @@
 //! A search takes three steps at most. A row of rows with a hundred million entries has 20,000
 //! heads. It gets one more for every 3,000 entries.
 
-use crate::tree::Found;
 use crate::tree::leaf::Leaf;
 use crate::tree::parts::Rest;
+use crate::tree::record::Found;
 use crate::tree::records::Records;
 use crate::tree::row::{Row, find};
 

@@ -1,10 +1,10 @@
 //! Cursors over a tree's entries, in ascending order.
 
-use crate::tree::Found;
 use crate::tree::branch::Leaves;
 use crate::tree::leaf::Leaf;
 use crate::tree::parts::{FIXED_BYTES, PREFIX_BYTES, Prefix, Rest, split};
 use crate::tree::prefixes::{Branches, Prefixes};
+use crate::tree::record::Found;
 use crate::tree::records::Records;
 use crate::types::key::Key;
 

@@ -1,7 +1,7 @@
 //! Up to 64 entries of one branch.
 //!
 //! ```text
-//! │ heads of keys, ascending: 8 × room │ slots: 8 × room │        one block of the arena
+//! │ heads of keys, ascending: 8 × room │ handles: 8 × room │        one block of the arena
 //! ```
 //!
 //! A search reads only the heads, which are a few adjacent cache lines. They are prefetched before
@@ -12,12 +12,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::tree::Found;
 use crate::tree::arena::{Address, MAX_BLOCK_BYTES};
 use crate::tree::parts::Rest;
+use crate::tree::record::Found;
 use crate::tree::record::Record;
+use crate::tree::record::RecordHandle;
 use crate::tree::records::Records;
-use crate::tree::slot::Slot;
 use crate::types::prefetch::prefetch;
 
 /// Most entries of a leaf.
@@ -69,8 +69,8 @@ impl Leaf {
             return (&[], &[]);
         }
         let words = records.arena.block(self.block, self.block_bytes()).as_chunks().0;
-        let (heads, slots) = words.split_at(usize::from(self.room));
-        (&heads[..self.len()], &slots[..self.len()])
+        let (heads, handles) = words.split_at(usize::from(self.room));
+        (&heads[..self.len()], &handles[..self.len()])
     }
 
     #[inline]
@@ -84,8 +84,8 @@ impl Leaf {
     }
 
     #[inline]
-    fn slot(&self, position: usize, records: &Records) -> Slot {
-        Slot(u64::from_ne_bytes(self.words(records).1[position]))
+    fn handle(&self, position: usize, records: &Records) -> RecordHandle {
+        RecordHandle(u64::from_ne_bytes(self.words(records).1[position]))
     }
 
     /// Heads and record handles with all room of the leaf.
@@ -98,39 +98,39 @@ impl Leaf {
     /// The part of an entry's key after the prefix, and the entry's content.
     #[inline]
     pub(crate) fn entry<'a>(&self, position: usize, records: &'a Records) -> (Rest<'a>, Found<'a>) {
-        let (heads, slots) = self.words(records);
-        let slot = Slot(u64::from_ne_bytes(slots[position]));
-        let record = records.get(slot);
-        (record.rest(u64::from_ne_bytes(heads[position])), found(slot, record))
+        let (heads, handles) = self.words(records);
+        let handle = RecordHandle(u64::from_ne_bytes(handles[position]));
+        let record = records.get(handle);
+        (record.rest(u64::from_ne_bytes(heads[position])), found(handle, record))
     }
 
     /// Compares the first entry's key to a key with an equal head.
     pub(crate) fn first_order(&self, rest: Rest<'_>, records: &Records) -> Ordering {
-        records.get(self.slot(0, records)).rest(rest.head).order(rest)
+        records.get(self.handle(0, records)).rest(rest.head).order(rest)
     }
 
     /// Prefetches the memory of the leaf.
     #[inline]
     pub(crate) fn prefetch(&self, records: &Records) {
-        let (heads, slots) = self.words(records);
+        let (heads, handles) = self.words(records);
         prefetch(heads.as_flattened());
-        prefetch(slots.as_flattened());
+        prefetch(handles.as_flattened());
     }
 
     /// Prefetches the memory of an entry's record.
     #[inline]
     pub(crate) fn prefetch_record(&self, position: usize, records: &Records) {
-        records.prefetch(self.slot(position, records));
+        records.prefetch(self.handle(position, records));
     }
 
     /// Position of a key, or as an error the position where it would be inserted.
     #[inline]
     pub(crate) fn search(&self, rest: Rest<'_>, records: &Records) -> Result<usize, usize> {
-        let (heads, slots) = self.words(records);
+        let (heads, handles) = self.words(records);
         let position = heads.partition_point(|head| u64::from_ne_bytes(*head) < rest.head);
         match heads.get(position) {
             Some(head) if u64::from_ne_bytes(*head) == rest.head => {
-                if records.get(Slot(u64::from_ne_bytes(slots[position]))).is_of(rest) {
+                if records.get(RecordHandle(u64::from_ne_bytes(handles[position]))).is_of(rest) {
                     return Ok(position);
                 }
                 self.search_equal_heads(position, rest, records)
@@ -146,11 +146,11 @@ impl Leaf {
         rest: Rest<'_>,
         records: &Records,
     ) -> Result<usize, usize> {
-        let (heads, slots) = self.words(records);
+        let (heads, handles) = self.words(records);
         let heads = &heads[start..];
         let len = heads.partition_point(|head| u64::from_ne_bytes(*head) <= rest.head);
-        let found = slots[start..start + len].binary_search_by(|slot| {
-            records.get(Slot(u64::from_ne_bytes(*slot))).rest(rest.head).order(rest)
+        let found = handles[start..start + len].binary_search_by(|handle| {
+            records.get(RecordHandle(u64::from_ne_bytes(*handle))).rest(rest.head).order(rest)
         });
         found.map(|position| start + position).map_err(|position| start + position)
     }
@@ -164,8 +164,8 @@ impl Leaf {
     #[inline]
     pub(crate) fn get<'a>(&self, rest: Rest<'_>, records: &'a Records) -> Option<Found<'a>> {
         let position = self.search(rest, records).ok()?;
-        let slot = self.slot(position, records);
-        Some(found(slot, records.get(slot)))
+        let handle = self.handle(position, records);
+        Some(found(handle, records.get(handle)))
     }
 
     /// Adds an entry at the position that [`Leaf::search`] returned. A value of `None` is a
@@ -180,13 +180,13 @@ impl Leaf {
         if self.count == self.room {
             self.move_to_room(room_for(self.len() + 1), records);
         }
-        let slot = records.add(rest, value);
+        let handle = records.add(rest, value);
         let count = self.len();
-        let (heads, slots) = self.words_mut(records);
+        let (heads, handles) = self.words_mut(records);
         heads.copy_within(position..count, position + 1);
-        slots.copy_within(position..count, position + 1);
+        handles.copy_within(position..count, position + 1);
         heads[position] = rest.head.to_ne_bytes();
-        slots[position] = slot.0.to_ne_bytes();
+        handles[position] = handle.0.to_ne_bytes();
         self.count += 1;
     }
 
@@ -198,14 +198,14 @@ impl Leaf {
         value: Option<&[u8]>,
         records: &mut Records,
     ) {
-        let slot = records.replace(self.slot(position, records), rest, value);
-        self.words_mut(records).1[position] = slot.0.to_ne_bytes();
+        let handle = records.replace(self.handle(position, records), rest, value);
+        self.words_mut(records).1[position] = handle.0.to_ne_bytes();
     }
 
     /// Removes the entries at these positions.
     pub(crate) fn remove(&mut self, range: Range<usize>, records: &mut Records) {
         for position in range.clone() {
-            records.remove(self.slot(position, records));
+            records.remove(self.handle(position, records));
         }
         self.close_gap(range, records);
         if self.is_empty() {
@@ -218,7 +218,7 @@ impl Leaf {
     /// Removes all entries, and frees the leaf's memory.
     pub(crate) fn clear(&mut self, records: &mut Records) {
         for position in 0..self.len() {
-            records.remove(self.slot(position, records));
+            records.remove(self.handle(position, records));
         }
         if self.room > 0 {
             records.arena.release(self.block, self.block_bytes());
@@ -247,9 +247,9 @@ impl Leaf {
 
     fn close_gap(&mut self, range: Range<usize>, records: &mut Records) {
         let count = self.len();
-        let (heads, slots) = self.words_mut(records);
+        let (heads, handles) = self.words_mut(records);
         heads.copy_within(range.end..count, range.start);
-        slots.copy_within(range.end..count, range.start);
+        handles.copy_within(range.end..count, range.start);
         self.count -= range.len() as u8;
     }
 
@@ -286,8 +286,8 @@ impl Leaf {
 }
 
 #[inline]
-fn found<'a>(slot: Slot, record: Record<'a>) -> Found<'a> {
-    match slot.is_deleted() {
+fn found<'a>(handle: RecordHandle, record: Record<'a>) -> Found<'a> {
+    match handle.is_deleted() {
         false => Found::Value(record.value),
         true => Found::Deleted,
     }

@@ -24,14 +24,14 @@ mod leaf;
 mod model_tests;
 pub(crate) mod parts;
 mod prefixes;
-mod record;
+pub(crate) mod record;
 mod records;
 mod row;
-mod slot;
 
 use crate::tree::filter::TreeFilter;
 use crate::tree::parts::{Prefix, split};
 use crate::tree::prefixes::{BRANCH_BYTES, Prefixes};
+use crate::tree::record::Found;
 use crate::tree::records::Records;
 use crate::types::key::Key;
 use crate::types::ranges::RangeSet;
@@ -40,13 +40,6 @@ pub(crate) use crate::tree::cursor::TreeCursor;
 
 /// Approximate memory of a range, in bytes.
 const RANGE_BYTES: usize = 96;
-
-/// The entry of a layer for a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
-    Value(&'a [u8]),
-    Deleted,
-}
 
 #[derive(Default)]
 pub(crate) struct Tree {
@@ -229,6 +222,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::record::Found;
 
     #[test]
     fn a_tree_with_nothing_below_forgets_what_is_deleted() {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::{Found, Tree};
+use crate::tree::Tree;
+use crate::tree::record::Found;
 
 struct Random(u64);
 

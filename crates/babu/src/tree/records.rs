@@ -2,8 +2,8 @@
 
 use crate::tree::arena::{Arena, MAX_BLOCK_BYTES};
 use crate::tree::parts::Rest;
+use crate::tree::record::RecordHandle;
 use crate::tree::record::{self, Record, record_bytes};
-use crate::tree::slot::Slot;
 use crate::types::prefetch::prefetch;
 
 /// Memory of a long record beside its bytes, in bytes: the allocator's part, and its place in
@@ -37,47 +37,47 @@ impl Records {
     }
 
     #[inline]
-    fn bytes_of(&self, slot: Slot) -> &[u8] {
-        match slot.long_number() {
-            None => self.arena.block(slot.address(), slot.len()),
+    fn bytes_of(&self, handle: RecordHandle) -> &[u8] {
+        match handle.long_number() {
+            None => self.arena.block(handle.address(), handle.len()),
             Some(number) => &self.long[number],
         }
     }
 
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> Record<'_> {
-        Record::read(self.bytes_of(slot))
+    pub(crate) fn get(&self, handle: RecordHandle) -> Record<'_> {
+        Record::read(self.bytes_of(handle))
     }
 
     /// Prefetches a record.
     #[inline]
-    pub(crate) fn prefetch(&self, slot: Slot) {
-        if slot.long_number().is_none() {
-            prefetch(self.bytes_of(slot));
+    pub(crate) fn prefetch(&self, handle: RecordHandle) {
+        if handle.long_number().is_none() {
+            prefetch(self.bytes_of(handle));
         }
     }
 
     /// Stores a record, and returns its record handle. Without a value it is a tombstone.
     #[inline]
-    pub(crate) fn add(&mut self, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
+    pub(crate) fn add(&mut self, rest: Rest<'_>, value: Option<&[u8]>) -> RecordHandle {
         let bytes = value.unwrap_or_default();
         let len = record_bytes(rest, bytes);
         self.count += 1;
-        let slot = if len <= MAX_BLOCK_BYTES {
+        let handle = if len <= MAX_BLOCK_BYTES {
             let address = self.arena.allocate(len);
             record::write(self.arena.block_mut(address, len), rest, bytes);
-            Slot::short(address, len)
+            RecordHandle::short(address, len)
         } else {
             let mut record = vec![0; len];
             record::write(&mut record, rest, bytes);
             self.add_long(record.into())
         };
-        slot.with_deleted(value.is_none())
+        handle.with_deleted(value.is_none())
     }
 
-    fn add_long(&mut self, record: Box<[u8]>) -> Slot {
+    fn add_long(&mut self, record: Box<[u8]>) -> RecordHandle {
         self.long_bytes += record.len() + LONG_RECORD_BYTES;
-        Slot::long(match self.free.pop() {
+        RecordHandle::long(match self.free.pop() {
             Some(number) => {
                 self.long[number as usize] = record;
                 number
@@ -90,13 +90,18 @@ impl Records {
     }
 
     /// Replaces a record by one of the same key. Overwrites it in place if the sizes allow.
-    pub(crate) fn replace(&mut self, old: Slot, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
+    pub(crate) fn replace(
+        &mut self,
+        old: RecordHandle,
+        rest: Rest<'_>,
+        value: Option<&[u8]>,
+    ) -> RecordHandle {
         let bytes = value.unwrap_or_default();
         let len = record_bytes(rest, bytes);
         let is_short = old.long_number().is_none() && len <= MAX_BLOCK_BYTES;
         if is_short && Arena::is_same_size(old.len(), len) {
             record::write(self.arena.block_mut(old.address(), len), rest, bytes);
-            return Slot::short(old.address(), len).with_deleted(value.is_none());
+            return RecordHandle::short(old.address(), len).with_deleted(value.is_none());
         }
         self.remove(old);
         self.add(rest, value)
@@ -104,10 +109,10 @@ impl Records {
 
     /// Removes a record.
     #[inline]
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    pub(crate) fn remove(&mut self, handle: RecordHandle) {
         self.count -= 1;
-        match slot.long_number() {
-            None => self.arena.release(slot.address(), slot.len()),
+        match handle.long_number() {
+            None => self.arena.release(handle.address(), handle.len()),
             Some(number) => {
                 let record = std::mem::take(&mut self.long[number]);
                 self.long_bytes -= record.len() + LONG_RECORD_BYTES;

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use crate::tree::Found;
 use crate::tree::leaf::{LEAF_ENTRIES, Leaf};
 use crate::tree::parts::Rest;
+use crate::tree::record::Found;
 use crate::tree::records::Records;
 
 /// Most leaves of a row. A longer row is split.

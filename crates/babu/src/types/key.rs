@@ -11,6 +11,9 @@ pub(crate) const INLINE_BYTES: usize = 30;
 /// Length of the longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = u16::MAX as usize;
 
+/// The longest value, in bytes: 256 MiB.
+pub const MAX_VALUE_BYTES: usize = 1 << 28;
+
 /// A key. Compares as its bytes do.
 #[derive(Clone)]
 pub struct Key(Repr);
@@ -113,6 +116,11 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix[..=kept].to_vec();
     end[kept] += 1;
     Some(end)
+}
+
+/// The first key after `key`.
+pub(crate) fn successor(key: &[u8]) -> Key {
+    Key::join(key, &[0])
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What the rooms of the store share: keys, positions, errors, the encoding of fields, options.
 
 pub mod codec;
+pub mod definition;
 pub mod error;
 pub mod filter;
+pub mod ids;
 pub mod key;
-pub mod lsn;
 pub mod mix;
 pub mod options;
 pub mod prefetch;

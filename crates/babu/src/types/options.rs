@@ -1,7 +1,5 @@
 //! The options of a database, which the caller chooses when it opens one.
 
-use crate::index::writer::IndexSizes;
-
 /// What a [`crate::Db::write`] that has returned guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -78,7 +76,19 @@ impl Default for Options {
     }
 }
 
+/// Number of files up to which an index needs only one level.
+pub(crate) const FLAT_FILES: u64 = 4;
+
+/// Sizes that the options choose for index files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IndexSizes {
+    pub(crate) block_bytes: usize,
+    pub(crate) file_bytes: u64,
+    pub(crate) filter_prefix_bytes: usize,
+}
+
 impl Options {
+    /// Sizes of what a checkpoint writes.
     pub(crate) fn sizes(&self) -> IndexSizes {
         IndexSizes {
             block_bytes: self.block_bytes,

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::db::open::{Listing, clean_up};
+use crate::db::open::listing::Listing;
+use crate::db::open::listing::clean_up;
 use crate::disk::traits::Disk;
 use crate::levels::manifest::Manifest;
 use crate::log::ballast::{Made, SPARE_LOG, become_log, give_back, spare_bytes};

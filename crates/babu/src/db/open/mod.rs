@@ -13,32 +13,34 @@
 //! On a full disk, `cramped` finds the room for steps 3 and 4.
 
 pub mod cramped;
+pub mod listing;
 pub mod replay;
 
+use crate::db::open::listing::Listing;
+use crate::db::open::listing::clean_up;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use crate::db::database::Db;
-use crate::db::keep::Published;
 use crate::db::open::cramped::Cramped;
 use crate::db::open::replay::Replayed;
-use crate::db::stats::WriteCounters;
+use crate::db::published::Published;
+use crate::db::state::stats::WriteCounters;
 use crate::disk::traits::Disk;
 use crate::index::pool::Pool;
-use crate::index::{index_name, index_number};
 use crate::levels::manifest::{MANIFEST, Manifest};
 use crate::log::ballast::Ballast;
 use crate::log::batch::Batch;
 use crate::log::header::{LOG_HEADER_BYTES, LogHeader};
+use crate::log::log_name;
 use crate::log::reader::lost;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
 use crate::log::window::Window;
 use crate::log::writer::LogWriter;
-use crate::log::{SealedLog, log_name, log_number};
-use crate::types::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
-use crate::types::lsn::{Epoch, Lsn};
+use crate::types::error::{Damage, IoContext, OpenError, ReadError};
+use crate::types::ids::{Epoch, Lsn};
 use crate::types::options::Options;
 
 /// What an opening found on disk.
@@ -62,23 +64,6 @@ impl Recovered {
     /// Bytes of log that were cut.
     pub fn torn_bytes(&self) -> u64 {
         self.torn.as_ref().map_or(0, |torn| torn.bytes)
-    }
-}
-
-/// Numbers of the log and index files in a folder, ascending.
-pub(crate) struct Listing {
-    pub(crate) logs: Vec<u64>,
-    pub(crate) indexes: Vec<u64>,
-}
-
-impl Listing {
-    pub(crate) fn read(disk: &dyn Disk) -> Result<Listing, IoFailure> {
-        let names = disk.list().during("list", ".")?;
-        let mut logs: Vec<_> = names.iter().filter_map(|name| log_number(name)).collect();
-        let mut indexes: Vec<_> = names.iter().filter_map(|name| index_number(name)).collect();
-        logs.sort_unstable();
-        indexes.sort_unstable();
-        Ok(Listing { logs, indexes })
     }
 }
 
@@ -228,38 +213,4 @@ pub(crate) fn read_tail(
         last,
         &listing.logs[start..],
     )
-}
-
-/// Removes files that nothing names, and cuts logs to their end. Logs for which `is_kept` holds are
-/// left alone.
-pub(crate) fn clean_up(
-    disk: &dyn Disk,
-    listing: &mut Listing,
-    manifest: &Manifest,
-    is_kept: impl Fn(u64) -> bool,
-    is_named: impl Fn(u64) -> bool,
-) -> Result<(), IoFailure> {
-    let sealed = |number: u64| -> Option<&SealedLog> {
-        let mut named = manifest.kept_logs.iter().chain(&manifest.sealed_logs);
-        named.find(|log| log.number == number)
-    };
-    for &number in listing.logs.iter().filter(|&&number| !is_kept(number)) {
-        let name = log_name(number);
-        match sealed(number) {
-            Some(log) => {
-                let file = disk.open(&name).during("open", &name)?;
-                if file.len().during("read", &name)? > log.end_offset {
-                    file.set_len(log.end_offset).during("cut", &name)?;
-                }
-            }
-            None => disk.remove(&name).during("remove", &name)?,
-        }
-    }
-    for &number in listing.indexes.iter().filter(|&&number| !is_named(number)) {
-        let name = index_name(number);
-        disk.remove(&name).during("remove", &name)?;
-    }
-    listing.logs.retain(|&number| is_kept(number) || sealed(number).is_some());
-    listing.indexes.retain(|&number| is_named(number));
-    Ok(())
 }

@@ -1,15 +1,16 @@
 //! Rebuilding the state: index files from the manifest, and all later groups from the logs.
 
+use crate::db::state::view::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::db::ingest::open_ingested;
-use crate::db::snapshot::Snapshot;
-use crate::db::state::State;
-use crate::db::view::View;
+use crate::db::state::current::State;
+use crate::db::state::snapshot::Snapshot;
+use crate::db::state::view::View;
 use crate::disk::traits::Disk;
-use crate::index::FileFacts;
 use crate::index::file::IndexFile;
+use crate::index::format::facts::FileFacts;
 use crate::index::pool::Pool;
 use crate::levels::manifest::{LevelFacts, Manifest};
 use crate::levels::version::{Trees, Version};
@@ -18,7 +19,7 @@ use crate::log::batch::Change;
 use crate::log::reader::read_sealed;
 use crate::log::{SealedLog, log_name};
 use crate::types::error::{Damage, ReadError};
-use crate::types::lsn::Lsn;
+use crate::types::ids::Lsn;
 
 /// Facts from the logs beside their changes.
 pub(crate) struct Replayed {
@@ -83,7 +84,7 @@ pub(crate) fn load(
             frozen: Vec::new(),
             version: Arc::new(Version::new(levels)),
             pool: pool.clone(),
-            scope: record.definition.scope(),
+            scope: Scope::of(&record.definition),
         };
         let definition = record.definition.clone();
         let snapshot = Snapshot { lsn: record.lsn, definition, view, is_made: true };

@@ -1,6 +1,5 @@
 //! Giving a snapshot its files, when a checkpoint's levels hold exactly the snapshot's state.
 
-use crate::db::snapshot::Definition;
 use crate::index::pool::Access;
 use crate::index::run::RunWriter;
 use crate::levels::compact::{Merger, open_all};
@@ -8,6 +7,7 @@ use crate::levels::layer::{Entry, Reading};
 use crate::levels::merge::Merge;
 use crate::levels::version::Version;
 use crate::levels::{Level, Levels, MAX_LEVELS};
+use crate::types::definition::Definition;
 use crate::types::error::ReadError;
 use crate::types::ranges::RangeSet;
 

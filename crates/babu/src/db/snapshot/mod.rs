@@ -14,49 +14,18 @@
 
 mod make;
 
-use std::collections::BTreeMap;
+use crate::Definition;
+use crate::MAX_NAME_BYTES;
+use crate::Snapshot;
 
 use crate::db::database::Db;
-use crate::db::view::{Scope, View};
-use crate::levels::version::IndexId;
 use crate::log::batch::Batch;
 use crate::log::writer::Priority;
-use crate::types::codec::{Fields, put_sized};
 use crate::types::error::{Fatal, Full, ReserveError};
-use crate::types::lsn::Lsn;
-use crate::types::select::Selection;
+use crate::types::ids::IndexId;
+use crate::types::ids::Lsn;
 
 pub(crate) use make::make;
-
-/// Length in bytes of the longest name of a snapshot or index.
-pub const MAX_NAME_BYTES: usize = 255;
-
-/// The content of a snapshot: a part of the database, or all of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Definition {
-    /// The one index that the snapshot contains. `None`: all indices.
-    pub index: Option<IndexId>,
-    /// The keys of these indices that the snapshot contains.
-    pub selection: Selection,
-    /// Name of an earlier snapshot. What is equal in it is not written again. It may be dropped
-    /// later: what this snapshot needs of it stays. A base is only of use for a partial snapshot,
-    /// as a whole one shares files anyway.
-    pub base: Option<String>,
-}
-
-/// A persistent snapshot of an open database.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    pub(crate) lsn: Lsn,
-    pub(crate) definition: Definition,
-    pub(crate) view: View,
-    /// False until a checkpoint has made the snapshot's files. Until then the log and the layers in
-    /// memory hold its state.
-    pub(crate) is_made: bool,
-}
-
-/// Snapshots by name.
-pub(crate) type Snapshots = BTreeMap<String, Snapshot>;
 
 /// A snapshot could not be taken or dropped. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,60 +53,6 @@ impl From<ReserveError> for SnapshotError {
             ReserveError::Full(full) => full.into(),
             ReserveError::Fatal(fatal) => fatal.into(),
         }
-    }
-}
-
-impl Definition {
-    /// A snapshot of everything.
-    pub fn all() -> Definition {
-        Definition::default()
-    }
-
-    pub(crate) fn scope(&self) -> Scope {
-        Scope { index: self.index, selection: self.selection.clone() }
-    }
-
-    /// Encodes u8 flags (1: one index, 2: a base) ‖ u16 index ‖ sized base ‖ selection.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.index.is_some()) | u8::from(self.base.is_some()) << 1);
-        out.extend_from_slice(&self.index.unwrap_or_default().0.to_le_bytes());
-        put_sized(out, self.base.as_deref().unwrap_or_default().as_bytes());
-        self.selection.encode(out);
-    }
-
-    pub(crate) fn decode(fields: &mut Fields<'_>) -> Option<Definition> {
-        let flags = fields.u8()?;
-        let index = IndexId(fields.u16()?);
-        let base = String::from_utf8(fields.sized()?.to_vec()).ok()?;
-        let selection = Selection::decode(fields)?;
-        let is = |bit: u8| flags & bit != 0;
-        (flags < 4).then_some(Definition {
-            index: is(1).then_some(index),
-            selection,
-            base: is(2).then_some(base),
-        })
-    }
-}
-
-impl Snapshot {
-    /// The last group that the snapshot contains.
-    pub fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    /// The part of the database that the snapshot contains.
-    pub fn definition(&self) -> &Definition {
-        &self.definition
-    }
-
-    /// The content. Any thread may read it at any time.
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
-    /// True if a checkpoint has given the snapshot its files. Until then it is in memory and log.
-    pub fn is_made(&self) -> bool {
-        self.is_made
     }
 }
 

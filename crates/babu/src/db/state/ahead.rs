@@ -7,7 +7,7 @@
 //! sockets".) So a small group under the prefix of the previous group prefetches nothing. Groups of
 //! one change do not count: they have nothing to prefetch.
 
-use crate::db::state::State;
+use crate::db::state::current::State;
 use crate::log::batch::{Batch, Change};
 use crate::tree::parts::{Prefix, split};
 

@@ -1,4 +1,4 @@
-//! Positions in the history of a database.
+//! Numbers of the store: positions in its history, and its indices.
 
 use std::fmt;
 
@@ -28,5 +28,19 @@ pub struct Epoch(pub u64);
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Number of an index. A database has a default index, number 0, and those that
+/// [`crate::Db::index`] has made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct IndexId(pub(crate) u16);
+
+impl IndexId {
+    /// The default index, which every database has.
+    pub const DEFAULT: IndexId = IndexId(0);
+
+    pub(crate) fn position(self) -> usize {
+        usize::from(self.0)
     }
 }

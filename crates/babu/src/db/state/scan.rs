@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::index::value::Value;
 use crate::levels::merge::Merge;
-use crate::tree::Found;
+use crate::tree::record::Found;
 use crate::types::error::ReadError;
 use crate::types::key::Key;
 use crate::types::select::Selection;

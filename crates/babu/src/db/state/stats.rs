@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::db::database::Db;
-use crate::db::state::{Content, State};
+use crate::db::state::current::State;
+use crate::db::state::frozen::Content;
 use crate::index::file::IndexFile;
 use crate::index::pool::ReadCounters;
 use crate::levels::version::Version;
@@ -88,7 +88,7 @@ pub struct ReadStats {
 /// Counters of written bytes.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
-    user_bytes: u64,
+    pub(crate) user_bytes: u64,
     /// Bytes written to index files. Checkpoint jobs and ingestions share this counter.
     pub(crate) index_bytes: Arc<AtomicU64>,
 }
@@ -223,17 +223,5 @@ impl ReadCounters {
             block_reads: count(&self.block_reads),
             block_read_bytes: count(&self.block_read_bytes),
         }
-    }
-}
-
-impl Db {
-    /// Figures about the database.
-    pub fn stats(&self) -> Stats {
-        let writes = WriteStats {
-            user_bytes: self.written.user_bytes,
-            log_bytes: self.log.bytes_written(),
-            index_bytes: self.written.index_bytes.load(Ordering::Relaxed),
-        };
-        Stats { writes, ..self.state.stats() }
     }
 }

@@ -1,18 +1,21 @@
 //! The state of a database in memory: layers, names of indices, and snapshots. Groups are applied
 //! here, both at work and in recovery.
 
+use crate::db::state::frozen::{Content, Frozen, Held};
 use std::sync::Arc;
 
-use crate::db::snapshot::{Definition, Snapshot, Snapshots};
-use crate::db::view::{Scope, View};
+use crate::db::state::snapshot::Snapshot;
+use crate::db::state::snapshot::Snapshots;
+use crate::db::state::view::{Scope, View};
 use crate::index::pool::Pool;
 use crate::levels::Level;
 use crate::levels::layer::Layer;
-use crate::levels::version::{IndexId, Trees, Version};
-use crate::log::SealedLog;
+use crate::levels::version::{Trees, Version};
 use crate::log::batch::Change;
 use crate::tree::parts::Prefix;
-use crate::types::lsn::Lsn;
+use crate::types::definition::Definition;
+use crate::types::ids::IndexId;
+use crate::types::ids::Lsn;
 
 pub(crate) struct State {
     pub(crate) active: Trees,
@@ -36,49 +39,6 @@ pub(crate) struct Dropped {
     pub(crate) snapshot: Snapshot,
     /// The group that dropped the snapshot.
     pub(crate) at: Lsn,
-}
-
-/// A frozen layer, with the logs that end with its last group. A layer that was frozen in the
-/// middle of a log has no logs. Its groups are in the logs of a later layer, or in the active log.
-pub(crate) struct Held {
-    pub(crate) layer: Arc<Frozen>,
-    pub(crate) logs: Vec<SealedLog>,
-}
-
-/// A layer that no longer changes.
-pub(crate) struct Frozen {
-    pub(crate) content: Content,
-    pub(crate) last: Lsn,
-}
-
-pub(crate) enum Content {
-    Trees(Trees),
-    /// Ingested files.
-    Run(IndexId, Level),
-}
-
-impl Frozen {
-    pub(crate) fn layer(&self, index: IndexId) -> Option<Layer<'_>> {
-        match &self.content {
-            Content::Trees(trees) => trees.of(index).map(Layer::Tree),
-            Content::Run(of, files) => (*of == index).then_some(Layer::Files(files)),
-        }
-    }
-
-    /// Makes lookups of absent keys in its trees cheaper: see [`crate::tree::filter`].
-    pub(crate) fn unite_filters(&self) {
-        if let Content::Trees(trees) = &self.content {
-            trees.iter().for_each(|(_, tree)| tree.unite_filter());
-        }
-    }
-
-    /// Approximate memory of the trees in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        match &self.content {
-            Content::Trees(trees) => trees.bytes(),
-            Content::Run(..) => 0,
-        }
-    }
 }
 
 impl State {
@@ -130,7 +90,7 @@ impl State {
     fn take(&mut self, lsn: Lsn, name: &str, definition: Definition) {
         let before = Lsn(lsn.0 - 1);
         self.freeze_trees(before);
-        let view = self.view(before, definition.scope());
+        let view = self.view(before, Scope::of(&definition));
         let snapshot = Snapshot { lsn: before, definition, view, is_made: false };
         self.snapshots.insert(name.to_owned(), snapshot);
     }

@@ -1,18 +1,20 @@
 //! Views: states of the database that do not change, for reading on any thread.
 
+use crate::types::definition::Definition;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::db::scan::Scan;
-use crate::db::state::Frozen;
+use crate::db::state::frozen::Frozen;
+use crate::db::state::scan::Scan;
 use crate::index::pool::{Access, Pool};
 use crate::index::value::Value;
 use crate::levels::layer::{Layer, Reading, lookup};
 use crate::levels::merge::Merge;
-use crate::levels::version::{IndexId, Version};
+use crate::levels::version::Version;
 use crate::types::error::ReadError;
+use crate::types::ids::IndexId;
+use crate::types::ids::Lsn;
 use crate::types::key::prefix_end;
-use crate::types::lsn::Lsn;
 use crate::types::select::Selection;
 
 /// A state of the database at one moment: see [`crate::Db::view`]. It is cheap to clone. What it
@@ -36,6 +38,10 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    pub(crate) fn of(definition: &Definition) -> Scope {
+        Scope { index: definition.index, selection: definition.selection.clone() }
+    }
+
     fn has(&self, index: IndexId, key: &[u8]) -> bool {
         self.index.is_none_or(|only| only == index) && self.selection.has(key)
     }

@@ -8,7 +8,8 @@
 //! A separator is the shortest key that is greater than all keys of the previous block, and not
 //! greater than the block's first key. Blocks lie back to back, so their lengths give the offsets.
 
-use crate::index::{Extent, INDEX_HEADER_BYTES};
+use crate::index::format::header::Extent;
+use crate::index::format::header::INDEX_HEADER_BYTES;
 use crate::types::codec::{Fields, put_sized, put_varint};
 
 /// A block list. All separators share one piece of memory. Each block takes 12 bytes besides.

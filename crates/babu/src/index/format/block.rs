@@ -17,8 +17,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::log::batch::MAX_VALUE_BYTES;
 use crate::types::codec::{Fields, Seal, put_varint};
+use crate::types::key::MAX_VALUE_BYTES;
 use crate::types::key::{INLINE_BYTES, Key, MAX_KEY_BYTES, head};
 use crate::types::prefetch::prefetch;
 
