@@ -251,3 +251,6 @@ impl Config {
         }
     }
 }
+
+/// The shard that issues sessions, gives out versions, and lets directories move.
+pub const COORDINATOR: ShardIndex = ShardIndex(0);

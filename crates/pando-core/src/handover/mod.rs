@@ -23,41 +23,28 @@
 //!    may come to a shard that has given the hash slot away. That shard names the new owner, and
 //!    the coordinator sends the decision there.
 
-mod rows;
+pub mod members;
 mod source;
 mod target;
-
-use rows::is_bare;
-pub use rows::{belongs, read_page};
-pub use source::Handover;
 
 use pando_types::peer::Change;
 use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirId, Errno, Ino, PartitionIndex, ShardIndex, SlotIndex};
 
 use crate::contract::Halt;
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Table};
-use crate::locks::{Hold, LockKey};
-use crate::record::{Owner, Record};
-use crate::shard::Shard;
-use crate::split::{Copy, Moved};
-use crate::txn::plan::Plan;
+use crate::records::keys::{self, Table};
+use crate::records::record::{Owner, Record};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::{Hold, LockKey};
+use crate::state::migration::copy::{Copy, Moved};
+use crate::state::migration::slot_rows::is_bare;
+use crate::state::migration::whereabouts::Whereabouts;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
+use crate::state::txn::plan::{Handover, Plan};
 
 /// Most hash slots with rows that a shard hands over at one time.
 const FILLED_MAX: usize = 2;
-
-/// Where something is that belongs to a hash slot.
-pub enum Whereabouts {
-    /// On this shard.
-    Here,
-    /// Here or elsewhere: known once this lock is free.
-    Soon(LockKey),
-    /// On the shard that owns the hash slot.
-    There(SlotNews),
-    /// It was never here, so this shard has not voted for it.
-    Never,
-}
 
 impl Shard {
     /// Whether this shard owns a hash slot.

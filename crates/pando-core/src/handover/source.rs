@@ -7,22 +7,18 @@ use pando_types::peer::{Change, OpenHere, Prepare, RowChange, Say, Seen, SlotArr
 use pando_types::reply::{Body, SlotNews};
 use pando_types::{DirId, Lsn, SlotIndex, TxnId};
 
-use super::rows::{dirs_of, first_partition};
 use crate::contract::{Halt, Row};
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Kind};
-use crate::record::OpenAt;
-use crate::shard::Shard;
-use crate::split::{Copy, Mover, go_on};
-use crate::txn::StepState;
-use crate::txn::plan::{Decision, Next, View};
-
-/// Plan of a handover at its source.
-#[derive(Debug)]
-pub struct Handover {
-    /// The hash slot, with the version and owner that it will have.
-    slot: SlotNews,
-}
+use crate::records::keys::{self, Kind};
+use crate::records::record::OpenAt;
+use crate::split::source::{Mover, go_on};
+use crate::state::ctx::Ctx;
+use crate::state::migration::copy::Copy;
+use crate::state::migration::slot_rows::{dirs_of, first_partition};
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
+use crate::state::txn::plan::Handover;
+use crate::state::txn::transaction::StepState;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl Handover {
     pub fn new(slot: SlotNews) -> Self {

@@ -9,15 +9,16 @@ use pando_types::peer::{
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, SlotIndex, TxnId};
 
-use super::rows::dirs_of;
 use crate::contract::{Halt, Need};
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Kind};
-use crate::locks::LockKey;
-use crate::outcomes;
-use crate::record::{Content, Entry, Header, Incoming, OpenAt, Record};
-use crate::shard::Shard;
-use crate::shred::Under;
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Content, Entry, Header, Incoming, OpenAt, Record};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::migration::slot_rows::dirs_of;
+use crate::state::namespace::shreds::Under;
+use crate::state::outcomes;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
 
 impl Shard {
     /// Takes a page of a hash slot on its way here.

@@ -9,64 +9,15 @@
 //!    transaction waits for them. A shard that stayed behind would lower the version of walks
 //!    through it. Other shards would then refuse these walks again and again.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use pando_types::peer::{Peer, Say, Seen, Vote};
 use pando_types::{Epoch, Errno, Ino, ShardIndex, TxnId};
 
-use crate::contract::{Config, Halt, Need};
-use crate::ctx::Ctx;
-use crate::locks::LockKey;
-use crate::sessions::COORDINATOR;
-use crate::shard::Shard;
-
-/// State of the spreading of versions.
-#[derive(Default, Debug)]
-pub struct Broadcast {
-    /// At shard 0: how far the other shards are.
-    others: BTreeMap<ShardIndex, Other>,
-    /// At shard 0: for this number of shards, the version up to which the slowest knows all. Each
-    /// input reads it.
-    slowest: (u16, u64),
-    /// At shard 0: versions that not all shards know yet.
-    pending: BTreeMap<u64, Pending>,
-    /// When this shard last asked, or when shard 0 last told again what was not acknowledged,
-    /// nanoseconds.
-    said_at: u64,
-    /// When this shard first asked, nanoseconds.
-    asking_since: Option<u64>,
-}
-
-/// How far another shard is, as shard 0 knows.
-#[derive(Clone, Copy, Default, Debug)]
-struct Other {
-    /// The version up to which it has acknowledged all, since shard 0 started.
-    known: u64,
-    /// The version that it was told last.
-    told: u64,
-    /// When it was told that version, nanoseconds.
-    told_at: u64,
-    /// Since when it has not acknowledged what it was told, nanoseconds.
-    silent_since: Option<u64>,
-}
-
-/// A version that not all shards know yet.
-#[derive(Debug)]
-struct Pending {
-    /// The step that waits for the version.
-    at: (TxnId, u16),
-    /// The step's coordinator.
-    from: ShardIndex,
-    /// When the version is given up, nanoseconds.
-    until: u64,
-}
-
-impl Broadcast {
-    /// Whether this shard has asked for so long that shard 0 must be away.
-    pub fn is_waiting_in_vain(&self, config: &Config, now: u64) -> bool {
-        self.asking_since.is_some_and(|since| since.saturating_add(config.versions_wait) <= now)
-    }
-}
+use crate::contract::{COORDINATOR, Halt, Need};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::versions::{Other, Pending};
 
 impl Shard {
     /// Begins the list of versions at shard 0, at its start. It lies above all numbers that may

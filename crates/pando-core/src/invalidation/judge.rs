@@ -6,10 +6,11 @@ use pando_types::reply::Refusal;
 use pando_types::{News, Trail};
 
 use super::Way;
-use crate::ctx::{Ctx, Stop};
-use crate::locks::LockKey;
-use crate::shard::Shard;
-use crate::txn::Step;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
+use crate::state::txn::transaction::Step;
 
 impl Shard {
     /// Refuses a request with `Stale` if its trail has changed. While this shard does not know what

@@ -2,12 +2,13 @@
 
 use pando_types::op::{AccessMask, FILE_SIZE_MAX, FileRef};
 use pando_types::reply::Body;
-use pando_types::{Attr, Credentials, Errno, FileKind, Kill, SetAttr, TimeSet, Timestamp};
+use pando_types::{Credentials, Errno, FileKind, Kill, SetAttr};
 
-use crate::ctx::{Ctx, Stop};
-use crate::inode;
-use crate::perm;
-use crate::shard::Shard;
+use crate::namespace::attrs::{apply, take_off};
+use crate::namespace::{inode, perm};
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn getattr(&mut self, ctx: &Ctx<'_>, file: &FileRef) -> Result<Body, Stop> {
@@ -61,26 +62,4 @@ impl Shard {
         }
         Ok(Body::Bytes(inode::inline(ctx, &loc, &inode)?))
     }
-}
-
-/// Clears setuid and setgid in the mode, as far as `kill` says.
-pub fn take_off(attr: &mut Attr, kill: Option<Kill>) {
-    attr.mode = kill.map_or(attr.mode, |kill| kill.left(attr.mode, attr.gid));
-}
-
-/// Applies mode, owner and times of a checked `setattr`. The caller applies the size.
-pub fn apply(attr: &mut Attr, set: &SetAttr, now: Timestamp) {
-    let time = |set: TimeSet| match set {
-        TimeSet::Now => now,
-        TimeSet::To(time) => time,
-    };
-    if let Some(mode) = set.mode {
-        attr.mode = mode & 0o7777;
-    }
-    attr.uid = set.uid.unwrap_or(attr.uid);
-    attr.gid = set.gid.unwrap_or(attr.gid);
-    attr.atime = set.atime.map_or(attr.atime, time);
-    attr.mtime = set.mtime.map_or(attr.mtime, time);
-    attr.ctime = now;
-    attr.change += 1;
 }

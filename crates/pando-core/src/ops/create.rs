@@ -6,12 +6,13 @@ use pando_types::peer::{EntryValue, Inode};
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, SessionId};
 
-use crate::ctx::{Ctx, Stop};
-use crate::inode::{self, Loc};
-use crate::locks::LockKey;
-use crate::names::Sought;
-use crate::shard::Shard;
-use crate::{names, perm};
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::names::{self, Sought};
+use crate::namespace::perm;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn create(

@@ -5,8 +5,7 @@
 //! request on behalf of a user is checked ([`perm::check_held`]). A key can limit its holder to
 //! certain users. Such a client reads and writes only what these users may, or own.
 
-use alloc::collections::BTreeMap;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use pando_types::op::{
     FILE_SIZE_MAX, FileRef, INLINE_MAX, LAYOUT_SLICES_MAX, ObjectRange, Payload, Piece, SLICE_MAX,
@@ -16,11 +15,12 @@ use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
 use pando_types::{Credentials, Errno, FileKind, Kill, SessionId, Timestamp};
 
 use crate::contract::Halt;
-use crate::ctx::{Ctx, Stop};
-use crate::inode::{self, Loc};
-use crate::ops::attr;
-use crate::perm::{self, check_time};
-use crate::shard::Shard;
+use crate::namespace::attrs::take_off;
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::perm::{self, check_time};
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 /// A change of a file's content, from [`pando_types::op::Op::WriteData`].
 pub struct Change<'a> {
@@ -103,7 +103,7 @@ impl Shard {
         let kill = perm::kill_by_content(&inode.attr, by, kill);
         #[cfg(feature = "planted")]
         let kill = kill.filter(|_| !self.is_planted(crate::Planted::SetuidKept));
-        attr::take_off(&mut inode.attr, kill);
+        take_off(&mut inode.attr, kill);
         #[cfg(feature = "planted")]
         let (was, version) = (inode.attr.mtime, inode.attr.data_version);
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
@@ -121,7 +121,7 @@ impl Shard {
     }
 
     /// Checks that a piece names only an object of the request's own session: see
-    /// [`crate::admission`].
+    /// [`crate::requests::admission`].
     fn check_object(&mut self, piece: &Piece, session: SessionId) -> Result<(), Refusal> {
         match &piece.payload {
             Payload::Object(range) if range.object.session() != session => {

@@ -6,12 +6,13 @@ use pando_types::op::AccessMask;
 use pando_types::reply::{Body, DirAttr, Inspected};
 use pando_types::{Credentials, DirId, DirRef, FileKind, PartitionIndex};
 
-use crate::ctx::{Ctx, Stop};
-use crate::dirs::history;
-use crate::locks::{Hold, LockKey};
-use crate::perm;
-use crate::record::{Content, Header};
-use crate::shard::Shard;
+use crate::namespace::perm;
+use crate::records::record::{Content, Header};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::{Hold, LockKey};
+use crate::state::namespace::headers::history;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn dir_getattr(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Body, Stop> {

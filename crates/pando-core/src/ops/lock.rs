@@ -16,15 +16,15 @@ use pando_types::{
     Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSet, LockSpace, SessionId,
 };
 
-use crate::client::Ran;
 use crate::contract::{ClientTag, Halt};
-use crate::ctx::{Ctx, LockChange, Stop, broken};
-use crate::keys;
-use crate::locked::FILES_MAX;
-use crate::perm;
-use crate::record::Record;
-use crate::shard::Shard;
-use crate::txn::plan::{LockOf, Plan};
+use crate::namespace::perm;
+use crate::namespace::program_locks::FILES_MAX;
+use crate::records::keys;
+use crate::records::record::Record;
+use crate::state::ctx::{Ctx, LockChange};
+use crate::state::shard::Shard;
+use crate::state::stop::{Ran, Stop, broken};
+use crate::state::txn::plan::{LockOf, Plan};
 
 impl Shard {
     /// Runs [`pando_types::op::Op::Lock`]: takes a lock, or tells the holder of a lock that is in

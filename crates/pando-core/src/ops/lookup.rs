@@ -6,10 +6,11 @@ use pando_types::peer::EntryValue;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Ino, Name, Order};
 
-use crate::ctx::{Ctx, Stop};
-use crate::locks::LockKey;
-use crate::shard::Shard;
-use crate::{names, perm};
+use crate::namespace::{names, perm};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn lookup(

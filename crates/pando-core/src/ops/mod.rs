@@ -11,5 +11,3 @@ mod names;
 mod open;
 mod readdir;
 mod xattr;
-
-pub(crate) use names::{moved, new_dir_attr};

@@ -6,20 +6,20 @@ use pando_types::peer::EntryValue;
 use pando_types::reply::{Access, Body};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, Search, SessionId};
 
-use crate::client::{Ran, not_here};
 use crate::contract::ClientTag;
-use crate::ctx::{Ctx, Stop};
-use crate::format::{first_header, new_dir};
-use crate::inode::{self, Loc};
-use crate::keys::{self, Kind};
-use crate::locks::LockKey;
-use crate::names::{self, FoundEntry};
-use crate::ops::attr::apply;
-use crate::record::{Content, Header, Record};
-use crate::shard::Shard;
-use crate::shred::Under;
-use crate::txn::plan::{DirSetAttr, Exchange, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
-use crate::{dirs, perm};
+use crate::namespace::attrs::{apply, moved, new_dir_attr};
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::names::{self, FoundEntry};
+use crate::namespace::perm;
+use crate::records::format::{first_header, new_dir};
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Content, Header, Record};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::namespace::shreds::Under;
+use crate::state::shard::Shard;
+use crate::state::stop::{Ran, Stop, not_here};
+use crate::state::txn::plan::{DirSetAttr, Exchange, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
 
 impl Shard {
     pub(crate) fn mkdir(
@@ -337,25 +337,5 @@ pub fn may_delete(header: &Header, entry: &FoundEntry, by: &Credentials) -> Resu
         EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.judged(), by),
         // Only the link shard knows the owner. The transaction checks the sticky bit there.
         EntryValue::Linked(..) => Ok(()),
-    }
-}
-
-/// The answer to a rename.
-pub fn moved(value: &EntryValue, linked: bool) -> Body {
-    match value {
-        EntryValue::File(inode) => Body::Moved(inode.attr.ino, inode.attr.kind, linked),
-        EntryValue::Linked(ino, kind) => Body::Moved(*ino, *kind, true),
-        EntryValue::Dir(access) => Body::Moved(access.dir.ino, FileKind::Directory, false),
-    }
-}
-
-/// Attributes of a new directory, as its home would tell them.
-pub fn new_dir_attr(base: Attr, shard: pando_types::ShardIndex) -> pando_types::reply::DirAttr {
-    let header = first_header(&base);
-    pando_types::reply::DirAttr {
-        deltas: alloc::vec![header.delta(shard)],
-        history: dirs::history(shard, &[header]),
-        base,
-        generation: 0,
     }
 }

@@ -5,14 +5,15 @@ use pando_types::op::{AccessMask, FileAt, FileRef};
 use pando_types::reply::{Body, Found};
 use pando_types::{Credentials, DirRef, Errno, FileKind, Kill, Name, Order, SessionId};
 
-use crate::ctx::{Ctx, Stop};
-use crate::inode::{self, Loc};
-use crate::locks::LockKey;
-use crate::ops::attr;
-use crate::perm;
-use crate::record::OpenAt;
-use crate::shard::Shard;
-use crate::shred::Under;
+use crate::namespace::attrs::take_off;
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::perm;
+use crate::records::record::OpenAt;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::namespace::shreds::Under;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn open(
@@ -33,7 +34,7 @@ impl Shard {
             perm::check_attr(&inode.attr, by, perm::W)?;
             let kill = perm::kill_by_content(&inode.attr, by, kill);
             Self::resize(ctx, &loc, &mut inode, 0)?;
-            attr::take_off(&mut inode.attr, kill);
+            take_off(&mut inode.attr, kill);
             inode.attr.change += 1;
             inode::put(ctx, &loc, &inode);
         }

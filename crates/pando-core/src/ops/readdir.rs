@@ -6,13 +6,14 @@ use pando_types::op::PAGE_MAX;
 use pando_types::reply::{Body, Listed};
 use pando_types::{Credentials, DirRef, Order};
 
-use crate::ctx::{Ctx, Stop};
-use crate::keys::{self, Kind};
-use crate::locks::LockKey;
+use crate::namespace::perm;
 use crate::ops::lookup::found;
-use crate::perm;
-use crate::record::{Entry, Record};
-use crate::shard::Shard;
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Entry, Record};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn read_dir(

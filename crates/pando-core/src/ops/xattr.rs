@@ -5,13 +5,13 @@ use pando_types::op::{Target, XATTR_NAME_MAX, XATTR_TOTAL_MAX, XATTR_VALUE_MAX, 
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, Errno, FileKind, Judge};
 
-use crate::ctx::{Ctx, Stop};
-use crate::inode;
-use crate::keys::{self, Kind};
-use crate::locks::LockKey;
-use crate::perm;
-use crate::record::{Record, Xattrs};
-use crate::shard::Shard;
+use crate::namespace::{inode, perm};
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Record, Xattrs};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::Stop;
 
 impl Shard {
     fn xattrs(&mut self, ctx: &Ctx<'_>, target: &Target) -> Result<(Attr, Xattrs), Stop> {

@@ -1,43 +1,13 @@
 //! The session that is alone on its volume, at shard 0 (docs/design/alone.md).
 
-use alloc::collections::BTreeMap;
 use pando_types::op::Alone;
 use pando_types::reply::Body;
-use pando_types::{Errno, KeyId, SessionId};
+use pando_types::{Errno, SessionId};
 
-use super::COORDINATOR;
-use crate::client::not_here;
-use crate::ctx::Stop;
-use crate::locks::LockKey;
-use crate::shard::Shard;
-
-/// The session that is alone, if any. It ends with this process, so it has no record.
-#[derive(Default, Debug)]
-pub struct AloneSession {
-    session: Option<SessionId>,
-    /// Whether another client wants to begin a session.
-    is_recalled: bool,
-}
-
-impl AloneSession {
-    /// Whether `session` is alone.
-    pub fn is(&self, session: SessionId) -> bool {
-        self.session == Some(session)
-    }
-
-    /// A copy for a shard that begins anew: it is empty if the session is not in `sessions`.
-    pub fn if_lives(&self, sessions: &BTreeMap<SessionId, KeyId>) -> Self {
-        let session = self.session.filter(|session| sessions.contains_key(session));
-        Self { session, is_recalled: session.is_some() && self.is_recalled }
-    }
-
-    /// Ends that `session` is alone.
-    pub fn over(&mut self, session: SessionId) {
-        if self.is(session) {
-            *self = Self::default();
-        }
-    }
-}
+use crate::contract::COORDINATOR;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, not_here};
 
 impl Shard {
     /// Tells the session that is alone, if any, that another client wants to begin a session.

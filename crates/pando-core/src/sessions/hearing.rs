@@ -6,15 +6,14 @@ use pando_types::peer::{Say, SessionAsk, SessionEvent, SessionTable, SessionsTol
 use pando_types::reply::Refusal;
 use pando_types::{Lsn, SessionId};
 
-use super::COORDINATOR;
-use super::log::Ask;
 use super::telling::NO_TXN;
-use crate::contract::{ClientTag, Halt, Input, Need};
-use crate::ctx::Ctx;
-use crate::keys::{self, Table};
-use crate::locks::LockKey;
-use crate::record::{Record, SessionsHeard};
-use crate::shard::Shard;
+use crate::contract::{COORDINATOR, ClientTag, Halt, Input, Need};
+use crate::records::keys::{self, Table};
+use crate::records::record::{Record, SessionsHeard};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::sessions::log::Ask;
+use crate::state::shard::Shard;
 
 /// Sessions about which a shard asks at a time. Requests of further sessions wait until an answer
 /// comes.

@@ -20,7 +20,6 @@
 mod alone;
 mod hearing;
 pub mod leases;
-mod log;
 mod over;
 mod telling;
 
@@ -28,21 +27,15 @@ use alloc::vec::Vec;
 use pando_types::op::{Op, Request};
 use pando_types::peer::{SessionEvent, SessionTable};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex};
+use pando_types::{DirRef, Errno, KeyId, SessionId};
 
-pub use alone::AloneSession;
-pub use log::SessionLog;
-pub use over::Over;
-
-use crate::client::{Ran, not_here};
-use crate::contract::{ClientTag, Halt, Need};
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Table};
-use crate::record::{Record, SessionRecord, SessionsHeard};
-use crate::shard::Shard;
-
-/// The shard that issues sessions, gives out versions, and lets directories move.
-pub const COORDINATOR: ShardIndex = ShardIndex(0);
+use crate::contract::{COORDINATOR, ClientTag, Halt, Need};
+use crate::records::keys::{self, Table};
+use crate::records::record::{Record, SessionRecord, SessionsHeard};
+use crate::state::ctx::Ctx;
+use crate::state::sessions::over::Over;
+use crate::state::shard::Shard;
+use crate::state::stop::{Ran, Stop, broken, not_here};
 
 impl Shard {
     /// Loads the sessions from their records, at the start.

@@ -10,37 +10,18 @@
 
 use alloc::vec::Vec;
 use pando_types::reply::Refusal;
-use pando_types::{DirRef, Ino, KeyId, Lsn, SessionId};
+use pando_types::{DirRef, Ino, Lsn, SessionId};
 
 use crate::contract::Halt;
-use crate::ctx::{Ctx, LockChange, OpenChange};
-use crate::keys;
-use crate::record::{OpenAt, Record, SessionRecord};
-use crate::shard::Shard;
-use crate::shred::Under;
+use crate::records::keys;
+use crate::records::record::{OpenAt, Record, SessionRecord};
+use crate::state::ctx::{Ctx, LockChange, OpenChange};
+use crate::state::namespace::shreds::Under;
+use crate::state::sessions::over::Over;
+use crate::state::shard::Shard;
 
 /// Opens, or files with locks, that one step removes.
 const STEP: usize = 128;
-
-/// A session that is over here, and has left something or is not known to be over everywhere.
-#[derive(Clone, Debug)]
-pub struct Over {
-    /// The key to which the session belonged, if it is known.
-    pub key: Option<KeyId>,
-    /// Position of the session's end.
-    pub at: u64,
-    /// Inodes that the session had open when cleaning began, and that are not cleaned yet. `None`:
-    /// cleaning has not begun.
-    pub opens: Option<Vec<Ino>>,
-    /// Inodes that could not be read.
-    pub stuck: Vec<Ino>,
-}
-
-impl Over {
-    pub const fn new(key: Option<KeyId>, at: u64) -> Self {
-        Self { key, at, opens: None, stuck: Vec::new() }
-    }
-}
 
 impl Shard {
     /// Ends a session on this shard: nothing of it runs here any more. Its undecided transactions

@@ -8,13 +8,12 @@
 use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
 
-use super::COORDINATOR;
-use super::log::Other;
-use crate::contract::{Halt, Need};
-use crate::ctx::Ctx;
-use crate::keys::{self, Table};
-use crate::record::{Record, SessionsHeard};
-use crate::shard::Shard;
+use crate::contract::{COORDINATOR, Halt, Need};
+use crate::records::keys::{self, Table};
+use crate::records::record::{Record, SessionsHeard};
+use crate::state::ctx::Ctx;
+use crate::state::sessions::log::Other;
+use crate::state::shard::Shard;
 
 /// Events that shard 0 remembers. A shard that is further behind gets the whole table.
 const EVENTS_MAX: usize = 4096;

@@ -22,13 +22,15 @@ use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Input, Need, Out};
 use crate::counters::TxnKind;
-use crate::ctx::Ctx;
-use crate::locks::{Hold, LockKey};
-use crate::record::Header;
-use crate::shard::Shard;
-use crate::split::{COPIES_MAX, Copy, Move, What};
-use crate::txn::Txn;
-use crate::txn::plan::Plan;
+use crate::records::record::Header;
+use crate::split::COPIES_MAX;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::{Hold, LockKey};
+use crate::state::migration::copy::Copy;
+use crate::state::migration::small::Small;
+use crate::state::shard::Shard;
+use crate::state::txn::plan::{Move, Plan, What};
+use crate::state::txn::transaction::Txn;
 
 /// Most live copies of a shard that are merges. The others are left for splits.
 const MERGES_MAX: usize = COPIES_MAX / 2;
@@ -36,15 +38,6 @@ const MERGES_MAX: usize = COPIES_MAX / 2;
 const SMALL_MAX: usize = 1 << 14;
 /// Number of times that the pause after an attempt in vain doubles.
 const DOUBLINGS_MAX: u32 = 8;
-
-/// A partition that is small enough for a merge.
-#[derive(Clone, Copy, Debug)]
-pub struct Small {
-    /// Number of attempts in vain.
-    tries: u32,
-    /// Time of the next attempt. `None`: one is queued or begun.
-    at: Option<u64>,
-}
 
 impl Shard {
     /// Notes a partition that a change has left small.

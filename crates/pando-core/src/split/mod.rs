@@ -37,16 +37,11 @@
 //! 4. What a shard owns and what is on its way to it are disjoint. So giving up a move never drops
 //!    rows of another.
 
-mod copy;
-mod count;
+pub mod copying;
+pub mod counting;
 mod merge;
-mod source;
+pub(crate) mod source;
 mod target;
-
-pub use copy::{Copy, Moved};
-pub use count::Count;
-pub use merge::Small;
-pub use source::{Move, Mover, What, go_on};
 
 use core::ops::Range;
 use pando_placement::{child, range, shard_of};
@@ -54,11 +49,12 @@ use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex};
 
 use crate::contract::Halt;
-use crate::ctx::Ctx;
-use crate::locks::{Hold, LockKey};
-use crate::record::Header;
-use crate::shard::Shard;
-use crate::txn::plan::Plan;
+use crate::records::record::Header;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::{Hold, LockKey};
+use crate::state::migration::copy::Copy;
+use crate::state::shard::Shard;
+use crate::state::txn::plan::{Move, Plan, What};
 
 /// Most live copies of a shard at one time, without those of bare hash slots.
 const COPIES_MAX: usize = 4;

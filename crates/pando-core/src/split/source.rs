@@ -5,44 +5,23 @@ use core::ops::Range;
 use pando_placement::range;
 use pando_types::op::Place;
 use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
-use pando_types::reply::{Body, Spread};
+use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Row};
 use crate::counters::TxnKind;
-use crate::ctx::{Ctx, Stop, broken};
-use crate::record::{Header, Record};
-use crate::shard::Shard;
-use crate::split::copy::{Copy, Phase};
-use crate::txn::StepState;
-use crate::txn::plan::{Decision, Next, View};
+use crate::records::record::{Header, Record};
+use crate::state::ctx::Ctx;
+use crate::state::migration::copy::{Copy, Phase};
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
+use crate::state::txn::plan::{Move, What};
+use crate::state::txn::transaction::StepState;
+use crate::txn::plan::view::{Decision, Next, View};
 
 /// Number of pages from which a copy is worth two more fsyncs, before the exchange. Below it, few
 /// names wait for the exchange.
 const SYNCED_FROM: u64 = 8;
-
-/// A split or merge to another shard: the transaction's plan at the source.
-#[derive(Debug)]
-pub struct Move {
-    pub dir: DirRef,
-    pub target: ShardIndex,
-    /// The partition that moves: the new one of a split, or the one that is merged.
-    pub partition: PartitionIndex,
-    /// Depth of that partition.
-    pub radix: Radix,
-    pub what: What,
-    /// Number of names in the partition that has the range now, when it was last read.
-    names: u64,
-}
-
-/// Whether the move is a split or a merge.
-#[derive(Clone, Copy, Debug)]
-pub enum What {
-    /// The range is split off from this partition.
-    Split { from: PartitionIndex, spread: Spread },
-    /// The partition is merged into its parent.
-    Merge,
-}
 
 impl Move {
     pub fn new(

@@ -13,19 +13,21 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
-use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::peer::{Arrival, Peer, Prepare, RowChange, Say, Tally};
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
 use crate::contract::{Halt, Need};
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Kind};
-use crate::locks::LockKey;
-use crate::outcomes;
-use crate::record::{Arriving, Entry, Header, OpenAt, Record};
-use crate::shard::Shard;
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Arriving, Header, OpenAt, Record};
 use crate::split::overlap;
-use crate::txn::participant;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::migration::tally::count;
+use crate::state::outcomes;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
+use crate::state::txn::step_lock::holder;
 
 impl Shard {
     /// Takes a page of a partition on its way here.
@@ -128,7 +130,7 @@ impl Shard {
             return Ok(Some(tally));
         }
         let at = (arrival.dir.id, header.partition);
-        let holder = LockKey::Partition(at.0, participant::holder(arrival, &header)?);
+        let holder = LockKey::Partition(at.0, holder(arrival, &header)?);
         let is_held = self.locks.hold(holder).is_some();
         let known = self.arriving.get(&at).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
@@ -308,29 +310,6 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
         Some(value) => count(key, &value, tally, u64::wrapping_sub),
         None => Ok(()),
     }
-}
-
-/// Adds an entry to the counts, or subtracts it, by `by`.
-pub(super) fn count(
-    key: &[u8],
-    value: &[u8],
-    tally: &mut Tally,
-    by: fn(u64, u64) -> u64,
-) -> Result<(), Halt> {
-    if keys::kind_of(key) != Some(Kind::Entry as u8) {
-        return Ok(());
-    }
-    let Some((_, value)) = Entry::decode(value)?.is else { return Ok(()) };
-    tally.entries = by(tally.entries, 1);
-    match value {
-        EntryValue::Dir(_) => tally.subdirs = by(tally.subdirs, 1),
-        EntryValue::File(inode) => {
-            tally.inodes = by(tally.inodes, 1);
-            tally.bytes = by(tally.bytes, inode.attr.size);
-        }
-        EntryValue::Linked(..) => {}
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 use alloc::vec;
-
+use pando_types::peer::EntryValue;
 use pando_types::reply::Access;
 use pando_types::{Epoch, FileKind, Ino, Lsn, Name};
 
 use super::*;
 use crate::contract::{Now, Rows};
+use crate::records::record::Entry;
 
 const DIR: DirId = DirId([7; 16]);
 const ORDERS: Range<u64> = 10..20;

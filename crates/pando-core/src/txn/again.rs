@@ -5,9 +5,9 @@ use pando_types::peer::Say;
 
 use super::coordinate::need_of;
 use crate::contract::Halt;
-use crate::ctx::Ctx;
-use crate::shard::Shard;
-use crate::txn::Txn;
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::txn::transaction::Txn;
 
 impl Shard {
     /// Does what is due: begins paused requests again, and sends unanswered messages again.

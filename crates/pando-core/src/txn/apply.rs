@@ -5,13 +5,14 @@ use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
 use pando_types::{DirRef, Ino, Name, Timestamp};
 
 use crate::contract::Halt;
-use crate::ctx::{Ctx, Stop, broken};
-use crate::inode::{self, Loc};
-use crate::keys::{self, Kind};
-use crate::names::{self, FoundEntry};
-use crate::record::{Content, Header, LinkedName, OpenAt, Record};
-use crate::shard::Shard;
-use crate::shred::Under;
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::names::{self, FoundEntry, is_dir};
+use crate::records::keys::{self, Kind};
+use crate::records::record::{Content, Header, LinkedName, OpenAt, Record};
+use crate::state::ctx::Ctx;
+use crate::state::namespace::shreds::Under;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
 
 /// Turns a refusal or a wait into a fault: under a lock neither can happen.
 fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
@@ -284,10 +285,6 @@ impl Shard {
         inode::put(ctx, &Loc::Link(ino), &inode);
         Ok(())
     }
-}
-
-pub fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
-    matches!(value, EntryValue::Dir(access) if access.dir == dir)
 }
 
 fn put_name(ctx: &mut Ctx<'_>, ino: Ino, dir: DirRef, name: &Name) {

@@ -9,16 +9,17 @@ use pando_types::peer::{Arrival, Change, Peer, Prepare, RowChange, Say, Seen, Sl
 use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
-use crate::client::Ran;
 use crate::contract::{ClientTag, Halt, Input, Need};
 use crate::counters::TxnKind;
-use crate::ctx::{Ctx, Stop, broken};
-use crate::keys;
-use crate::record::{Decided, Record};
-use crate::shard::Shard;
-use crate::soundness;
-use crate::txn::plan::{Decision, Next, Plan};
-use crate::txn::{Step, StepState, Txn};
+use crate::records::keys;
+use crate::records::record::{Decided, Record};
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::stop::{Ran, Stop, broken};
+use crate::state::txn::plan::Plan;
+use crate::state::txn::transaction::{Step, StepState, Txn};
+use crate::txn::plan::view::{Decision, Next};
+use crate::txn::soundness;
 
 /// Number of times in a row that a step is sent on at once. Two shards may send it to each other
 /// until one of them has heard of a decision. After that the step waits for the next resend.

@@ -16,11 +16,11 @@ use pando_types::peer::Say;
 use pando_types::reply::Refusal;
 use pando_types::{Errno, ShardIndex, TxnId};
 
-use super::{StepState, Txn};
 use crate::contract::{Halt, Need};
 use crate::counters::TxnKind;
-use crate::ctx::Ctx;
-use crate::shard::Shard;
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::txn::transaction::{StepState, Txn};
 
 /// Time between two probes of a silent shard, nanoseconds.
 const PROBE_EVERY: u64 = 1_000_000_000;

@@ -4,22 +4,10 @@
 //! over. A transaction may wait for long, for a shard that is away or for a handover. The floor
 //! names it as an exception, so that participants can forget the steps of later ones.
 
-use alloc::vec::Vec;
 use pando_types::peer::Floor;
 
-use crate::shard::Shard;
-
-/// Most exceptions that a message names.
-pub const PINNED_MAX: usize = 64;
-
-/// Long-lived transactions: the lowest numbers of all. All other living transactions have higher
-/// numbers.
-#[derive(Default, Debug)]
-pub struct Pinned {
-    numbers: Vec<u64>,
-    /// Time of the last look for such transactions, and the first number that was free then.
-    looked: (u64, u64),
-}
+use crate::state::shard::Shard;
+use crate::state::txn::pinned::PINNED_MAX;
 
 impl Shard {
     /// Looks for transactions that were alive at the last look.

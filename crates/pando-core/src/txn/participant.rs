@@ -3,70 +3,27 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use pando_placement::{parent, range};
+use pando_placement::range;
 use pando_types::op::Place;
-use pando_types::peer::{
-    Arrival, Change, Claim, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote,
-};
+use pando_types::peer::{Change, Claim, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{
     Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, TxnId,
 };
 
-use crate::contract::{Config, Halt, Input, Need};
-use crate::ctx::{Ctx, Stop, broken};
-use crate::dirs::history;
-use crate::handover::Whereabouts;
-use crate::inode::{self, Loc};
-use crate::keys;
-use crate::locks::{Hold, LockKey};
-use crate::record::{Floor, Header, Prepared, Record};
-use crate::shard::Shard;
-use crate::txn::graph;
+use crate::contract::{Halt, Input, Need};
+use crate::namespace::inode::{self, Loc};
+use crate::namespace::{names, perm};
+use crate::records::keys;
+use crate::records::record::{Floor, Header, Prepared, Record};
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::{Hold, LockKey};
+use crate::state::migration::whereabouts::Whereabouts;
+use crate::state::namespace::headers::history;
+use crate::state::shard::Shard;
+use crate::state::stop::{Stop, broken};
+use crate::state::txn::step_lock::lock_of;
 use crate::txn::redo::{can_redo, votes_unsynced};
-use crate::{names, perm};
-
-/// The lock that a step takes, if any, and how it is held.
-pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
-    Ok(match prepare {
-        Prepare::Graph(claim) => (Some(graph::lock_of(claim)), Hold::Plain),
-        Prepare::Name { dir, name, .. } => {
-            let order = config.secrets.order(name.as_bytes());
-            (Some(LockKey::Name(dir.id, order.0)), Hold::Plain)
-        }
-        Prepare::Home(dir) => (Some(LockKey::Home(dir.id)), Hold::Plain),
-        Prepare::NewHome(id) => (Some(LockKey::Home(*id)), Hold::Plain),
-        Prepare::Partition { dir, partition, seal } => {
-            let hold = if *seal { Hold::Seal } else { Hold::Plain };
-            (Some(LockKey::Partition(dir.id, *partition)), hold)
-        }
-        Prepare::Link { ino, .. } => (Some(LockKey::Link(*ino)), Hold::Plain),
-        Prepare::Arrive(arrival) => {
-            let header = Header::decode(&arrival.header)?;
-            let orders = header.range();
-            let hold = Hold::Arrival { from: orders.start, to: orders.end };
-            let partition = holder(arrival, &header)?;
-            (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
-        }
-        Prepare::TakeSlot(arrival) => {
-            (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
-        }
-        Prepare::Join => (Some(LockKey::Join), Hold::Plain),
-        Prepare::Look(_) | Prepare::LookFile { .. } | Prepare::Invalidate { .. } => {
-            (None, Hold::Plain)
-        }
-    })
-}
-
-/// The partition that holds the arriving orders: the arriving one, or the parent that takes it
-/// back.
-pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt> {
-    match (arrival.given_back, parent(header.partition)) {
-        (false, _) => Ok(header.partition),
-        (true, Some(parent)) => Ok(parent),
-        (true, None) => Err(broken("partition 0 is given back")),
-    }
-}
 
 /// Whether the vote for this step only reads, so that a vote of no leaves nothing changed.
 const fn only_looks(prepare: &Prepare) -> bool {

@@ -9,13 +9,12 @@
 //!    while the first one's lock is lost. The first decision, coming later, would bring back an
 //!    older owner and mode, or those of an entry that has moved.
 
-use alloc::collections::BTreeMap;
 use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::{DirId, Lsn};
 
-use crate::ctx::Ctx;
-use crate::locks::LockKey;
-use crate::shard::Shard;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
 
 /// Whether a change can be made from the decision alone. Power loss may have taken the prepared
 /// record, as its vote was not synced, and all that came after it.
@@ -29,35 +28,6 @@ pub fn can_redo(change: &Change) -> bool {
 /// others have moved something since.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
     matches!(prepare, Prepare::NewHome(_) | Prepare::Graph(Claim::Move { .. }))
-}
-
-/// Most places that are remembered one by one.
-const PLACES_MAX: usize = 4096;
-
-/// Log positions of the last changes on which unsynced votes may rest.
-#[derive(Default, Debug)]
-pub struct Recent {
-    /// By lock: positions at which an id became free.
-    places: BTreeMap<LockKey, Lsn>,
-    /// Position for all other places: forgotten ones, and partitions and hash slots that arrived.
-    others: Lsn,
-}
-
-impl Recent {
-    fn note(&mut self, place: LockKey, at: Lsn, durable: Lsn) {
-        if self.places.len() >= PLACES_MAX {
-            self.places.retain(|_, at| *at > durable);
-        }
-        if self.places.len() >= PLACES_MAX {
-            self.places.clear();
-            self.others = at;
-        }
-        self.places.insert(place, at);
-    }
-
-    fn last(&self, place: LockKey) -> Lsn {
-        self.places.get(&place).map_or(self.others, |at| self.others.max(*at))
-    }
 }
 
 impl Shard {
@@ -96,6 +66,8 @@ pub(super) fn position(ctx: &Ctx<'_>) -> Lsn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::txn::recent::PLACES_MAX;
+    use crate::state::txn::recent::Recent;
 
     fn place(n: u128) -> LockKey {
         LockKey::Home(DirId(n.to_be_bytes()))

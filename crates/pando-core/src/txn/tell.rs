@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use pando_types::peer::{Behalf, Floor, Peer, Say};
 use pando_types::{ShardIndex, TxnId};
 
-use super::Txn;
 use crate::contract::{Input, Need, Out};
-use crate::ctx::Ctx;
-use crate::shard::Shard;
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::txn::transaction::Txn;
 
 impl Shard {
     /// Sends a message to another shard, or queues it if it is for this one.

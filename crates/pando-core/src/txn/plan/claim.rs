@@ -6,10 +6,10 @@ use pando_types::op::Place;
 use pando_types::peer::{Claim, Prepare, Seen};
 use pando_types::{DirRef, Errno};
 
-use super::{Next, View};
-use crate::ctx::Stop;
-use crate::sessions::COORDINATOR;
-use crate::txn::{Step, StepState};
+use crate::contract::COORDINATOR;
+use crate::state::stop::Stop;
+use crate::state::txn::transaction::{Step, StepState};
+use crate::txn::plan::view::{Next, View};
 
 /// Number of walks before the transaction asks for the graph alone.
 const WALKS: usize = 3;

@@ -8,22 +8,12 @@ use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::{Access, Body, DirAttr};
 use pando_types::{DirRef, Name, Search, SetAttr};
 
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::format::inherit;
-use crate::ops::attr::apply;
-use crate::perm;
-
-/// Plan of a directory's `setattr`.
-#[derive(Debug)]
-pub struct DirSetAttr {
-    dir: DirRef,
-    set: SetAttr,
-    /// The directory's entry, if the entry changes. The root has none.
-    entry: Option<(DirRef, Name)>,
-    /// Whether the change lets other users search it, or keeps some from it.
-    changes_search: bool,
-}
+use crate::namespace::attrs::apply;
+use crate::namespace::perm;
+use crate::records::format::inherit;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::DirSetAttr;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl DirSetAttr {
     pub fn new(

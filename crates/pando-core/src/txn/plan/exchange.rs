@@ -11,17 +11,10 @@ use pando_types::{DirRef, Errno, Name, SessionId};
 
 use super::claim::{Claimed, claim_all, walk_alone};
 use super::rename::{Fate, ask_links, carry, check_linked_sticky, check_moved, dir_of, fate};
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::ops::moved;
-
-/// Plan of an exchange.
-#[derive(Debug)]
-pub struct Exchange {
-    a: (DirRef, Name),
-    b: (DirRef, Name),
-    session: SessionId,
-}
+use crate::namespace::attrs::moved;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Exchange;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl Exchange {
     pub fn new(a: (DirRef, Name), b: (DirRef, Name), session: SessionId) -> Self {

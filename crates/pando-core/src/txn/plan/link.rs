@@ -8,17 +8,10 @@ use pando_types::peer::{Change, EntryRows, EntryValue, InodeRows};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Attr, DirRef, Errno, FileKind, Name};
 
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::perm;
-
-/// Plan of a `link`.
-#[derive(Debug)]
-pub struct Link {
-    file: FileRef,
-    dir: DirRef,
-    name: Name,
-}
+use crate::namespace::perm;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Link;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl Link {
     pub fn new(file: FileRef, dir: DirRef, name: Name) -> Self {

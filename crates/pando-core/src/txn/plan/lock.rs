@@ -8,17 +8,10 @@ use pando_types::peer::{Prepare, Seen};
 use pando_types::reply::Refusal;
 use pando_types::{Attr, Lock, SessionId};
 
-use super::{Decision, Next, View, Votes};
-use crate::ctx::Stop;
-use crate::perm;
-
-/// Plan of a program's lock.
-#[derive(Debug)]
-pub struct LockOf {
-    target: Target,
-    wanted: Lock,
-    session: SessionId,
-}
+use crate::namespace::perm;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::LockOf;
+use crate::txn::plan::view::{Decision, Next, View, Votes};
 
 impl LockOf {
     pub fn new(target: Target, wanted: Lock, session: SessionId) -> Self {

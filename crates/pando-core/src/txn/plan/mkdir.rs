@@ -9,25 +9,16 @@ use pando_types::peer::{Change, EntryRows, EntryValue, InodeRows, Prepare};
 use pando_types::reply::{Access, Body};
 use pando_types::{DirRef, Errno, FileKind, Ino, Name};
 
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::format::new_dir;
-use crate::ops::new_dir_attr;
-use crate::perm;
+use crate::namespace::attrs::new_dir_attr;
+use crate::namespace::perm;
+use crate::records::format::new_dir;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Mkdir;
+use crate::txn::plan::view::{Decision, Next, View};
 
 /// Most versions that are tried. To exhaust them, as many siblings of one name must have been
 /// renamed away.
 const VERSIONS: u32 = 4096;
-
-/// Plan of a `mkdir`.
-#[derive(Debug)]
-pub struct Mkdir {
-    dir: DirRef,
-    name: Name,
-    mode: u16,
-    ino: Option<Ino>,
-    version: u32,
-}
 
 impl Mkdir {
     pub fn new(dir: DirRef, name: Name, mode: u16) -> Self {

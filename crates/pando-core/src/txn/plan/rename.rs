@@ -18,26 +18,12 @@ use pando_types::reply::Access;
 use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId};
 
 use super::claim::{Claimed, claim};
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::names::kind;
-use crate::ops::moved;
-use crate::perm;
-
-/// Plan of a `rename`.
-#[derive(Debug)]
-pub struct Rename {
-    from: DirRef,
-    name: Name,
-    to: DirRef,
-    new_name: Name,
-    no_replace: bool,
-    /// The directory that moves, if one does.
-    moved: Option<DirRef>,
-    session: SessionId,
-    /// Number that shard 0 had given out when the first walk up began.
-    walked_since: Option<u64>,
-}
+use crate::namespace::attrs::moved;
+use crate::namespace::names::kind;
+use crate::namespace::perm;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Rename;
+use crate::txn::plan::view::{Decision, Next, View};
 
 /// What becomes of a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq)]

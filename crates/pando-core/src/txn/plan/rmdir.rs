@@ -5,15 +5,9 @@ use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;
 use pando_types::{DirRef, Errno, Name};
 
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-
-/// Plan of an `rmdir`.
-#[derive(Debug)]
-pub struct Rmdir {
-    dir: DirRef,
-    name: Name,
-}
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Rmdir;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl Rmdir {
     pub fn new(dir: DirRef, name: Name) -> Self {

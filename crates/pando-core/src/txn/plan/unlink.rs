@@ -7,16 +7,10 @@ use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;
 use pando_types::{DirRef, Errno, Name};
 
-use super::{Decision, Next, View};
-use crate::ctx::Stop;
-use crate::perm;
-
-/// Plan of an `unlink`.
-#[derive(Debug)]
-pub struct Unlink {
-    dir: DirRef,
-    name: Name,
-}
+use crate::namespace::perm;
+use crate::state::stop::Stop;
+use crate::state::txn::plan::Unlink;
+use crate::txn::plan::view::{Decision, Next, View};
 
 impl Unlink {
     pub fn new(dir: DirRef, name: Name) -> Self {

@@ -1,0 +1,232 @@
+//! Beginning anew after an input that could not be handled to its end. A block of the store could
+//! not be read, or the input's writes did not fit on the disk. What the input changed in memory by
+//! then is not known. So all soft state is read from the records again, as after a restart. The
+//! shell drops the input's writes and messages.
+//!
+//! ```text
+//!   the failed input           result
+//!   a client's request         it is refused for good
+//!   a vote                     the client's request of that transaction is refused for good
+//!   a Prepare, a Page          the answer is No, or "no page": the coordinator gives up
+//!   any other peer message     it cannot be refused: its sender repeats it, and it is ignored for a while
+//!   the shard's own work       it is dropped; no partition or hash slot begins to move for a while
+//! ```
+//!
+//! What the records do not tell is kept:
+//! 1. Numbers. None is used twice, even if the input that took it was dropped.
+//! 2. What clients of this process ([`SessionId::is_local`]) have open, and the outcomes of their
+//!    requests. These clients have not ended, as they would have with a restart.
+//! 3. Requests and messages that wait: their clients do not send them again. Undecided transactions
+//!    are undone, and their requests run again.
+//! 4. How long clients have not been heard of. Else a shard that begins anew again and again would
+//!    let no lease end.
+//! 5. Versions of paths, except at shard 0. It begins a new list, as at a start: the old one may
+//!    hold a version with a dropped number.
+//!
+//! Most requests do not need this. They read first, and change nothing until they are done. So they
+//! are simply refused.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pando_types::op::Request;
+use pando_types::peer::{Peer, Say, Vote};
+use pando_types::reply::Refusal;
+use pando_types::{Errno, SessionId, TxnId};
+
+use crate::contract::{COORDINATOR, ClientTag, Effects, Halt, Input, Need, Now, Rows};
+use crate::counters::Counters;
+use crate::records::keys::{self, Table};
+use crate::records::record::Record;
+use crate::state::concerned::{Kind, Said};
+use crate::state::ctx::Ctx;
+use crate::state::shard::Shard;
+use crate::state::txn::transaction::Txn;
+
+/// Time in which no partition or hash slot begins to move after a block could not be read,
+/// nanoseconds. A new move would meet the same block.
+const QUIET: u64 = 600_000_000_000;
+/// Time in which no partition or hash slot begins to move after the disk was full, nanoseconds.
+const QUIET_FULL: u64 = 10_000_000_000;
+/// Time in which a peer message that cannot be refused is ignored after a block could not be read,
+/// nanoseconds.
+const DEFER: u64 = 10_000_000_000;
+/// Time in which a peer message that cannot be refused is ignored after the disk was full,
+/// nanoseconds.
+const DEFER_FULL: u64 = 1_000_000_000;
+
+impl Shard {
+    /// Notes a peer message that is about to be handled. Returns whether to handle it: not if it
+    /// failed a moment ago and is ignored for a while.
+    pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
+        let said = Said::of(peer);
+        self.concerned.said = Some(said);
+        if self.deferred.is_empty() || said.kind != Kind::Other {
+            return true;
+        }
+        self.deferred.retain(|_, until| *until > ctx.now.nanos);
+        !self.deferred.contains_key(&said.at)
+    }
+
+    /// Notes that a transaction, taken out of its table, is about to advance.
+    pub(crate) fn acts_on(&mut self, txn: &Txn) {
+        self.concerned.acted.extend(txn.client());
+    }
+
+    /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
+    /// that cannot be read.
+    pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
+        self.quiet_until = ctx.now.nanos.saturating_add(QUIET);
+    }
+
+    /// Whether no partition or hash slot may begin to move for now.
+    pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.now.nanos < self.quiet_until
+    }
+
+    /// Begins anew after the last input failed, or after the shell dropped its effects. Requests
+    /// that the input concerned are refused with `refuse`. `Err`: the shard must stop.
+    pub fn begin_anew(
+        &mut self,
+        now: Now,
+        refuse: Errno,
+        rows: &dyn Rows,
+    ) -> Result<Effects, Halt> {
+        let mut ctx = Ctx::new(now, rows);
+        let new = Self::from_records(self.begun_with.clone(), self.numbers, &ctx)?;
+        let key = keys::table(Table::Numbers);
+        if ctx.load(&key)? != Some(self.numbers.record()) {
+            // The record of the last reserved block was dropped with its group.
+            ctx.put(key, self.numbers.record().encode());
+        }
+        let mut old = core::mem::replace(self, new);
+        self.keep(&mut old, (&ctx, refuse));
+        let concerned = core::mem::take(&mut old.concerned);
+        let refused = old.requests_of(concerned.asked, concerned.acted, concerned.said);
+        let tags: BTreeSet<ClientTag> = refused.iter().map(|(tag, _)| *tag).collect();
+        self.go_on(&mut ctx, &mut old, &tags);
+        for (tag, request) in refused {
+            let refusal = Refusal::Errno(refuse);
+            self.note_refusal(&request, &refusal);
+            self.reply(&mut ctx, tag, &request, Err(refusal), Need::Committed);
+        }
+        if let Some(said) = concerned.said {
+            self.refuse_said(&mut ctx, said, refuse);
+        }
+        Ok(Self::effects(ctx, Some(now.nanos)))
+    }
+
+    /// The requests to refuse, each once.
+    fn requests_of(
+        &self,
+        asked: Option<(ClientTag, Box<Request>)>,
+        acted: Vec<(ClientTag, Arc<Request>)>,
+        said: Option<Said>,
+    ) -> Vec<(ClientTag, Arc<Request>)> {
+        let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
+        // A step that this shard asked of itself: its transaction's request is refused.
+        let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
+        let own = own.and_then(|said| self.txns.get(&said.at.0.number)?.client());
+        let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
+        all.sort_by_key(|(tag, _)| *tag);
+        all.dedup_by_key(|(tag, _)| *tag);
+        all
+    }
+
+    /// Takes over from the old state what the records do not tell.
+    fn keep(&mut self, old: &mut Self, (ctx, refuse): (&Ctx<'_>, Errno)) {
+        use core::mem::take;
+        let begun_anew = old.counters.begun_anew + 1;
+        self.counters = Counters { begun_anew, ..old.counters };
+        self.alone = old.alone.if_lives(&self.sessions);
+        self.session_log.keep(&mut old.session_log, ctx.now.nanos);
+        let mut outcomes = take(&mut self.outcomes);
+        outcomes.keep(&mut old.outcomes, |session| self.session_counts(session));
+        self.outcomes = outcomes;
+        let mut opens = take(&mut self.opens);
+        let lives = |session: SessionId| session.is_local() && self.session_lives(session);
+        opens.keep_unrecorded(&mut old.opens, lives);
+        self.opens = opens;
+        self.silent = take(&mut old.silent);
+        self.paused_targets = take(&mut old.paused_targets);
+        (self.ticket, self.moved_at) = (old.ticket, old.moved_at);
+        self.recent = take(&mut old.recent);
+        if self.config.shard == COORDINATOR {
+            self.graph = take(&mut old.graph);
+            self.begin_versions();
+            self.leases.keep(&old.leases);
+        } else {
+            self.versions = take(&mut old.versions);
+            self.broadcast = take(&mut old.broadcast);
+        }
+        self.deferred = take(&mut old.deferred);
+        self.stuck = take(&mut old.stuck);
+        self.stuck.retain(|slices, _| self.shreds.contains_key(slices));
+        // The input may have been a step of a removal that did not fit.
+        self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
+        self.quiet_until = old.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
+        #[cfg(feature = "planted")]
+        {
+            self.planted = old.planted;
+        }
+    }
+
+    /// Lets waiting inputs go on, except requests of the refused tags. Undoes undecided
+    /// transactions and queues their requests.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, old: &mut Self, refused: &BTreeSet<ClientTag>) {
+        let own = self.config.shard;
+        let goes_on = |input: &Input| match input {
+            Input::Client(tag, _) => !refused.contains(tag),
+            // A message of this shard to itself may rest on dropped changes. It is sent again.
+            Input::Peer(peer) => peer.from != own,
+            Input::Tick | Input::Ready => true,
+        };
+        let waiting = old.ready.drain(..).chain(old.locks.take_waiting());
+        self.ready.extend(waiting.filter(goes_on));
+        self.later = core::mem::take(&mut old.later);
+        self.later.retain(|_, input| goes_on(input));
+        let sessions = &self.sessions;
+        let running = core::mem::take(&mut old.running).into_iter();
+        let running = running.filter(|((session, _), _)| sessions.contains_key(session));
+        self.running = running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
+        for (number, txn) in core::mem::take(&mut old.txns) {
+            if txn.plan().is_none() {
+                continue;
+            }
+            for (step, to) in txn.asked() {
+                let at = (TxnId { shard: own, number }, step);
+                self.tell(ctx, Need::Committed, to, at, Say::Finish(None));
+            }
+            if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
+                self.counters.restarts += 1;
+                self.ready.push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
+            }
+        }
+    }
+
+    /// Whether `txn` is a transaction of this shard that was undone.
+    fn is_undone(&self, txn: TxnId) -> bool {
+        txn.shard == self.config.shard && !self.txns.contains_key(&txn.number)
+    }
+
+    fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
+        let answer = match said.kind {
+            // The transaction is undone here, so no answer is needed.
+            _ if said.from == self.config.shard && said.kind != Kind::Other => return,
+            Kind::Prepare => Say::Voted(Vote::No(refuse)),
+            Kind::Page => Say::PageDone(0),
+            // The transaction is undone. Every shard that asks about it hears so from now on.
+            Kind::Other if self.is_undone(said.at.0) => return,
+            Kind::Other => {
+                if said.at.0.number > 0 {
+                    let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
+                    self.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
+                }
+                return;
+            }
+        };
+        self.tell(ctx, Need::Committed, said.from, said.at, answer);
+    }
+}

@@ -1,0 +1,516 @@
+//! Requests of clients: each changing request runs exactly once.
+//!
+//! 1. The outcome of a changing request is a record in the same insert group as its changes. A
+//!    repetition finds it before anything else is examined.
+//! 2. One outcome per request slot of a session is enough: a slot's next request comes only after
+//!    the last one was answered. So no outcomes need collecting
+//!    (docs/decisions/outcomes-by-request-slot.md).
+//! 3. Refusals are outcomes, too. So a late repetition cannot succeed where the request was
+//!    refused.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use pando_types::op::{GARBAGE_MAX, Op, Request};
+use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::{DirId, DirRef, Errno, Lsn, Order, SessionId};
+
+use crate::contract::{ClientTag, Halt, Input, Need, Now, Out};
+use crate::namespace::perm;
+use crate::ops::data::Change;
+use crate::records::keys;
+use crate::requests::room;
+use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
+use crate::state::shard::Shard;
+use crate::state::stop::{Ran, Stop};
+
+impl Shard {
+    pub(crate) fn client(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: Box<Request>,
+    ) -> Result<(), Halt> {
+        let result = self.ask(ctx, tag, &request);
+        if let Ok(Some(key)) = result {
+            self.counters.waited += 1;
+            self.locks.wait(key, Input::Client(tag, request));
+            return Ok(());
+        }
+        self.concerned.asked = Some((tag, request));
+        result.map(|_| ())
+    }
+
+    /// Handles a request of a client. `Some`: the request waits for this lock.
+    fn ask(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
+        self.counters.requests += 1;
+        ctx.meta.request = request.head.id;
+        if let Err(refusal) = self.admit(tag, request) {
+            self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+            return Ok(None);
+        }
+        if request.head.heard > 0
+            && let Some(key) = self.must_have_heard(ctx, request.head.heard)
+        {
+            return Ok(Some(key));
+        }
+        let repeated = match self.repeated(ctx, tag, request) {
+            // Whether the request ran, or its outcome, cannot be read.
+            Err(Halt::Unreadable(_)) => Repeated::Refuse(Refusal::Errno(Errno::EIO)),
+            repeated => repeated?,
+        };
+        match repeated {
+            Repeated::No if room::is_short(ctx.now, request) => {
+                return self.refuse_for_room(ctx, tag, request);
+            }
+            Repeated::No => {}
+            Repeated::Answer(result) => {
+                self.counters.repeated += 1;
+                self.reply(ctx, tag, request, result, Need::Committed);
+                return Ok(None);
+            }
+            Repeated::Refuse(refusal) => {
+                self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+                return Ok(None);
+            }
+            Repeated::UnderWay => return Ok(None),
+            Repeated::Wait(key) => return Ok(Some(key)),
+            Repeated::Over => return self.refuse_as_over(ctx, tag, request),
+        }
+        // `Stale` is recorded as an outcome, so only the shard that owns the name may give it. From
+        // another shard it could reach the owner as a floor, which says that the request ran.
+        let way = match self.check_way(ctx, request) {
+            Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
+                self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
+            }
+            way => way,
+        };
+        let refusal = match way.and_then(|()| self.run(ctx, tag, request)) {
+            Ok(Ran::Answer(body, need)) => {
+                self.answer(ctx, tag, request, Ok(body), need);
+                return Ok(None);
+            }
+            Ok(Ran::Later) => return Ok(None),
+            Err(Stop::Wait(key)) => {
+                ctx.discard();
+                return Ok(Some(key));
+            }
+            Err(Stop::Refuse(refusal)) => refusal,
+            // Until here it has only read and collected its changes, so discarding them undoes it.
+            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn => {
+                Refusal::Errno(Errno::EIO)
+            }
+            Err(Stop::Halt(halt)) => return Err(halt),
+        };
+        ctx.discard();
+        self.answer(ctx, tag, request, Err(refusal), Need::Committed);
+        Ok(None)
+    }
+
+    /// Refuses a request of an ended session. Only the shard that would run the request says so.
+    /// Another shard may not have heard of the end, and may still run it.
+    fn refuse_as_over(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
+        let refusal = match self.answers_for(ctx, &request.op) {
+            Err(Stop::Wait(key)) => return Ok(Some(key)),
+            Err(Stop::Refuse(
+                there @ (Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)),
+            )) => there,
+            Err(Stop::Halt(Halt::Unreadable(_))) => Refusal::Errno(Errno::EIO),
+            Err(Stop::Halt(halt)) => return Err(halt),
+            Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
+        };
+        self.running.remove(&(request.head.id.session, request.head.id.slot));
+        self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+        Ok(None)
+    }
+
+    fn repeated(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Repeated, Halt> {
+        let id = request.head.id;
+        if id.sequence == 0 {
+            return Ok(Repeated::No);
+        }
+        let was_of = self.session_log.was_of(id.session);
+        let was_its = was_of.flatten().map(|key| key == tag.1);
+        match self.is_its(tag.1, id.session).or(was_its) {
+            Some(true) => {}
+            Some(false) => return Ok(Repeated::Refuse(Refusal::NoSession)),
+            // The session may have begun: shard 0 may be telling of it, and of its key.
+            None if self.is_unheard(id.session) => {
+                self.ask_about(ctx, id.session, tag);
+                return Ok(Repeated::Wait(LockKey::Session(id.session)));
+            }
+            None => return Ok(Repeated::Over),
+        }
+        if was_of.is_none()
+            && let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && *sequence >= id.sequence
+        {
+            if *sequence > id.sequence {
+                // The client has been answered already, or it would not have sent a later request.
+                return Ok(Repeated::Answer(Err(Refusal::Answered)));
+            }
+            #[cfg(feature = "planted")]
+            let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
+            if let Some(txn) = txn.and_then(|number| self.txns.get_mut(&number)) {
+                txn.repeat(tag);
+                return Ok(Repeated::UnderWay);
+            }
+            // The request waits to begin again. This repetition may begin it as well.
+            return Ok(Repeated::No);
+        }
+        let slot = (id.session, id.slot);
+        match self.outcomes.newest(slot) {
+            Some(newest) if newest == id.sequence => {
+                let outcome = self.outcomes.load_newest(ctx, slot)?;
+                match outcome.and_then(|o| o.result) {
+                    Some(result) => Ok(Repeated::Answer(result)),
+                    None => self.ran_elsewhere(ctx, &request.op),
+                }
+            }
+            Some(newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            #[cfg(feature = "planted")]
+            _ if was_of.is_some() && self.is_planted(crate::Planted::EndedSessionRuns) => {
+                Ok(Repeated::No)
+            }
+            _ if was_of.is_some() => Ok(Repeated::Over),
+            _ => Ok(Repeated::No),
+        }
+    }
+
+    /// Answers a repetition of which this shard has only the floor. The request ran, and its
+    /// outcome is with its name. The name may be on its way here, or on another shard.
+    fn ran_elsewhere(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<Repeated, Halt> {
+        let Some((dir, order)) = self.name_of(op) else {
+            return Ok(Repeated::Answer(Err(Refusal::Answered)));
+        };
+        match self.own(ctx, dir, order) {
+            Ok(_) => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            Err(Stop::Refuse(refusal)) => Ok(Repeated::Answer(Err(refusal))),
+            Err(Stop::Wait(key)) => Ok(Repeated::Wait(key)),
+            Err(Stop::Halt(halt)) => Err(halt),
+        }
+    }
+
+    /// Answers a request. Records the outcome of a changing request, unless the answer is a
+    /// redirect.
+    pub(crate) fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        result: Result<Body, Refusal>,
+        need: Need,
+    ) {
+        #[cfg(feature = "planted")]
+        let result = match self.is_planted(crate::Planted::RanAndRefused) && ctx.now.is_full {
+            true => result.and(Err(Refusal::Errno(Errno::ENOSPC))),
+            false => result,
+        };
+        self.record(ctx, request, &result);
+        self.reply(ctx, tag, request, result, need);
+    }
+
+    /// Records the outcome of a changing request, unless the answer is a redirect.
+    pub(crate) fn record(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &Request,
+        result: &Result<Body, Refusal>,
+    ) {
+        let id = request.head.id;
+        if id.sequence == 0 {
+            return;
+        }
+        self.running.remove(&(id.session, id.slot));
+        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) {
+            self.counters.redirected += 1;
+            return;
+        }
+        // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
+        // late repetition comes.
+        self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
+        if !self.sessions.contains_key(&id.session) {
+            return;
+        }
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::OutcomeNotRecorded)
+            || (self.is_planted(crate::Planted::LocalOutcomeForgotten) && id.session.is_local())
+        {
+            return;
+        }
+        let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
+        self.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
+    }
+
+    /// The name to which an operation's outcome belongs. An operation on a directory itself gives
+    /// order 0, which is on the directory's home.
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
+        use pando_types::op::{FileAt, Target};
+        let (dir, name) = match op {
+            Op::DirSetAttr(dir, _)
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => return Some((*dir, Order(0))),
+            Op::Create { dir, name, .. }
+            | Op::Mkdir(dir, name, _)
+            | Op::Unlink(dir, name)
+            | Op::Rmdir(dir, name)
+            | Op::Link(_, dir, name) => (dir, name),
+            Op::Rename { from, name, .. } => (from, name),
+            Op::OpenName { dir, name, .. } => (dir, name),
+            Op::SetAttr(file, _)
+            | Op::Open { file, .. }
+            | Op::Release(file)
+            | Op::WriteData { file, .. }
+            | Op::SetXattr { target: Target::File(file), .. }
+            | Op::RemoveXattr(Target::File(file), _) => match &file.at {
+                FileAt::Name(dir, name) => (dir, name),
+                FileAt::Link => return None,
+            },
+            _ => return None,
+        };
+        Some((*dir, self.order(name)))
+    }
+
+    /// Names to which outcomes of undecided transactions will belong, locked or not yet. They stay
+    /// on this shard until the decision.
+    pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
+        self.txns.values().filter_map(|txn| {
+            let (dir, order) = self.name_of(&txn.undecided()?.op)?;
+            Some((dir.id, order.0))
+        })
+    }
+
+    pub(crate) fn reply(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        result: Result<Body, Refusal>,
+        need: Need,
+    ) {
+        // A redirected client may fsync at the new owner. If power loss then undid the transfer
+        // here, its change would vanish, and stale clients would not find the new owner. So the
+        // redirect waits until the transfer is durable. It asks for a sync: the sync of the
+        // decision may have begun before this.
+        let is_elsewhere =
+            matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
+        let need = match need {
+            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
+            // A power loss must not bring the ended session back: not for its client, nor for a
+            // client that has its locks since.
+            Need::Committed
+                if (matches!(result, Err(Refusal::NoSession)) || request.head.heard > 0)
+                    && self.session_log.is_end_unsynced(ctx.now.durable) =>
+            {
+                Need::Synced
+            }
+            need => need,
+        };
+        let reply = self.reply_of(ctx.now, request, result);
+        ctx.send(need, Out::Reply(tag, Box::new(reply)));
+    }
+
+    pub(crate) fn reply_of(
+        &self,
+        now: Now,
+        request: &Request,
+        result: Result<Body, Refusal>,
+    ) -> Reply {
+        let (version, news) = self.news_for(request);
+        Reply {
+            id: request.head.id,
+            trace: request.head.trace,
+            cut: 0,
+            shard: self.config.shard,
+            epoch: now.epoch,
+            durable: now.durable,
+            seen: Lsn(now.seen.0 + 1),
+            version,
+            clock: now.wall,
+            result,
+            news,
+        }
+    }
+
+    fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
+        let by = &request.credentials;
+        // A request without a sequence has not had its session checked.
+        let session = match request.head.id {
+            id if id.sequence > 0 || self.is_its(tag.1, id.session) == Some(true) => id.session,
+            _ => SessionId(0),
+        };
+        self.open_place(&request.op)?;
+        match &request.op {
+            Op::Lookup(dir, name) => {
+                self.lookup(ctx, *dir, name, by, request.trail.is_some()).map(Ran::from)
+            }
+            Op::Create { dir, name, node, exclusive, open } => self
+                .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), by)
+                .map(Ran::from),
+            Op::Mkdir(..) => self.mkdir(ctx, tag, request),
+            Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name),
+            Op::Rmdir(..) => self.rmdir(ctx, tag, request),
+            Op::Link(..) => self.link(ctx, tag, request),
+            Op::Rename { .. } => self.rename(ctx, tag, request),
+            Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
+            Op::SetAttr(file, set) => self.setattr(ctx, file, set, by).map(Ran::from),
+            Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
+            Op::Open { file, access, truncate, kill } => {
+                self.open(ctx, file, *access, (*truncate, *kill), session, by).map(Ran::from)
+            }
+            Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
+            Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
+            Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
+            Op::ReadData { file, offset, len } => {
+                self.read_data(ctx, file, (*offset, *len), by).map(Ran::from)
+            }
+            Op::WriteData { file, base, pieces, mtime, kill } => {
+                let change = Change { base: *base, pieces, mtime: *mtime, kill: *kill };
+                self.write_data(ctx, file, &change, session, by).map(Ran::from)
+            }
+            Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
+            Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
+            Op::SetXattr { target, name, value, mode } => {
+                self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
+            }
+            Op::RemoveXattr(target, name) => {
+                let mode = pando_types::op::XattrMode::Replace;
+                self.set_xattr(ctx, target, (name, None), mode, by).map(Ran::from)
+            }
+            Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir).map(Ran::from),
+            Op::PartitionStat(dir, index) => self.partition_stat(ctx, *dir, *index).map(Ran::from),
+            Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
+            Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
+            Op::ReadDir { dir, from, limit } => {
+                let by_path = request.trail.is_some();
+                self.read_dir(ctx, *dir, (*from, *limit), by, by_path).map(Ran::from)
+            }
+            Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
+            Op::StatFs(_) => {
+                let (inodes, bytes) = (self.stat.inodes, self.stat.bytes);
+                Ok(Body::StatFs { inodes, bytes }.into())
+            }
+            Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
+            Op::SyncFile(file) => {
+                // Waits for the locks on the file.
+                self.find_inode(ctx, file)?;
+                #[cfg(feature = "planted")]
+                if self.is_planted(crate::Planted::SyncFileUnsynced) {
+                    return Ok(Ran::Answer(Body::Done, Need::Committed));
+                }
+                Ok(Ran::Answer(Body::Done, Need::Synced))
+            }
+            Op::OpenSession | Op::OpenLocalSession | Op::EndSession(_) => {
+                self.session_request(ctx, tag, request)
+            }
+            Op::Renew(session) => self.renew(ctx, *session).map(Ran::from),
+            Op::Alone(session, ask) => self.alone(*session, *ask).map(Ran::from),
+            Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
+            Op::GarbageDone(_, objects) => {
+                for object in objects {
+                    ctx.delete(keys::garbage(*object));
+                }
+                Ok(Body::Done.into())
+            }
+            Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
+            Op::OpenName { dir, name, access, truncate, kill } => self
+                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
+                .map(Ran::from),
+            Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            // The inode, which decides on permission, may be on another shard: such callers use
+            // `LockOf`.
+            Op::Lock(..) if perm::judges_alone(by) => Err(Errno::EACCES.into()),
+            Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
+            Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
+            Op::Unlock(ino, space, owner, range) => {
+                self.unlock_file(ctx, *ino, (*space, *owner), *range, session).map(Ran::from)
+            }
+            Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session).map(Ran::from),
+            Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
+            Op::HandOver(_, slot, to) => {
+                self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
+            }
+        }
+    }
+
+    /// Checks that this shard owns the hash slot by which an operation finds its object. An
+    /// operation that finds its object by name passes.
+    pub(crate) fn open_place(&self, op: &Op) -> Result<(), Stop> {
+        use pando_types::op::{FileAt, FileRef, Target};
+        let link = |file: &FileRef| match file.at {
+            FileAt::Link => self.open_link(file.ino),
+            FileAt::Name(..) => Ok(()),
+        };
+        match op {
+            Op::DirGetAttr(dir)
+            | Op::DirAccess(dir, _)
+            | Op::Parent(dir)
+            | Op::DirSetAttr(dir, _)
+            | Op::GetXattr(Target::Dir(dir), _)
+            | Op::ListXattr(Target::Dir(dir))
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_slot(dir.id.slot()),
+            Op::GetAttr(file)
+            | Op::SetAttr(file, _)
+            | Op::Readlink(file)
+            | Op::Open { file, .. }
+            | Op::Release(file)
+            | Op::Access(file, _)
+            | Op::SyncFile(file)
+            | Op::ReadData { file, .. }
+            | Op::WriteData { file, .. }
+            | Op::GetXattr(Target::File(file), _)
+            | Op::ListXattr(Target::File(file))
+            | Op::SetXattr { target: Target::File(file), .. }
+            | Op::RemoveXattr(Target::File(file), _) => link(file),
+            Op::Lock(ino, _) | Op::Unlock(ino, ..) | Op::TestLock(ino, _) => self.open_link(*ino),
+            Op::LockOf(target, _) => self.open_link(target.ino()),
+            _ => Ok(()),
+        }
+    }
+
+    fn list_garbage(&self, ctx: &Ctx<'_>, limit: u32) -> Result<Ran, Stop> {
+        let prefix = keys::table(keys::Table::Garbage);
+        let limit = (limit as usize).min(GARBAGE_MAX);
+        let mut objects = Vec::new();
+        if limit == 0 {
+            return Ok(Body::Objects(objects).into());
+        }
+        ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
+            if let Some(Ok(id)) = key.get(2..).map(<[u8; 16]>::try_from) {
+                objects.push(pando_types::op::ObjectId(u128::from_be_bytes(id)));
+            }
+            objects.len() < limit
+        })?;
+        // An object is deleted only after the change that dropped it is durable.
+        let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
+        Ok(Ran::Answer(Body::Objects(objects), need))
+    }
+}
+
+enum Repeated {
+    No,
+    /// The request ran, with this result.
+    Answer(Result<Body, Refusal>),
+    /// The request is refused with this, whether it ran or not.
+    Refuse(Refusal),
+    UnderWay,
+    Wait(LockKey),
+    /// The session is over, and no outcome is here.
+    Over,
+}

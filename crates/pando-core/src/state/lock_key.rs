@@ -1,0 +1,63 @@
+//! What transactions lock, and how.
+
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, SlotIndex};
+
+/// What can be locked. A transaction takes locks in the order of these variants.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LockKey {
+    /// The right to move this directory to another parent; of the root: to move any directory.
+    Graph(DirId),
+    /// All names of one order (with any ordinal), so that an absent name can be locked, too.
+    Name(DirId, u64),
+    /// A directory's content record, or a directory id that is being reserved.
+    Home(DirId),
+    /// A partition: held, sealed, splitting or arriving. Transactions never wait for it.
+    Partition(DirId, PartitionIndex),
+    /// A link inode.
+    Link(Ino),
+    /// Never held. Requests of a session wait here if its begin has not been heard of.
+    Session(SessionId),
+    /// Never held. Inputs wait here that depend on begins and ends of sessions that have not been
+    /// heard of.
+    Heard,
+    /// Never held. Requests wait here until this shard knows the versions of paths.
+    Versions,
+    /// Never held. A session that is alone waits here for another client that wants to begin a
+    /// session.
+    Alone,
+    /// A hash slot that is handed over, or is arriving.
+    Slot(SlotIndex),
+    /// At a new shard: that it becomes one of the volume's shards.
+    Join,
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// Any lock that is not of a partition; or a partition that must not split.
+    Plain,
+    /// The partition is empty, and stays so.
+    Seal,
+    /// The partition, or its upper half, is being copied. Operations go on. A transaction that
+    /// wants the partition may end the copy.
+    Copy,
+    /// These orders will move once no transaction concerns them. New operations on them wait.
+    /// Transactions that come to them are told to begin again.
+    Closing {
+        /// First order that moves.
+        from: u64,
+    },
+    /// These orders are on their way to another shard. Operations on them wait.
+    Split {
+        /// First order that moves.
+        from: u64,
+    },
+    /// These orders are on their way here: the partition itself, or its upper half that comes back
+    /// to it.
+    Arrival {
+        /// First order that arrives.
+        from: u64,
+        /// One past the last order that arrives.
+        to: u64,
+    },
+}

@@ -1,0 +1,8 @@
+//! State of partitions and hash slots that move.
+
+pub mod copy;
+pub mod count;
+pub mod slot_rows;
+pub mod small;
+pub mod tally;
+pub mod whereabouts;

@@ -1,0 +1,9 @@
+//! State of transactions, at their coordinator and at their participants.
+
+pub mod agenda;
+pub mod graph;
+pub mod pinned;
+pub mod plan;
+pub mod recent;
+pub mod step_lock;
+pub mod transaction;

@@ -1,0 +1,243 @@
+//! Versions of directories that this shard knows, and how they spread.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use pando_types::{Ino, News, ShardIndex, Trail, TxnId};
+
+use crate::contract::Config;
+
+/// Changes that a list holds. With one rename of a directory per second, an idle client may be an
+/// hour behind.
+pub const LIST_MAX: usize = 4096;
+
+/// What a list says of a trail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// No directory of the trail has changed.
+    Same,
+    /// A version above the trail's names one of its directories, or may name one.
+    Changed,
+}
+
+/// The versions that one shard knows.
+#[derive(Default, Debug)]
+pub struct Versions {
+    /// The newest version known. `None`: this shard has just started, and does not know what it has
+    /// missed.
+    pub(crate) known: Option<u64>,
+    /// The list has all versions above this one, up to the newest.
+    pub(crate) floor: u64,
+    /// Each change's version and directory, ascending.
+    pub(crate) list: VecDeque<(u64, Ino)>,
+}
+
+impl Versions {
+    /// Begins the list at `version`: it knows nothing of versions up to it, and there are none
+    /// above.
+    pub fn begin(&mut self, version: u64) {
+        (self.known, self.floor) = (Some(version), version);
+        self.list.clear();
+    }
+
+    /// The newest version known. `None`: this shard has just started, and does not know what it has
+    /// missed.
+    pub const fn known(&self) -> Option<u64> {
+        self.known
+    }
+
+    /// Takes in versions up to `version`; `changed` has all of them above what is known here. Does
+    /// nothing before the list has begun.
+    pub fn learn(&mut self, version: u64, changed: &[(u64, Ino)]) {
+        let Some(known) = self.known.filter(|known| *known < version) else { return };
+        self.list.extend(changed.iter().filter(|(at, _)| *at > known && *at <= version));
+        self.known = Some(version);
+        while self.list.len() > LIST_MAX
+            && let Some((dropped, _)) = self.list.pop_front()
+        {
+            // The remaining changes of that version are useless without this one.
+            self.floor = dropped;
+        }
+        while self.list.front().is_some_and(|(at, _)| *at <= self.floor) {
+            self.list.pop_front();
+        }
+    }
+
+    /// Judges `trail` by the list, without the version `own` that the request itself has caused.
+    /// `None`: the list has not begun. A trail without directories is always unchanged.
+    pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<Way> {
+        if trail.dirs.is_empty() {
+            return Some(Way::Same);
+        }
+        let known = self.known?;
+        if trail.version >= known {
+            return Some(Way::Same);
+        }
+        if trail.version < self.floor {
+            return Some(Way::Changed);
+        }
+        let is_named =
+            |(version, dir): &(u64, Ino)| Some(*version) != own && trail.dirs.contains(dir);
+        Some(if self.above(trail.version).any(is_named) { Way::Changed } else { Way::Same })
+    }
+
+    /// What a client with this trail has missed; `None`: nothing, or the list has not begun.
+    pub fn news(&self, trail: &Trail) -> Option<News> {
+        let version = self.known.filter(|known| *known > trail.version)?;
+        let since = trail.version.max(self.floor);
+        Some(News { since, version, changed: self.above(since).copied().collect() })
+    }
+
+    /// The list's floor, and all changes in the list.
+    pub fn all(&self) -> (u64, Vec<(u64, Ino)>) {
+        (self.floor, self.list.iter().copied().collect())
+    }
+
+    /// Changes with a version above `version`.
+    pub fn above(&self, version: u64) -> impl Iterator<Item = &(u64, Ino)> {
+        let from = self.list.partition_point(|(at, _)| *at <= version);
+        self.list.range(from..)
+    }
+}
+
+/// State of the spreading of versions.
+#[derive(Default, Debug)]
+pub struct Broadcast {
+    /// At shard 0: how far the other shards are.
+    pub(crate) others: BTreeMap<ShardIndex, Other>,
+    /// At shard 0: for this number of shards, the version up to which the slowest knows all. Each
+    /// input reads it.
+    pub(crate) slowest: (u16, u64),
+    /// At shard 0: versions that not all shards know yet.
+    pub(crate) pending: BTreeMap<u64, Pending>,
+    /// When this shard last asked, or when shard 0 last told again what was not acknowledged,
+    /// nanoseconds.
+    pub(crate) said_at: u64,
+    /// When this shard first asked, nanoseconds.
+    pub(crate) asking_since: Option<u64>,
+}
+
+/// How far another shard is, as shard 0 knows.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Other {
+    /// The version up to which it has acknowledged all, since shard 0 started.
+    pub(crate) known: u64,
+    /// The version that it was told last.
+    pub(crate) told: u64,
+    /// When it was told that version, nanoseconds.
+    pub(crate) told_at: u64,
+    /// Since when it has not acknowledged what it was told, nanoseconds.
+    pub(crate) silent_since: Option<u64>,
+}
+
+/// A version that not all shards know yet.
+#[derive(Debug)]
+pub struct Pending {
+    /// The step that waits for the version.
+    pub(crate) at: (TxnId, u16),
+    /// The step's coordinator.
+    pub(crate) from: ShardIndex,
+    /// When the version is given up, nanoseconds.
+    pub(crate) until: u64,
+}
+
+impl Broadcast {
+    /// Whether this shard has asked for so long that shard 0 must be away.
+    pub fn is_waiting_in_vain(&self, config: &Config, now: u64) -> bool {
+        self.asking_since.is_some_and(|since| since.saturating_add(config.versions_wait) <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::versions::LIST_MAX;
+    use crate::state::versions::Versions;
+    use alloc::vec;
+
+    fn trail(version: u64, dirs: &[u64]) -> Trail {
+        Trail { version, dirs: dirs.iter().map(|dir| Ino(*dir)).collect() }
+    }
+
+    fn known() -> Versions {
+        let mut versions = Versions::default();
+        versions.begin(10);
+        versions.learn(14, &[(12, Ino(1)), (14, Ino(2)), (14, Ino(3))]);
+        versions
+    }
+
+    #[test]
+    fn a_shard_that_has_just_started_judges_nobody() {
+        let mut versions = Versions::default();
+        versions.learn(5, &[(5, Ino(1))]);
+        assert_eq!(versions.judge(&trail(9, &[1]), None), None);
+        assert_eq!(
+            versions.judge(&trail(9, &[]), None),
+            Some(Way::Same),
+            "there is no way to judge"
+        );
+        assert_eq!(versions.news(&trail(0, &[])), None);
+    }
+
+    #[test]
+    fn only_versions_above_the_trails_own_count() {
+        let versions = known();
+        let way = |version, dirs: &[u64]| versions.judge(&trail(version, dirs), None);
+        assert_eq!(way(10, &[1]), Some(Way::Changed));
+        assert_eq!(way(11, &[9, 1]), Some(Way::Changed));
+        assert_eq!(way(12, &[1]), Some(Way::Same));
+        assert_eq!(way(12, &[1, 3]), Some(Way::Changed));
+        assert_eq!(way(14, &[1, 2, 3]), Some(Way::Same));
+        assert_eq!(way(20, &[1, 2, 3]), Some(Way::Same), "others have told it more");
+        assert_eq!(way(10, &[4]), Some(Way::Same));
+    }
+
+    #[test]
+    fn below_the_floor_all_may_have_changed() {
+        let versions = known();
+        assert_eq!(versions.judge(&trail(9, &[7]), None), Some(Way::Changed));
+        let news = versions.news(&trail(9, &[])).expect("news");
+        assert_eq!((news.since, news.version, news.changed.len()), (10, 14, 3));
+    }
+
+    #[test]
+    fn what_a_request_has_caused_itself_does_not_stop_it() {
+        let versions = known();
+        assert_eq!(versions.judge(&trail(12, &[3]), Some(14)), Some(Way::Same));
+        assert_eq!(versions.judge(&trail(10, &[1]), Some(14)), Some(Way::Changed));
+    }
+
+    #[test]
+    fn news_are_what_is_above() {
+        let versions = known();
+        assert_eq!(versions.news(&trail(14, &[])), None);
+        let news = versions.news(&trail(13, &[])).expect("news");
+        let expected = News { since: 13, version: 14, changed: vec![(14, Ino(2)), (14, Ino(3))] };
+        assert_eq!(news, expected);
+    }
+
+    #[test]
+    fn repetitions_change_nothing() {
+        let mut versions = known();
+        versions.learn(14, &[(12, Ino(1)), (14, Ino(2)), (14, Ino(3))]);
+        versions.learn(12, &[(12, Ino(1))]);
+        versions.learn(15, &[(12, Ino(1)), (14, Ino(2)), (14, Ino(3)), (15, Ino(4))]);
+        let (floor, list) = versions.all();
+        assert_eq!(floor, 10);
+        assert_eq!(list, [(12, Ino(1)), (14, Ino(2)), (14, Ino(3)), (15, Ino(4))]);
+    }
+
+    #[test]
+    fn a_full_list_forgets_whole_versions() {
+        let mut versions = Versions::default();
+        versions.begin(0);
+        for version in 1..=LIST_MAX as u64 {
+            // Two directories in each version.
+            versions.learn(version, &[(version, Ino(version)), (version, Ino(version + 1))]);
+        }
+        let (floor, list) = versions.all();
+        assert!(list.len() <= LIST_MAX);
+        assert_eq!(list.first().map(|(version, _)| *version), Some(floor + 1));
+        assert_eq!(versions.judge(&trail(floor, &[u64::MAX]), None), Some(Way::Same));
+        assert_eq!(versions.judge(&trail(floor - 1, &[u64::MAX]), None), Some(Way::Changed));
+    }
+}
