@@ -15,16 +15,35 @@
 //! Invariants, on which every file may rely:
 //! 1. A partition's header stands on exactly one shard: the partition's owner. No other shard
 //!    answers for its names, not even with "no such file".
-//! 2. An operation reads first, and collects its changes in a [`ctx::Ctx`]. They take effect
+//! 2. An operation reads first, and collects its changes in a `Ctx`. They take effect
 //!    together or not at all.
 //! 3. A transaction that waits for a lock holds only locks that come before it in the order of
 //!    `LockKey`. No transaction waits for a partition: its owner answers `Busy`. The remover of
-//!    slices ([`shred`]) waits for no lock, so any transaction may wait for its locks.
+//!    slices (`shred`) waits for no lock, so any transaction may wait for its locks.
 //! 4. A vote leaves the shard only when it is synced, except for a new directory's content and for
 //!    a claim on one move (`txn/redo.rs`). A decision leaves for other shards only when it is
 //!    synced.
 //! 5. A changing request leaves its outcome in the same insert group as its changes. Outcomes of
 //!    local sessions are in memory only.
+//!
+//! # Rooms
+//!
+//! Each folder imports only what stands above it here. `Shard` is the sum of its parts in `state`;
+//! the folders below `state` act on it.
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `contract`, `counters` | what goes in and comes out, and what is counted |
+//! | `records` | keys and records |
+//! | `state` | the parts of a shard: `namespace`, `sessions`, `transactions`, `moves`, `locks`, and `ctx`, which collects an input's changes |
+//! | `namespace` | names, inodes, permission, removal of slices: shared by operations and transactions |
+//! | `ops` | a client's operations, one file per family |
+//! | `invalidation` | versions of directories: how they spread, how they judge a request |
+//! | `sessions` | begins, leases and ends of sessions |
+//! | `txn` | two-phase commit: the coordinator, the participant, the plan of each kind |
+//! | `split`, `handover` | moves of partitions and of hash slots; new shards |
+//! | `requests` | a client's request: whether it may run, exactly once, on a full disk too |
+//! | `input` | the way of an input through the shard, recovery, beginning anew |
 #![no_std]
 #![forbid(unsafe_code)]
 

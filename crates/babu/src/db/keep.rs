@@ -4,7 +4,7 @@
 //! 1. The manifest has the choice, and the end of every log that is kept only because of it. So
 //!    each fault in such a log is damage.
 //! 2. Both a checkpoint, on any thread, and [`Db::keep_log_from`] replace the manifest. Each holds
-//!    [`Published`](crate::db::published::Published) meanwhile, and follows the choice in it. Of the logs that it knows up to the
+//!    `Published` meanwhile, and follows the choice in it. Of the logs that it knows up to the
 //!    checkpoint, it keeps those that end at or after the chosen group.
 //! 3. A log is removed only when no manifest names it: with the [`Retired`] of the checkpoint, or
 //!    of the new choice.

@@ -24,8 +24,8 @@
 //!                                          92 u32 checksum of bytes 0..92
 //! ```
 //!
-//! All checksums are seeded with the place of what they cover: see [`crate::types::codec::Seal`]. The
-//! manifest has the length of each file, and its *span*: the range of all keys that it holds or
+//! All checksums are seeded with the place of what they cover: see [`crate::types::codec::Seal`].
+//! The manifest has the length of each file, and its *span*: the range of all keys that it holds or
 //! hides.
 //!
 //! The tail is in memory while the file is open. A cold lookup reads one block, and mostly none if

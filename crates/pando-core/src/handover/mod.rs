@@ -110,8 +110,8 @@ impl Shard {
         }
         self.open_slot(slot)?;
         let is_moving = self.locks.hold(LockKey::Slot(slot)).is_some();
-        let is_touched = self.copies.values().any(|copy| copy.touches(slot))
-            || self.counts.values().any(|count| count.touches(slot))
+        let is_touched = self.migration.copies.values().any(|copy| copy.touches(slot))
+            || self.migration.counts.values().any(|count| count.touches(slot))
             || self.locks.any_merge_of_slot(slot);
         let is_bare = is_bare(ctx, slot)?;
         if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
@@ -119,7 +119,7 @@ impl Shard {
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(LockKey::Slot(slot), txn, Hold::Copy);
-        self.copies.insert(txn.number, Copy::of_slot(slot, is_bare, ctx.now.nanos));
+        self.migration.copies.insert(txn.number, Copy::of_slot(slot, is_bare, ctx.now.nanos));
         self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
         self.advance(ctx, txn.number)?;
         Ok(())
@@ -129,7 +129,7 @@ impl Shard {
     fn may_hand_over(&self, ctx: &Ctx<'_>, to: ShardIndex, is_bare: bool) -> bool {
         let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::Slot(_));
         self.may_copy_to(ctx, to, is_bare)
-            && (is_bare || self.copies.values().filter(copies_rows).count() < FILLED_MAX)
+            && (is_bare || self.migration.copies.values().filter(copies_rows).count() < FILLED_MAX)
     }
 
     /// Whether no transaction concerns anything of a hash slot.

@@ -27,7 +27,7 @@ impl Handover {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
-        let Some(mut copy) = view.shard.copies.remove(&number) else {
+        let Some(mut copy) = view.shard.migration.copies.remove(&number) else {
             return Err(broken("a handover without its copy").into());
         };
         let next = match view.votes.0.last() {
@@ -37,7 +37,7 @@ impl Handover {
             },
             _ => go_on(self, view, &mut copy),
         };
-        view.shard.copies.insert(number, copy);
+        view.shard.migration.copies.insert(number, copy);
         next
     }
 
@@ -48,7 +48,7 @@ impl Handover {
         // not count.
         while copy.dirty.len() > 0 {
             if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.slot_unlocked() {
-                shard.copies.insert(view.txn.number, copy);
+                shard.migration.copies.insert(view.txn.number, copy);
                 return Ok(Next::Restart);
             }
         }
@@ -61,17 +61,17 @@ impl Handover {
         ctx.delete_range(from, to);
         shard.forget_locks(ctx, slot);
         for (ino, ..) in opens {
-            if let Some(at) = shard.opens.place(ino) {
+            if let Some(at) = shard.namespace.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }
         }
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         shard.set_owner(ctx, self.slot);
-        shard.moved_at = Lsn(ctx.now.seen.0 + 1);
+        shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
         shard.counters.handovers += 1;
         let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.ready.extend(waiting);
+        shard.queue.ready.extend(waiting);
         let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnSlot(self.slot))];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
@@ -125,7 +125,7 @@ impl Shard {
     /// Opens of what belongs to a hash slot.
     fn opens_of_slot(&self, ctx: &Ctx<'_>, slot: SlotIndex) -> Result<Vec<OpenHere>, Halt> {
         let mut opens = Vec::new();
-        for (ino, at, session, count) in self.opens.all() {
+        for (ino, at, session, count) in self.namespace.opens.all() {
             let at = match at {
                 OpenAt::Link if ino.slot() == slot => None,
                 OpenAt::Name(dir, order) if dir.slot() == slot => {

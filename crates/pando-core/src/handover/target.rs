@@ -32,10 +32,14 @@ impl Shard {
         }
         let known = self.config.map.news(slot).map_or(0, |known| known.version);
         let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
-        if self.prepared.contains_key(&at) || news.version <= known || is_held || self.owns(slot) {
+        if self.participant.prepared.contains_key(&at)
+            || news.version <= known
+            || is_held
+            || self.owns(slot)
+        {
             return Ok(()); // a late page of a handover that is over
         }
-        let earlier = self.incoming.get(&slot).map(|(record, _)| record.clone());
+        let earlier = self.migration.incoming.get(&slot).map(|(record, _)| record.clone());
         let newness = |version: u32, txn: TxnId| (version, txn.number);
         if earlier
             .as_ref()
@@ -67,7 +71,7 @@ impl Shard {
             self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
             return Ok(());
         }
-        self.incoming.insert(slot, (record, ctx.now.nanos));
+        self.migration.incoming.insert(slot, (record, ctx.now.nanos));
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, at, Say::PageDone(number + 1));
         Ok(())
@@ -86,7 +90,7 @@ impl Shard {
         }
         let slot = arrival.slot.slot;
         let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
-        let known = self.incoming.get(&slot).map(|(record, _)| record);
+        let known = self.migration.incoming.get(&slot).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -100,7 +104,7 @@ impl Shard {
         take_rows(ctx, slot, rows, &mut record.tally, false)?;
         record.next_page += 1;
         ctx.put(keys::incoming(slot), record.encode());
-        self.incoming.remove(&slot);
+        self.migration.incoming.remove(&slot);
         arrival.tally = record.tally;
         Ok(Some(record.tally))
     }
@@ -139,7 +143,7 @@ impl Shard {
     }
 
     fn has_slot(&self, txn: TxnId) -> Option<Tally> {
-        self.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
+        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
             match &record.prepare {
                 Prepare::TakeSlot(arrival) => Some(arrival.tally),
                 _ => None,
@@ -149,10 +153,11 @@ impl Shard {
 
     /// Applies the decision: the hash slot is this shard's.
     pub(crate) fn own_slot(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) -> Result<(), Halt> {
-        let arrival = self.prepared.values().find_map(|(record, _)| match &record.prepare {
-            Prepare::TakeSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
-            _ => None,
-        });
+        let arrival =
+            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
+                Prepare::TakeSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
+                _ => None,
+            });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
@@ -213,6 +218,7 @@ impl Shard {
     /// Drops a handover to this shard that was given up.
     pub(crate) fn drop_incoming(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) -> Result<(), Halt> {
         let gone: Vec<SlotIndex> = self
+            .migration
             .incoming
             .iter()
             .filter(|(_, (record, _))| record.txn == txn)
@@ -232,7 +238,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         self.clear_slot(ctx, slot)?;
         ctx.delete(keys::incoming(slot));
-        self.incoming.remove(&slot);
+        self.migration.incoming.remove(&slot);
         Ok(())
     }
 

@@ -62,11 +62,11 @@ impl Shard {
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
         self.concerned.said = Some(said);
-        if self.deferred.is_empty() || said.kind != Kind::Other {
+        if self.participant.deferred.is_empty() || said.kind != Kind::Other {
             return true;
         }
-        self.deferred.retain(|_, until| *until > ctx.now.nanos);
-        !self.deferred.contains_key(&said.at)
+        self.participant.deferred.retain(|_, until| *until > ctx.now.nanos);
+        !self.participant.deferred.contains_key(&said.at)
     }
 
     /// Notes that a transaction, taken out of its table, is about to advance.
@@ -77,12 +77,12 @@ impl Shard {
     /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
     /// that cannot be read.
     pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
-        self.quiet_until = ctx.now.nanos.saturating_add(QUIET);
+        self.migration.quiet_until = ctx.now.nanos.saturating_add(QUIET);
     }
 
     /// Whether no partition or hash slot may begin to move for now.
     pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.now.nanos < self.quiet_until
+        ctx.now.nanos < self.migration.quiet_until
     }
 
     /// Begins anew after the last input failed, or after the shell dropped its effects. Requests
@@ -127,7 +127,7 @@ impl Shard {
         let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
         // A step that this shard asked of itself: its transaction's request is refused.
         let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
-        let own = own.and_then(|said| self.txns.get(&said.at.0.number)?.client());
+        let own = own.and_then(|said| self.coordinator.txns.get(&said.at.0.number)?.client());
         let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
         all.sort_by_key(|(tag, _)| *tag);
         all.dedup_by_key(|(tag, _)| *tag);
@@ -139,34 +139,35 @@ impl Shard {
         use core::mem::take;
         let begun_anew = old.counters.begun_anew + 1;
         self.counters = Counters { begun_anew, ..old.counters };
-        self.alone = old.alone.if_lives(&self.sessions);
-        self.session_log.keep(&mut old.session_log, ctx.now.nanos);
-        let mut outcomes = take(&mut self.outcomes);
-        outcomes.keep(&mut old.outcomes, |session| self.session_counts(session));
-        self.outcomes = outcomes;
-        let mut opens = take(&mut self.opens);
+        self.sessions.alone = old.sessions.alone.if_lives(&self.sessions.alive);
+        self.sessions.log.keep(&mut old.sessions.log, ctx.now.nanos);
+        let mut outcomes = take(&mut self.sessions.outcomes);
+        outcomes.keep(&mut old.sessions.outcomes, |session| self.session_counts(session));
+        self.sessions.outcomes = outcomes;
+        let mut opens = take(&mut self.namespace.opens);
         let lives = |session: SessionId| session.is_local() && self.session_lives(session);
-        opens.keep_unrecorded(&mut old.opens, lives);
-        self.opens = opens;
-        self.silent = take(&mut old.silent);
-        self.paused_targets = take(&mut old.paused_targets);
-        (self.ticket, self.moved_at) = (old.ticket, old.moved_at);
-        self.recent = take(&mut old.recent);
+        opens.keep_unrecorded(&mut old.namespace.opens, lives);
+        self.namespace.opens = opens;
+        self.coordinator.silent = take(&mut old.coordinator.silent);
+        self.migration.paused_targets = take(&mut old.migration.paused_targets);
+        (self.queue.ticket, self.migration.moved_at) = (old.queue.ticket, old.migration.moved_at);
+        self.participant.recent = take(&mut old.participant.recent);
         if self.config.shard == COORDINATOR {
-            self.graph = take(&mut old.graph);
+            self.coordinator.graph = take(&mut old.coordinator.graph);
             self.begin_versions();
-            self.leases.keep(&old.leases);
+            self.sessions.leases.keep(&old.sessions.leases);
         } else {
-            self.versions = take(&mut old.versions);
-            self.broadcast = take(&mut old.broadcast);
+            self.paths.versions = take(&mut old.paths.versions);
+            self.paths.broadcast = take(&mut old.paths.broadcast);
         }
-        self.deferred = take(&mut old.deferred);
-        self.stuck = take(&mut old.stuck);
-        self.stuck.retain(|slices, _| self.shreds.contains_key(slices));
+        self.participant.deferred = take(&mut old.participant.deferred);
+        self.namespace.stuck = take(&mut old.namespace.stuck);
+        self.namespace.stuck.retain(|slices, _| self.namespace.shreds.contains_key(slices));
         // The input may have been a step of a removal that did not fit.
-        self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        self.namespace.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
-        self.quiet_until = old.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
+        self.migration.quiet_until =
+            old.migration.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
         #[cfg(feature = "planted")]
         {
             self.planted = old.planted;
@@ -183,15 +184,16 @@ impl Shard {
             Input::Peer(peer) => peer.from != own,
             Input::Tick | Input::Ready => true,
         };
-        let waiting = old.ready.drain(..).chain(old.locks.take_waiting());
-        self.ready.extend(waiting.filter(goes_on));
-        self.later = core::mem::take(&mut old.later);
-        self.later.retain(|_, input| goes_on(input));
-        let sessions = &self.sessions;
-        let running = core::mem::take(&mut old.running).into_iter();
+        let waiting = old.queue.ready.drain(..).chain(old.locks.take_waiting());
+        self.queue.ready.extend(waiting.filter(goes_on));
+        self.queue.later = core::mem::take(&mut old.queue.later);
+        self.queue.later.retain(|_, input| goes_on(input));
+        let sessions = &self.sessions.alive;
+        let running = core::mem::take(&mut old.sessions.running).into_iter();
         let running = running.filter(|((session, _), _)| sessions.contains_key(session));
-        self.running = running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
-        for (number, txn) in core::mem::take(&mut old.txns) {
+        self.sessions.running =
+            running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
+        for (number, txn) in core::mem::take(&mut old.coordinator.txns) {
             if txn.plan().is_none() {
                 continue;
             }
@@ -201,14 +203,16 @@ impl Shard {
             }
             if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
                 self.counters.restarts += 1;
-                self.ready.push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
+                self.queue
+                    .ready
+                    .push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
             }
         }
     }
 
     /// Whether `txn` is a transaction of this shard that was undone.
     fn is_undone(&self, txn: TxnId) -> bool {
-        txn.shard == self.config.shard && !self.txns.contains_key(&txn.number)
+        txn.shard == self.config.shard && !self.coordinator.txns.contains_key(&txn.number)
     }
 
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
@@ -222,7 +226,7 @@ impl Shard {
             Kind::Other => {
                 if said.at.0.number > 0 {
                     let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
-                    self.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
+                    self.participant.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
                 }
                 return;
             }

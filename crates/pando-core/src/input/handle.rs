@@ -2,11 +2,9 @@
 //! records.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::cell::Cell;
 use pando_types::peer::{Peer, Say};
-use pando_types::{Ino, KeyId, Lsn, SessionId, ShardIndex};
+use pando_types::{Ino, KeyId, SessionId, ShardIndex};
 
 use crate::contract::{COORDINATOR, Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::{Counters, TxnKind};
@@ -17,24 +15,18 @@ use crate::records::record::{
 use crate::state::concerned::Concerned;
 use crate::state::ctx::Ctx;
 use crate::state::locks::Locks;
-use crate::state::lookup_cache::Sightings;
-use crate::state::namespace::headers::Dirs;
-use crate::state::namespace::opens::Opens;
-use crate::state::namespace::program_locks::Locked;
+use crate::state::migration::parts::Migration;
+use crate::state::namespace::parts::Namespace;
 use crate::state::numbers::Numbers;
-use crate::state::outcomes::Outcomes;
-use crate::state::sessions::alone::AloneSession;
+use crate::state::queue::RunQueue;
 use crate::state::sessions::leases::Leases;
-use crate::state::sessions::log::SessionLog;
+use crate::state::sessions::parts::Sessions;
 use crate::state::shard::Shard;
 use crate::state::stop::broken;
-use crate::state::txn::agenda::Agenda;
-use crate::state::txn::graph::Graph;
-use crate::state::txn::pinned::Pinned;
-use crate::state::txn::recent::Recent;
+use crate::state::txn::parts::{Coordinator, Participant};
 use crate::state::txn::step_lock::lock_of;
 use crate::state::txn::transaction::Txn;
-use crate::state::versions::{Broadcast, Versions};
+use crate::state::versions::Paths;
 
 impl Shard {
     /// Recovers the shard from its records in `rows`. The shell applies and syncs the effects
@@ -60,58 +52,22 @@ impl Shard {
         let mut shard = Self {
             begun_with: config.clone(),
             concerned: Concerned::default(),
-            deferred: BTreeMap::new(),
-            shreds: BTreeMap::new(),
-            stuck: BTreeMap::new(),
-            shreds_until: 0,
-            quiet_until: 0,
-            leases: Leases::new(config.lease, ctx.now.nanos),
-            alone: AloneSession::default(),
-            stat: ctx.load(&keys::table(Table::Stat))?.unwrap_or_default(),
-            config,
             numbers,
-            dirs: Dirs::default(),
             locks: Locks::default(),
-            opens: Opens::default(),
-            locked: Locked::default(),
-            sessions: BTreeMap::new(),
-            session_log: SessionLog::default(),
-            outcomes: Outcomes::default(),
-            running: BTreeMap::new(),
-            txns: BTreeMap::new(),
-            prepared: BTreeMap::new(),
-            arriving: BTreeMap::new(),
-            incoming: BTreeMap::new(),
-            finished: BTreeSet::new(),
-            floors: BTreeMap::new(),
-            sent: Agenda::default(),
-            asked: Agenda::default(),
-            pinned: Pinned::default(),
-            ready: VecDeque::new(),
-            silent: BTreeMap::new(),
-            later: BTreeMap::new(),
-            grown: VecDeque::new(),
-            shrunk: VecDeque::new(),
-            shrunk_waiting: VecDeque::new(),
-            small: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            counting: VecDeque::new(),
-            ripe: VecDeque::new(),
-            paused_targets: BTreeMap::new(),
-            versions: Versions::default(),
-            broadcast: Broadcast::default(),
-            moved_at: Lsn(0),
-            sightings: Sightings::default(),
-            last_order: Cell::new(None),
-            recent: Recent::default(),
-            graph: Graph::default(),
+            namespace: Namespace::default(),
+            sessions: Sessions::new(Leases::new(config.lease, ctx.now.nanos)),
+            coordinator: Coordinator::default(),
+            participant: Participant::default(),
+            migration: Migration::default(),
+            paths: Paths::default(),
+            queue: RunQueue::default(),
             watch: None,
             counters: Counters::default(),
-            ticket: 0,
+            config,
             #[cfg(feature = "planted")]
             planted: None,
         };
+        shard.namespace.stat = ctx.load(&keys::table(Table::Stat))?.unwrap_or_default();
         shard.load_joined(ctx)?;
         shard.load_owners(ctx)?;
         shard.load_sessions(ctx)?;
@@ -123,18 +79,18 @@ impl Shard {
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
         if self.config.shard == COORDINATOR {
-            self.session_log.begin_freeing(ctx.now.nanos);
-            for session in self.sessions.keys() {
-                self.leases.grant(*session, ctx.now.nanos);
+            self.sessions.log.begin_freeing(ctx.now.nanos);
+            for session in self.sessions.alive.keys() {
+                self.sessions.leases.grant(*session, ctx.now.nanos);
             }
         }
         for (key, value) in table(ctx, Table::Slot)? {
             let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.outcomes.load(slot, Outcome::decode(&value)?.sequence);
+            self.sessions.outcomes.load(slot, Outcome::decode(&value)?.sequence);
         }
         for (key, value) in table(ctx, Table::Open)? {
             let (ino, session) = (Ino(number(&key, 2)?), SessionId(number(&key, 10)?));
-            self.opens.load(ino, session, Open::decode(&value)?);
+            self.namespace.opens.load(ino, session, Open::decode(&value)?);
         }
         self.load_locked(ctx)?;
         Ok(())
@@ -144,26 +100,28 @@ impl Shard {
         for (key, value) in table(ctx, Table::Floor)? {
             let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
             let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
-            self.floors.insert(shard, Floor::decode(&value)?);
+            self.participant.floors.insert(shard, Floor::decode(&value)?);
         }
         for (key, _) in table(ctx, Table::Finished)? {
-            self.finished.insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
+            self.participant
+                .finished
+                .insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
         }
         for (key, value) in table(ctx, Table::Txn)? {
             let number = number(&key, 2)?;
-            self.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
-            self.sent.note(0, number);
+            self.coordinator.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
+            self.coordinator.sent.note(0, number);
         }
         for (key, value) in table(ctx, Table::Arrival)? {
             let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
                 .map_err(|_| broken("an arrival's key"))?;
             let record = Arriving::decode(&value)?;
             let place = (record.dir.id, pando_types::PartitionIndex(partition));
-            self.arriving.insert(place, (record, 0));
+            self.migration.arriving.insert(place, (record, 0));
         }
         for (key, value) in table(ctx, Table::Incoming)? {
             let slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.incoming.insert(slot, (Incoming::decode(&value)?, 0));
+            self.migration.incoming.insert(slot, (Incoming::decode(&value)?, 0));
         }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
@@ -174,32 +132,33 @@ impl Shard {
             }
             if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {
                 let header = crate::records::record::Header::decode(&arrival.header)?;
-                self.arriving.remove(&(arrival.dir.id, header.partition));
+                self.migration.arriving.remove(&(arrival.dir.id, header.partition));
             }
             if let pando_types::peer::Prepare::TakeSlot(arrival) = &record.prepare {
-                self.incoming.remove(&arrival.slot.slot);
+                self.migration.incoming.remove(&arrival.slot.slot);
             }
-            self.prepared.insert(step, (record, 0));
-            self.asked.note(0, step);
+            self.participant.prepared.insert(step, (record, 0));
+            self.participant.asked.note(0, step);
         }
-        self.counters.recovered_decided = self.txns.len() as u64;
-        self.counters.recovered_prepared = self.prepared.len() as u64;
-        self.counters.recovered_arrivals = self.arriving.len() as u64;
+        self.counters.recovered_decided = self.coordinator.txns.len() as u64;
+        self.counters.recovered_prepared = self.participant.prepared.len() as u64;
+        self.counters.recovered_arrivals = self.migration.arriving.len() as u64;
         Ok(())
     }
 
     /// Handles one input, by the contract in [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.concerned.clear();
-        self.outcomes.settle();
-        self.opens.settle();
-        let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
+        self.sessions.outcomes.settle();
+        self.namespace.opens.settle();
+        let mut ctx =
+            Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.namespace.lookup_cache));
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),
             Err(halt) => Err(halt),
         };
         if result.is_err() {
-            self.outcomes.restore();
+            self.sessions.outcomes.restore();
         }
         result
     }
@@ -214,17 +173,17 @@ impl Shard {
                 if self.hears(ctx, &peer) { self.peer(ctx, peer) } else { Ok(()) }
             }
             Input::Tick => self.tick(ctx),
-            Input::Ready => match self.ready.pop_front() {
+            Input::Ready => match self.queue.ready.pop_front() {
                 Some(Input::Ready) | None => {
-                    if let Some(number) = self.ripe.pop_front() {
+                    if let Some(number) = self.migration.ripe.pop_front() {
                         self.go_on_copying(ctx, number)
-                    } else if let Some(number) = self.counting.pop_front() {
+                    } else if let Some(number) = self.migration.counting.pop_front() {
                         self.count_on(ctx, number)
-                    } else if let Some((dir, partition)) = self.grown.pop_front() {
+                    } else if let Some((dir, partition)) = self.migration.grown.pop_front() {
                         self.consider_split(ctx, dir, partition)
-                    } else if let Some((dir, partition)) = self.shrunk.pop_front() {
+                    } else if let Some((dir, partition)) = self.migration.shrunk.pop_front() {
                         self.consider_merge(ctx, dir, partition)
-                    } else if let Some(session) = self.session_log.next_to_clean() {
+                    } else if let Some(session) = self.sessions.log.next_to_clean() {
                         self.clean_session(ctx, session)
                     } else {
                         Ok(())
@@ -257,9 +216,13 @@ impl Shard {
     /// Whether some work that waited may go on: then the shell calls with [`Input::Ready`].
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        let splits = [self.grown.is_empty(), self.ripe.is_empty(), self.counting.is_empty()];
-        let others = !self.shrunk.is_empty() || self.session_log.is_cleaning();
-        !self.ready.is_empty() || others || splits.contains(&false)
+        let splits = [
+            self.migration.grown.is_empty(),
+            self.migration.ripe.is_empty(),
+            self.migration.counting.is_empty(),
+        ];
+        let others = !self.migration.shrunk.is_empty() || self.sessions.log.is_cleaning();
+        !self.queue.ready.is_empty() || others || splits.contains(&false)
     }
 
     /// Counts of what the shard has done since it started.
@@ -272,7 +235,7 @@ impl Shard {
     #[must_use]
     pub fn txns_alive(&self) -> [u64; TxnKind::ALL.len()] {
         let mut alive = [0; TxnKind::ALL.len()];
-        for kind in self.txns.values().filter_map(Txn::kind) {
+        for kind in self.coordinator.txns.values().filter_map(Txn::kind) {
             alive[kind as usize] += 1;
         }
         alive
@@ -281,24 +244,29 @@ impl Shard {
     /// Inodes and bytes on this shard, for `statfs`.
     #[must_use]
     pub fn stat(&self) -> Stat {
-        self.stat
+        self.namespace.stat
     }
 
     /// Sessions that live, as far as this shard has heard.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.sessions.keys().copied()
+        self.sessions.alive.keys().copied()
     }
 
     /// Sessions that live, each with the key that it belongs to.
     pub fn session_keys(&self) -> impl Iterator<Item = (SessionId, KeyId)> + '_ {
-        self.sessions.iter().map(|(session, key)| (*session, *key))
+        self.sessions.alive.iter().map(|(session, key)| (*session, *key))
     }
 
     /// Numbers of locks held, transactions coordinated, steps prepared and inodes open. The first
     /// three are 0 in a shard at rest; the fourth is 0, too, without sessions.
     #[must_use]
     pub fn in_flight(&self) -> [usize; 4] {
-        [self.locks.count(), self.txns.len(), self.prepared.len(), self.opens.count()]
+        [
+            self.locks.count(),
+            self.coordinator.txns.len(),
+            self.participant.prepared.len(),
+            self.namespace.opens.count(),
+        ]
     }
 
     /// Plants a fault, for tests.
@@ -328,18 +296,19 @@ impl Shard {
 
     /// Queues an input to be handled again at a time, nanoseconds.
     pub(crate) fn come_again(&mut self, at: u64, input: Input) {
-        self.ticket += 1;
-        self.later.insert((at, self.ticket), input);
+        self.queue.ticket += 1;
+        self.queue.later.insert((at, self.queue.ticket), input);
     }
 
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
-        if !self.counts.is_empty() {
+        if !self.migration.counts.is_empty() {
             self.correct_counts(&ctx)?;
         }
         if ctx.stat != (0, 0) {
-            self.stat.inodes = self.stat.inodes.saturating_add_signed(ctx.stat.0);
-            self.stat.bytes = self.stat.bytes.wrapping_add_signed(ctx.stat.1);
-            ctx.put(keys::table(Table::Stat), self.stat.encode());
+            self.namespace.stat.inodes =
+                self.namespace.stat.inodes.saturating_add_signed(ctx.stat.0);
+            self.namespace.stat.bytes = self.namespace.stat.bytes.wrapping_add_signed(ctx.stat.1);
+            ctx.put(keys::table(Table::Stat), self.namespace.stat.encode());
         }
         Ok(self.effects_of(ctx))
     }
@@ -349,7 +318,7 @@ impl Shard {
         let mut done = ctx.finish();
         // Only headers are written after this. The lookup cache holds none, so it is up to date
         // here.
-        self.sightings = core::mem::take(&mut done.sightings);
+        self.namespace.lookup_cache = core::mem::take(&mut done.sightings);
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }
@@ -363,22 +332,22 @@ impl Shard {
         if !done.shreds.is_empty() {
             self.update_shreds(core::mem::take(&mut done.shreds));
         }
-        if !self.copies.is_empty() {
+        if !self.migration.copies.is_empty() {
             self.note_writes(&done.writes, now);
             self.note_ripe();
         }
-        if !self.counts.is_empty() {
+        if !self.migration.counts.is_empty() {
             self.note_counted();
         }
         let wake_at = self.next_wake();
-        self.dirs.update(&done.headers, &done.dropped);
+        self.namespace.dirs.update(&done.headers, &done.dropped);
         self.note_loaded();
         self.note_room();
         for change in &done.opens {
-            self.opens.update(change);
+            self.namespace.opens.update(change);
         }
         for change in &done.locks {
-            self.locked.update(*change);
+            self.namespace.program_locks.update(*change);
         }
         Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
     }

@@ -25,8 +25,8 @@ impl Shard {
     pub(crate) fn begin_versions(&mut self) {
         if self.config.shard == COORDINATOR {
             let number = self.numbers.next_txn().saturating_sub(1);
-            self.versions.begin(number);
-            self.graph.begin(number);
+            self.paths.versions.begin(number);
+            self.coordinator.graph.begin(number);
         }
     }
 
@@ -40,7 +40,7 @@ impl Shard {
         dirs: &[Ino],
     ) -> Result<(), Halt> {
         if self.config.shard != COORDINATOR
-            || self.broadcast.pending.values().any(|pending| pending.at == at)
+            || self.paths.broadcast.pending.values().any(|pending| pending.at == at)
         {
             return Ok(());
         }
@@ -52,15 +52,15 @@ impl Shard {
         }
         let version = self.numbers.txn(ctx).number;
         let changed: Vec<(u64, Ino)> = dirs.iter().map(|dir| (version, *dir)).collect();
-        self.versions.learn(version, &changed);
+        self.paths.versions.learn(version, &changed);
         self.counters.versions += 1;
         let until = ctx.now.nanos.saturating_add(self.config.versions_wait);
-        if self.broadcast.pending.is_empty() {
-            self.broadcast.said_at = ctx.now.nanos;
+        if self.paths.broadcast.pending.is_empty() {
+            self.paths.broadcast.said_at = ctx.now.nanos;
             // Earlier messages may have been lost, and no version needs to gather.
-            self.broadcast.others.values_mut().for_each(|other| other.told = other.known);
+            self.paths.broadcast.others.values_mut().for_each(|other| other.told = other.known);
         }
-        self.broadcast.pending.insert(version, Pending { at, from, until });
+        self.paths.broadcast.pending.insert(version, Pending { at, from, until });
         self.tell_versions(ctx);
         self.settle_versions(ctx);
         Ok(())
@@ -68,20 +68,20 @@ impl Shard {
 
     /// Forgets a step that no longer waits. Its version stays in the lists.
     pub(crate) fn forget_invalidation(&mut self, at: (TxnId, u16)) {
-        self.broadcast.pending.retain(|_, pending| pending.at != at);
+        self.paths.broadcast.pending.retain(|_, pending| pending.at != at);
     }
 
     fn known_by(&self, shard: ShardIndex) -> u64 {
-        self.broadcast.others.get(&shard).map_or(0, |other| other.known)
+        self.paths.broadcast.others.get(&shard).map_or(0, |other| other.known)
     }
 
     /// At shard 0: whether some other shard has not acknowledged all versions.
     fn is_any_behind(&self) -> bool {
-        let slowest = match self.broadcast.slowest {
+        let slowest = match self.paths.broadcast.slowest {
             (shards, known) if shards == self.config.map.shards => known,
             _ => self.known_by_all(),
         };
-        self.config.shard == COORDINATOR && Some(slowest) < self.versions.known()
+        self.config.shard == COORDINATOR && Some(slowest) < self.paths.versions.known()
     }
 
     /// At shard 0: whether some shard has not acknowledged a message for as long as a transaction
@@ -91,7 +91,7 @@ impl Shard {
         let is_silent = |other: &Other| {
             other.silent_since.is_some_and(|since| since.saturating_add(wait) <= now)
         };
-        self.broadcast.others.values().any(is_silent)
+        self.paths.broadcast.others.values().any(is_silent)
     }
 
     /// At shard 0: the version up to which all other shards have acknowledged.
@@ -109,9 +109,9 @@ impl Shard {
     /// Tells one shard the versions that it has not acknowledged. Does nothing while an answer is
     /// due.
     fn tell_one(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
-        let Some(version) = self.versions.known() else { return };
+        let Some(version) = self.paths.versions.known() else { return };
         let now = ctx.now.nanos;
-        let other = self.broadcast.others.entry(shard).or_default();
+        let other = self.paths.broadcast.others.entry(shard).or_default();
         let until = other.told_at.saturating_add(self.config.resend_after);
         if other.known >= version || (other.told > other.known && now < until) {
             return;
@@ -129,10 +129,10 @@ impl Shard {
         known: u64,
         answers: Option<Epoch>,
     ) {
-        let Some(version) = self.versions.known() else { return };
-        let (floor, _) = self.versions.all();
+        let Some(version) = self.paths.versions.known() else { return };
+        let (floor, _) = self.paths.versions.all();
         let since = known.max(floor);
-        let changed = self.versions.above(since).copied().collect();
+        let changed = self.paths.versions.above(since).copied().collect();
         let say = Say::Versions { since, version, changed, answers };
         self.tell(ctx, Need::Committed, shard, NO_TXN, say);
     }
@@ -144,37 +144,37 @@ impl Shard {
                 if self.config.shard == COORDINATOR {
                     return;
                 }
-                if self.versions.known().is_none() {
+                if self.paths.versions.known().is_none() {
                     // An answer to an earlier start of this shard, or an unasked message, may lack
                     // what that start knew.
                     if answers != Some(ctx.now.epoch) {
                         return;
                     }
-                    self.versions.begin(since);
-                    self.broadcast.asking_since = None;
+                    self.paths.versions.begin(since);
+                    self.paths.broadcast.asking_since = None;
                 }
                 // This shard was silent for so long that shard 0 does not remember what it has
                 // missed.
-                if self.versions.known().is_some_and(|known| known < since) {
-                    self.versions.begin(since);
+                if self.paths.versions.known().is_some_and(|known| known < since) {
+                    self.paths.versions.begin(since);
                 }
                 #[cfg(feature = "planted")]
                 let changed = match self.is_planted(crate::Planted::VersionNotLearned) {
                     true => Vec::new(),
                     false => changed,
                 };
-                self.versions.learn(version, &changed);
+                self.paths.versions.learn(version, &changed);
                 let waiting = self.locks.wake(LockKey::Versions);
-                self.ready.extend(waiting);
-                if let Some(known) = self.versions.known() {
+                self.queue.ready.extend(waiting);
+                if let Some(known) = self.paths.versions.known() {
                     self.tell(ctx, Need::Committed, peer.from, NO_TXN, Say::VersionsKnown(known));
                 }
             }
             Say::VersionsKnown(version) => {
-                let other = self.broadcast.others.entry(peer.from).or_default();
+                let other = self.paths.broadcast.others.entry(peer.from).or_default();
                 other.known = version.max(other.known);
                 other.silent_since = None;
-                self.broadcast.slowest = (self.config.map.shards, self.known_by_all());
+                self.paths.broadcast.slowest = (self.config.map.shards, self.known_by_all());
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);
             }
@@ -187,9 +187,9 @@ impl Shard {
 
     /// Votes yes for the steps that wait for a version which all shards know by now.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some((&version, _)) = self.broadcast.pending.first_key_value()
+        while let Some((&version, _)) = self.paths.broadcast.pending.first_key_value()
             && self.known_by_all() >= version
-            && let Some(Pending { at, from, .. }) = self.broadcast.pending.remove(&version)
+            && let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version)
         {
             let vote = Vote::Yes(Seen::Version(version));
             self.tell(ctx, Need::Committed, from, at, Say::Voted(vote));
@@ -199,14 +199,14 @@ impl Shard {
     /// Asks or tells again, and gives up versions that have waited too long.
     pub(crate) fn tick_versions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
-        let is_due = self.broadcast.said_at.saturating_add(self.config.resend_after) <= now;
+        let is_due = self.paths.broadcast.said_at.saturating_add(self.config.resend_after) <= now;
         if !self.has_joined() {
             return;
         }
-        if self.versions.known().is_none() {
-            if self.broadcast.asking_since.is_none() || is_due {
-                self.broadcast.asking_since.get_or_insert(now);
-                self.broadcast.said_at = now;
+        if self.paths.versions.known().is_none() {
+            if self.paths.broadcast.asking_since.is_none() || is_due {
+                self.paths.broadcast.asking_since.get_or_insert(now);
+                self.paths.broadcast.said_at = now;
                 self.tell(
                     ctx,
                     Need::Committed,
@@ -215,13 +215,14 @@ impl Shard {
                     Say::AskVersions(ctx.now.epoch),
                 );
             }
-            if self.broadcast.is_waiting_in_vain(&self.config, now) {
+            if self.paths.broadcast.is_waiting_in_vain(&self.config, now) {
                 let waiting = self.locks.wake(LockKey::Versions);
-                self.ready.extend(waiting);
+                self.queue.ready.extend(waiting);
             }
             return;
         }
         let late: Vec<u64> = self
+            .paths
             .broadcast
             .pending
             .iter()
@@ -229,27 +230,27 @@ impl Shard {
             .map(|(v, _)| *v)
             .collect();
         for version in late {
-            if let Some(Pending { at, from, .. }) = self.broadcast.pending.remove(&version) {
+            if let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version) {
                 self.counters.versions_given_up += 1;
                 self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
             }
         }
         if is_due && self.is_any_behind() {
-            self.broadcast.said_at = now;
+            self.paths.broadcast.said_at = now;
             self.tell_versions(ctx);
         }
     }
 
     /// When `tick_versions` has something to do, nanoseconds.
     pub(crate) fn versions_wake(&self) -> Option<u64> {
-        let again = self.broadcast.said_at.saturating_add(self.config.resend_after);
+        let again = self.paths.broadcast.said_at.saturating_add(self.config.resend_after);
         if !self.has_joined() {
             return None;
         }
-        if self.versions.known().is_none() {
-            return Some(if self.broadcast.asking_since.is_some() { again } else { 0 });
+        if self.paths.versions.known().is_none() {
+            return Some(if self.paths.broadcast.asking_since.is_some() { again } else { 0 });
         }
-        let until = self.broadcast.pending.values().map(|pending| pending.until).min();
+        let until = self.paths.broadcast.pending.values().map(|pending| pending.until).min();
         until.into_iter().chain(self.is_any_behind().then_some(again)).min()
     }
 }

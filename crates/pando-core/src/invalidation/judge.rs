@@ -17,10 +17,10 @@ impl Shard {
     /// it has missed, the request waits. It does not wait for ever, because shard 0 may be away.
     pub(crate) fn check_way(&self, ctx: &Ctx<'_>, request: &Request) -> Result<(), Stop> {
         let Some(trail) = &request.trail else { return Ok(()) };
-        match self.versions.judge(trail, None) {
+        match self.paths.versions.judge(trail, None) {
             Some(Way::Same) if trail.dirs.len() <= Trail::DIRS_MAX => Ok(()),
             Some(_) => Err(Refusal::Stale.into()),
-            None if self.broadcast.is_waiting_in_vain(&self.config, ctx.now.nanos) => {
+            None if self.paths.broadcast.is_waiting_in_vain(&self.config, ctx.now.nanos) => {
                 Err(Refusal::Stale.into())
             }
             None => Err(Stop::Wait(LockKey::Versions)),
@@ -35,13 +35,13 @@ impl Shard {
             (Prepare::Invalidate { .. }, Some(Seen::Version(version))) => Some(*version),
             _ => None,
         });
-        self.versions.judge(trail, own) != Some(Way::Same)
+        self.paths.versions.judge(trail, own) != Some(Way::Same)
     }
 
     /// Goes with the reply to a request: the newest version known, and what the request's trail has
     /// missed.
     pub(crate) fn news_for(&self, request: &Request) -> (u64, Option<News>) {
-        let news = request.trail.as_ref().and_then(|trail| self.versions.news(trail));
-        (self.versions.known().unwrap_or(0), news)
+        let news = request.trail.as_ref().and_then(|trail| self.paths.versions.news(trail));
+        (self.paths.versions.known().unwrap_or(0), news)
     }
 }

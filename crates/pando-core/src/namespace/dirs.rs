@@ -18,7 +18,7 @@ use crate::state::stop::{Stop, broken};
 impl Shard {
     /// Headers of `dir` on this shard, with this input's changes.
     pub(crate) fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Vec<Header>, Halt> {
-        let headers = self.dirs.headers(ctx, dir)?.iter();
+        let headers = self.namespace.dirs.headers(ctx, dir)?.iter();
         let now = headers.filter(|h| !ctx.is_dropped(dir, h.range().start));
         Ok(now.map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
     }
@@ -72,7 +72,7 @@ impl Shard {
         dir: DirRef,
         order: Order,
     ) -> Result<Header, Stop> {
-        let headers = self.dirs.headers(ctx, dir.id)?;
+        let headers = self.namespace.dirs.headers(ctx, dir.id)?;
         match headers.first() {
             None => return Err(self.no_partition(dir, order)),
             Some(h) if h.ino != dir.ino => return Err(self.elsewhere(dir)),
@@ -139,7 +139,7 @@ impl Shard {
     /// Partitions of the directory that this home has. It need not be all: each partition knows its
     /// own children.
     pub(crate) fn history(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<SplitHistory, Halt> {
-        Ok(history(self.config.shard, self.dirs.headers(ctx, dir)?))
+        Ok(history(self.config.shard, self.namespace.dirs.headers(ctx, dir)?))
     }
 
     /// The shard to ask for an order of a directory, as far as this shard knows.
@@ -149,12 +149,12 @@ impl Shard {
         dir: DirId,
         order: Order,
     ) -> Result<ShardIndex, Halt> {
-        let headers = self.dirs.headers(ctx, dir)?;
+        let headers = self.namespace.dirs.headers(ctx, dir)?;
         if headers.iter().any(|h| h.range().contains(&order.0)) {
             return Ok(self.config.shard);
         }
         let history = history(self.config.shard, headers);
-        let mut map = self.dirs.hints.get(&dir).cloned().unwrap_or_default();
+        let mut map = self.namespace.dirs.hints.get(&dir).cloned().unwrap_or_default();
         map.learn(&history);
         let (index, _) = map.locate(order);
         Ok(map.shard(self.config.map.home(dir), index))

@@ -199,16 +199,16 @@ impl Shard {
     /// Order of a name, with ordinal 0.
     pub(crate) fn order(&self, name: &Name) -> Order {
         // Parts of one operation ask for the order of one name, so the last order is cached.
-        let last = self.last_order.take();
+        let last = self.namespace.last_order.take();
         let order = match &last {
             Some((known, order)) if known == name => *order,
             _ => {
                 let order = self.config.secrets.order(name.as_bytes());
-                self.last_order.set(Some((name.clone(), order)));
+                self.namespace.last_order.set(Some((name.clone(), order)));
                 return order;
             }
         };
-        self.last_order.set(last);
+        self.namespace.last_order.set(last);
         order
     }
 }

@@ -31,13 +31,13 @@ impl Shard {
 
     /// Adds an open of an inode that is on this shard.
     pub(crate) fn add_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
-        let count = self.opens.count_of(ino, session) + 1;
+        let count = self.namespace.opens.count_of(ino, session) + 1;
         self.set_open(ctx, ino, session, count, at);
     }
 
     /// Removes one open of an inode that has a name.
     pub(crate) fn close_one(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
-        if let Some(count) = self.opens.count_of(ino, session).checked_sub(1) {
+        if let Some(count) = self.namespace.opens.count_of(ino, session).checked_sub(1) {
             self.set_open(ctx, ino, session, count, at);
         }
     }
@@ -50,7 +50,7 @@ impl Shard {
         session: SessionId,
         at: OpenAt,
     ) -> Holders {
-        let mut holders = self.opens.holders(ino);
+        let mut holders = self.namespace.opens.holders(ino);
         if let Some((_, count)) = holders.iter_mut().find(|(s, _)| *s == session) {
             *count -= 1;
             let count = *count;
@@ -73,10 +73,10 @@ impl Shard {
     /// Removes the opens of an inode that has left this place. They stay if they are recorded at
     /// another place by now: the new place may have heard of the move first.
     pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, from: OpenAt) {
-        if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(from) {
+        if ctx.open_place(ino).or_else(|| self.namespace.opens.place(ino)) != Some(from) {
             return;
         }
-        for (session, _) in self.opens.holders(ino) {
+        for (session, _) in self.namespace.opens.holders(ino) {
             self.set_open(ctx, ino, session, 0, from);
         }
     }

@@ -19,7 +19,7 @@ impl Shard {
         let prefix = keys::table(Table::Lock);
         let mut bad = false;
         let (map, own) = (&self.config.map, self.config.shard);
-        let locked = &mut self.locked.0;
+        let locked = &mut self.namespace.program_locks.0;
         ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
             match keys::lock_of(key) {
                 Some((ino, session)) if map.slot_owner(ino.slot()) == own => {
@@ -37,7 +37,7 @@ impl Shard {
     pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) {
         let (from, to) = keys::slot_locks(slot);
         ctx.delete_range(from, to);
-        for (session, ino) in self.locked.of_slot(slot) {
+        for (session, ino) in self.namespace.program_locks.of_slot(slot) {
             ctx.change_lock(LockChange { session, ino, is_there: false });
         }
     }

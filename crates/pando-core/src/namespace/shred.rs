@@ -95,12 +95,12 @@ impl Shard {
         for (slices, change) in changes {
             if let Some(shred) = change {
                 self.locks.take(shred.lock(), self.shredder(), Hold::Plain);
-                self.shreds.insert(slices, shred);
-                self.shreds_until = 0;
-            } else if let Some(shred) = self.shreds.remove(&slices) {
-                self.stuck.remove(&slices);
+                self.namespace.shreds.insert(slices, shred);
+                self.namespace.shreds_until = 0;
+            } else if let Some(shred) = self.namespace.shreds.remove(&slices) {
+                self.namespace.stuck.remove(&slices);
                 let waiting = self.locks.release(shred.lock(), self.shredder());
-                self.ready.extend(waiting);
+                self.queue.ready.extend(waiting);
             }
         }
     }
@@ -118,28 +118,30 @@ impl Shard {
 
     /// Runs the next step, if one is due. A step that cannot be read does not hold up the next few.
     pub(crate) fn shred_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
-        if self.shreds.is_empty() || ctx.now.nanos < self.shreds_until {
+        if self.namespace.shreds.is_empty() || ctx.now.nanos < self.namespace.shreds_until {
             return Ok(());
         }
         let now = ctx.now.nanos;
-        let is_due =
-            |slices: &&Vec<u8>| self.stuck.get(*slices).is_none_or(|stuck| stuck.again <= now);
-        let next: Vec<_> = self.shreds.keys().filter(is_due).take(TRIES).cloned().collect();
+        let is_due = |slices: &&Vec<u8>| {
+            self.namespace.stuck.get(*slices).is_none_or(|stuck| stuck.again <= now)
+        };
+        let next: Vec<_> =
+            self.namespace.shreds.keys().filter(is_due).take(TRIES).cloned().collect();
         for slices in next {
             match self.shred_step(ctx, &slices) {
                 Err(Halt::Unreadable(_)) => {}
                 done => {
-                    self.stuck.remove(&slices);
+                    self.namespace.stuck.remove(&slices);
                     return done;
                 }
             }
-            let since = self.stuck.get(&slices).map_or(now, |stuck| stuck.since);
+            let since = self.namespace.stuck.get(&slices).map_or(now, |stuck| stuck.since);
             if now >= since.saturating_add(GIVE_UP_AFTER) {
                 Self::drop_slices(ctx, slices, None);
                 return Ok(());
             }
             let again = now.saturating_add(AGAIN_AFTER);
-            self.stuck.insert(slices, Stuck { since, again });
+            self.namespace.stuck.insert(slices, Stuck { since, again });
         }
         Ok(())
     }
@@ -183,8 +185,10 @@ impl Shard {
 
     /// Time of the next step, nanoseconds; `None`: no file is being removed.
     pub(crate) fn shreds_wake(&self) -> Option<u64> {
-        let is_any_due = self.shreds.len() > self.stuck.len();
-        let again = self.stuck.values().map(|stuck| stuck.again).min().filter(|_| !is_any_due);
-        (!self.shreds.is_empty()).then_some(self.shreds_until.max(again.unwrap_or(0)))
+        let is_any_due = self.namespace.shreds.len() > self.namespace.stuck.len();
+        let again =
+            self.namespace.stuck.values().map(|stuck| stuck.again).min().filter(|_| !is_any_due);
+        (!self.namespace.shreds.is_empty())
+            .then_some(self.namespace.shreds_until.max(again.unwrap_or(0)))
     }
 }

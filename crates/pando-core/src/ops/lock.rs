@@ -56,7 +56,8 @@ impl Shard {
             return Ok(Body::Lock(Some(holder)));
         }
         set.put(*wanted);
-        let is_full = is_new && self.locked.of_session(session).nth(FILES_MAX - 1).is_some();
+        let is_full =
+            is_new && self.namespace.program_locks.of_session(session).nth(FILES_MAX - 1).is_some();
         if set.0.len() > LockSet::MAX || is_full {
             return Err(Errno::ENOLCK.into());
         }

@@ -112,7 +112,7 @@ impl Shard {
             return Err(Errno::ENOENT.into());
         };
         let inode = match &entry.value {
-            EntryValue::File(inode) if !self.opens.any(inode.attr.ino) => inode,
+            EntryValue::File(inode) if !self.namespace.opens.any(inode.attr.ino) => inode,
             EntryValue::Dir(_) => {
                 may_delete(&header, &entry, by)?;
                 return Err(Errno::EISDIR.into());
@@ -219,7 +219,7 @@ impl Shard {
         let Op::Rename { from, name, to, new_name, flags } = &request.op else { return Ok(None) };
         let by = &request.credentials;
         let EntryValue::File(inode) = &source.value else { return Ok(None) };
-        if self.opens.by_others(inode.attr.ino, session) {
+        if self.namespace.opens.by_others(inode.attr.ino, session) {
             return Ok(None);
         }
         let new_order = self.order(new_name);
@@ -242,7 +242,9 @@ impl Shard {
                 may_delete(&new_header, entry, by)?;
                 match &entry.value {
                     EntryValue::Dir(_) => return Err(Errno::EISDIR.into()),
-                    EntryValue::File(old) if !self.opens.any(old.attr.ino) => Some((entry, old)),
+                    EntryValue::File(old) if !self.namespace.opens.any(old.attr.ino) => {
+                        Some((entry, old))
+                    }
                     _ => return Ok(None),
                 }
             }
@@ -261,7 +263,7 @@ impl Shard {
         inode.attr.change += 1;
         let ino = inode.attr.ino;
         let loc = self.put_file_entry(ctx, *to, new_name, &new_header, inode, &rows)?;
-        self.place_opens(ctx, ino, &self.opens.holders(ino), loc.open_at());
+        self.place_opens(ctx, ino, &self.namespace.opens.holders(ino), loc.open_at());
         Ok(Some(moved(&source.value, false).into()))
     }
 

@@ -70,12 +70,12 @@ impl Shard {
         session: SessionId,
     ) -> Option<OpenAt> {
         let FileAt::Name(dir, name) = &file.at else { return None };
-        let at = self.opens.place(file.ino)?;
+        let at = self.namespace.opens.place(file.ino)?;
         let base = self.order(name);
         let is_there =
             matches!(at, OpenAt::Name(id, order) if id == dir.id && Order(order).base() == base);
         (is_there
-            && self.opens.count_of(file.ino, session) > 0
+            && self.namespace.opens.count_of(file.ino, session) > 0
             && self.own(ctx, *dir, base).is_ok()
             && self.locks.free(LockKey::Name(dir.id, base.0)).is_ok())
         .then_some(at)

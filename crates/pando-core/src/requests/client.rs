@@ -129,7 +129,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
             Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
         };
-        self.running.remove(&(request.head.id.session, request.head.id.slot));
+        self.sessions.running.remove(&(request.head.id.session, request.head.id.slot));
         self.reply(ctx, tag, request, Err(refusal), Need::Committed);
         Ok(None)
     }
@@ -144,7 +144,7 @@ impl Shard {
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
-        let was_of = self.session_log.was_of(id.session);
+        let was_of = self.sessions.log.was_of(id.session);
         let was_its = was_of.flatten().map(|key| key == tag.1);
         match self.is_its(tag.1, id.session).or(was_its) {
             Some(true) => {}
@@ -157,7 +157,7 @@ impl Shard {
             None => return Ok(Repeated::Over),
         }
         if was_of.is_none()
-            && let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && let Some((sequence, txn)) = self.sessions.running.get(&(id.session, id.slot))
             && *sequence >= id.sequence
         {
             if *sequence > id.sequence {
@@ -166,7 +166,7 @@ impl Shard {
             }
             #[cfg(feature = "planted")]
             let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
-            if let Some(txn) = txn.and_then(|number| self.txns.get_mut(&number)) {
+            if let Some(txn) = txn.and_then(|number| self.coordinator.txns.get_mut(&number)) {
                 txn.repeat(tag);
                 return Ok(Repeated::UnderWay);
             }
@@ -174,9 +174,9 @@ impl Shard {
             return Ok(Repeated::No);
         }
         let slot = (id.session, id.slot);
-        match self.outcomes.newest(slot) {
+        match self.sessions.outcomes.newest(slot) {
             Some(newest) if newest == id.sequence => {
-                let outcome = self.outcomes.load_newest(ctx, slot)?;
+                let outcome = self.sessions.outcomes.load_newest(ctx, slot)?;
                 match outcome.and_then(|o| o.result) {
                     Some(result) => Ok(Repeated::Answer(result)),
                     None => self.ran_elsewhere(ctx, &request.op),
@@ -236,7 +236,7 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
-        self.running.remove(&(id.session, id.slot));
+        self.sessions.running.remove(&(id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) {
             self.counters.redirected += 1;
             return;
@@ -244,7 +244,7 @@ impl Shard {
         // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
         // late repetition comes.
         self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
-        if !self.sessions.contains_key(&id.session) {
+        if !self.sessions.alive.contains_key(&id.session) {
             return;
         }
         #[cfg(feature = "planted")]
@@ -254,7 +254,7 @@ impl Shard {
             return;
         }
         let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
-        self.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
+        self.sessions.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
     }
 
     /// The name to which an operation's outcome belongs. An operation on a directory itself gives
@@ -289,7 +289,7 @@ impl Shard {
     /// Names to which outcomes of undecided transactions will belong, locked or not yet. They stay
     /// on this shard until the decision.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
-        self.txns.values().filter_map(|txn| {
+        self.coordinator.txns.values().filter_map(|txn| {
             let (dir, order) = self.name_of(&txn.undecided()?.op)?;
             Some((dir.id, order.0))
         })
@@ -310,12 +310,14 @@ impl Shard {
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
-            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
+            Need::Committed if is_elsewhere && ctx.now.durable < self.migration.moved_at => {
+                Need::Synced
+            }
             // A power loss must not bring the ended session back: not for its client, nor for a
             // client that has its locks since.
             Need::Committed
                 if (matches!(result, Err(Refusal::NoSession)) || request.head.heard > 0)
-                    && self.session_log.is_end_unsynced(ctx.now.durable) =>
+                    && self.sessions.log.is_end_unsynced(ctx.now.durable) =>
             {
                 Need::Synced
             }
@@ -402,7 +404,7 @@ impl Shard {
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {
-                let (inodes, bytes) = (self.stat.inodes, self.stat.bytes);
+                let (inodes, bytes) = (self.namespace.stat.inodes, self.namespace.stat.bytes);
                 Ok(Body::StatFs { inodes, bytes }.into())
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),

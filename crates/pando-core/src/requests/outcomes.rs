@@ -2,7 +2,7 @@
 //! answered and does not run again (docs/decisions/outcomes-by-request-slot.md).
 //!
 //! 1. Outcomes are records: a client repeats requests that a shard which died has not answered.
-//! 2. Outcomes of a client in this process ([`SessionId::is_local`]) are in memory only: the client
+//! 2. Outcomes of a client in this process (`SessionId::is_local`) are in memory only: the client
 //!    dies with the process (docs/decisions/local-sessions-write-no-outcomes.md).
 
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ impl Shard {
             *value = as_moved(Outcome::decode(value)?);
         }
         // A refusal comes after the older record of its slot, so it wins.
-        let soft = self.outcomes.local.iter().chain(&self.outcomes.refused);
+        let soft = self.sessions.outcomes.local.iter().chain(&self.sessions.outcomes.refused);
         rows.extend(
             soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
         );
@@ -53,13 +53,13 @@ impl Shard {
         for (key, value) in slots {
             let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
             let theirs = Outcome::decode(&value)?;
-            let ours = self.outcomes.newest(slot).unwrap_or(0);
+            let ours = self.sessions.outcomes.newest(slot).unwrap_or(0);
             // An earlier move may have brought only the floor of this request. Its answer comes
             // now.
             let is_answer = theirs.sequence == ours && theirs.result.is_some();
             if theirs.sequence > ours || is_answer {
                 self.keep_what_is_left(ctx, slot.0);
-                self.outcomes.take(ctx, slot, theirs);
+                self.sessions.outcomes.take(ctx, slot, theirs);
             }
         }
         Ok(())

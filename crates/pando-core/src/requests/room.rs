@@ -97,16 +97,16 @@ impl Shard {
     pub(crate) fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
         let id = request.head.id;
         let slot = (id.session, id.slot);
-        self.running.remove(&slot);
+        self.sessions.running.remove(&slot);
         if matches!(refusal, Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)) {
             self.counters.redirected += 1;
         } else if id.sequence > 0
-            && self.sessions.contains_key(&id.session)
-            && self.outcomes.newest(slot) < Some(id.sequence)
+            && self.sessions.alive.contains_key(&id.session)
+            && self.sessions.outcomes.newest(slot) < Some(id.sequence)
         {
             let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
             let result = Some(Err(refusal.clone()));
-            self.outcomes.refuse(slot, Outcome { sequence: id.sequence, result, at });
+            self.sessions.outcomes.refuse(slot, Outcome { sequence: id.sequence, result, at });
         }
     }
 

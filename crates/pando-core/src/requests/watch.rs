@@ -9,8 +9,8 @@ use pando_types::watch::{Settled, Watching};
 use crate::contract::Write;
 use crate::records::keys;
 use crate::records::record::Record;
+use crate::state::namespace::watch::Watch;
 use crate::state::shard::Shard;
-use crate::state::watch::Watch;
 
 /// Most objects that are remembered. A collection that needs more fails.
 const SEEN_MAX: usize = 1 << 20;
@@ -27,7 +27,7 @@ impl Shard {
         if self.watch.as_ref().is_none_or(|watch| watch.id != id) {
             self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
         }
-        let sessions = self.sessions.keys().copied().collect();
+        let sessions = self.sessions.alive.keys().copied().collect();
         Some(Watching { sessions, heard: self.sessions_heard(), shards: self.config.map.shards })
     }
 
@@ -40,7 +40,7 @@ impl Shard {
         if watch.seen.len() > SEEN_MAX {
             return Settled::TooMuch;
         }
-        let prepared = &self.prepared;
+        let prepared = &self.participant.prepared;
         let before = watch.before.get_or_insert_with(|| prepared.keys().copied().collect());
         before.retain(|step| prepared.contains_key(step));
         if !before.is_empty() {
@@ -65,7 +65,7 @@ impl Shard {
             }
             // A slice that cannot be decoded names no object.
             let Ok(Slice { range, .. }) = Slice::decode(value) else { continue };
-            if !self.sessions.contains_key(&range.object.session()) {
+            if !self.sessions.alive.contains_key(&range.object.session()) {
                 watch.seen.insert(range.object);
             }
         }

@@ -13,12 +13,12 @@ impl Shard {
     /// Tells the session that is alone, if any, that another client wants to begin a session.
     /// Returns whether there is one.
     pub(super) fn recall(&mut self) -> bool {
-        if self.alone.session.is_none() {
+        if self.sessions.alone.session.is_none() {
             return false;
         }
-        self.alone.is_recalled = true;
+        self.sessions.alone.is_recalled = true;
         let waiting = self.locks.wake(LockKey::Alone);
-        self.ready.extend(waiting);
+        self.queue.ready.extend(waiting);
         true
     }
 
@@ -34,18 +34,18 @@ impl Shard {
         match ask {
             Alone::Ask => {
                 // Other shards may serve a session that is over here until they hear of its end.
-                let is_only = self.sessions.keys().eq([&session]) && self.have_all_heard();
-                if is_only && !self.alone.is_recalled {
-                    self.alone.session = Some(session);
+                let is_only = self.sessions.alive.keys().eq([&session]) && self.have_all_heard();
+                if is_only && !self.sessions.alone.is_recalled {
+                    self.sessions.alone.session = Some(session);
                 }
-                Ok(Body::Alone(self.alone.is(session)))
+                Ok(Body::Alone(self.sessions.alone.is(session)))
             }
-            Alone::Await if self.alone.is(session) && !self.alone.is_recalled => {
+            Alone::Await if self.sessions.alone.is(session) && !self.sessions.alone.is_recalled => {
                 Err(Stop::Wait(LockKey::Alone))
             }
             Alone::Await => Ok(Body::Done),
             Alone::End => {
-                self.alone.over(session);
+                self.sessions.alone.over(session);
                 Ok(Body::Done)
             }
         }

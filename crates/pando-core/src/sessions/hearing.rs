@@ -27,7 +27,7 @@ impl Shard {
         last: u64,
         (known, freed): (u64, u64),
     ) -> Result<(), Halt> {
-        let before = self.session_log.heard;
+        let before = self.sessions.log.heard;
         match told {
             SessionsTold::Events { since, .. } if since > before.position => {
                 self.say_ask(ctx, None);
@@ -41,7 +41,7 @@ impl Shard {
             }
             SessionsTold::All(table) => self.hear_table(ctx, &table)?,
         }
-        let log = &mut self.session_log;
+        let log = &mut self.sessions.log;
         log.heard.last = log.heard.last.max(last);
         log.learn_known(known, freed);
         let (heard, known, freed) = (log.heard, log.known, log.freed);
@@ -56,15 +56,15 @@ impl Shard {
     }
 
     fn hear_event(&mut self, ctx: &mut Ctx<'_>, event: SessionEvent) -> Result<(), Halt> {
-        self.session_log.heard.position += 1;
+        self.sessions.log.heard.position += 1;
         match event {
             SessionEvent::Begins(session, key) => {
-                self.session_log.heard.last = self.session_log.heard.last.max(session.number());
+                self.sessions.log.heard.last = self.sessions.log.heard.last.max(session.number());
                 self.put_session(ctx, session, key);
                 Ok(())
             }
             SessionEvent::Ends(session) => {
-                self.end_session(ctx, session, self.session_log.heard.position)
+                self.end_session(ctx, session, self.sessions.log.heard.position)
             }
         }
     }
@@ -76,14 +76,14 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         table: &SessionTable,
     ) -> Result<(), Halt> {
-        let heard = self.session_log.heard;
+        let heard = self.sessions.log.heard;
         if table.position <= heard.position && heard != SessionsHeard::default() {
             return Ok(());
         }
         let living: BTreeSet<_> = table.living.iter().map(|(session, _)| *session).collect();
         let lives = |session: &SessionId| living.contains(session);
         let over: Vec<_> =
-            self.sessions.keys().copied().filter(|session| !lives(session)).collect();
+            self.sessions.alive.keys().copied().filter(|session| !lives(session)).collect();
         for session in over {
             self.end_session(ctx, session, table.position)?;
         }
@@ -93,15 +93,17 @@ impl Shard {
             }
         }
         let last = heard.last.max(table.last);
-        self.session_log.heard = SessionsHeard { position: table.position, last };
+        self.sessions.log.heard = SessionsHeard { position: table.position, last };
         // Other shards may have sent something of a session that began and ended meanwhile.
-        let opens = self.opens.all().map(|(_, _, session, _)| session);
-        let left: BTreeSet<SessionId> =
-            opens.chain(self.outcomes.sessions()).chain(self.locked.sessions()).collect();
+        let opens = self.namespace.opens.all().map(|(_, _, session, _)| session);
+        let left: BTreeSet<SessionId> = opens
+            .chain(self.sessions.outcomes.sessions())
+            .chain(self.namespace.program_locks.sessions())
+            .collect();
         for session in left {
             self.keep_what_is_left(ctx, session);
         }
-        ctx.put(keys::table(Table::Session), self.session_log.heard.encode());
+        ctx.put(keys::table(Table::Session), self.sessions.log.heard.encode());
         Ok(())
     }
 
@@ -110,16 +112,16 @@ impl Shard {
     /// are refused.
     pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
         let waiting = self.locks.wake(LockKey::Heard);
-        self.ready.extend(waiting);
+        self.queue.ready.extend(waiting);
         let heard: Vec<_> =
             self.locks.awaited_sessions().filter(|session| !self.is_unheard(*session)).collect();
         for session in heard {
-            self.session_log.asks.remove(&session);
+            self.sessions.log.asks.remove(&session);
             let waiting = self.locks.wake(LockKey::Session(session));
-            self.ready.extend(waiting);
+            self.queue.ready.extend(waiting);
         }
         let Some(session) = answers.map(|ask| ask.session) else { return };
-        let asks = &mut self.session_log.asks;
+        let asks = &mut self.sessions.log.asks;
         if asks.get(&session).map(|ask| ask.what) != answers {
             return;
         }
@@ -139,22 +141,22 @@ impl Shard {
 
     /// Asks shard 0 about a session that this shard has not heard of, for a request that waits.
     pub(crate) fn ask_about(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: ClientTag) {
-        let asks = &self.session_log.asks;
+        let asks = &self.sessions.log.asks;
         if asks.len() < ASKS_MAX && !asks.contains_key(&session) {
             self.begin_ask(ctx, session, BTreeSet::from([of]));
         }
     }
 
     fn begin_ask(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: BTreeSet<ClientTag>) {
-        self.ticket += 1;
-        let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.ticket };
-        self.session_log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
+        self.queue.ticket += 1;
+        let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.queue.ticket };
+        self.sessions.log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
         self.say_ask(ctx, Some(what));
     }
 
     /// Asks about unheard sessions that have requests waiting, as far as there is room.
     fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
-        let asks = &self.session_log.asks;
+        let asks = &self.sessions.log.asks;
         let room = ASKS_MAX.saturating_sub(asks.len());
         let awaited = self.locks.awaited_sessions().filter(|session| !asks.contains_key(session));
         for session in awaited.take(room).collect::<Vec<_>>() {
@@ -166,14 +168,14 @@ impl Shard {
     /// The lock to wait for until this shard has heard all events up to `heard`; it asks for them.
     /// `None`: it has heard them.
     pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
-        if heard <= self.session_log.heard.position || self.config.shard == COORDINATOR {
+        if heard <= self.sessions.log.heard.position || self.config.shard == COORDINATOR {
             return None;
         }
         // A position that shard 0 never told causes at most one question per `resend_after`.
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
-        if self.session_log.asked_at.is_none_or(|at| at.saturating_add(again) <= now) {
-            self.session_log.asked_at = Some(now);
+        if self.sessions.log.asked_at.is_none_or(|at| at.saturating_add(again) <= now) {
+            self.sessions.log.asked_at = Some(now);
             self.has_heard_as_much(ctx, heard);
         }
         Some(LockKey::Heard)
@@ -182,14 +184,14 @@ impl Shard {
     /// Whether this shard has heard all events up to a position, and would have after a loss of
     /// power.
     pub(crate) fn has_durably_heard(&self, heard: u64, durable: Lsn) -> bool {
-        let has = self.config.shard == COORDINATOR || heard <= self.session_log.heard.position;
-        has && !self.session_log.is_end_unsynced(durable)
+        let has = self.config.shard == COORDINATOR || heard <= self.sessions.log.heard.position;
+        has && !self.sessions.log.is_end_unsynced(durable)
     }
 
     /// Whether this shard has heard all that another shard had heard, from which something comes.
     /// If not, it asks.
     pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
-        let position = self.session_log.heard.position;
+        let position = self.sessions.log.heard.position;
         if position >= heard {
             return true;
         }
@@ -201,7 +203,7 @@ impl Shard {
 
     /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
-        let position = self.session_log.heard.position;
+        let position = self.sessions.log.heard.position;
         let say = Say::AskSessions { position, about };
         self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
     }
@@ -209,12 +211,12 @@ impl Shard {
     /// Sends questions again that are due, and asks about sessions that had no room before.
     pub(super) fn tick_hearing(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.start_wake().is_some_and(|at| at <= now) {
-            self.session_log.asked_at = Some(now);
+            self.sessions.log.asked_at = Some(now);
             self.say_ask(ctx, None);
         }
         let locks = &self.locks;
-        self.session_log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
-        let asks = self.session_log.asks.values_mut();
+        self.sessions.log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
+        let asks = self.sessions.log.asks.values_mut();
         let due: Vec<SessionAsk> = (asks.filter(|ask| ask.at.saturating_add(again) <= now))
             .map(|ask| {
                 ask.at = now;
@@ -230,7 +232,7 @@ impl Shard {
     /// When this shard asks shard 0 what it may have missed: after its start, or while an input
     /// waits for that. Nanoseconds.
     pub(super) fn start_wake(&self) -> Option<u64> {
-        let log = &self.session_log;
+        let log = &self.sessions.log;
         let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);
         let is_due = self.config.shard != COORDINATOR && wants && self.has_joined();
         let again = self.config.resend_after;

@@ -25,10 +25,10 @@ impl Shard {
         if self.config.shard != COORDINATOR {
             return Err(crate::state::stop::not_here());
         }
-        if !self.sessions.contains_key(&session) {
+        if !self.sessions.alive.contains_key(&session) {
             return Err(Refusal::NoSession.into());
         }
-        self.leases.grant(session, ctx.now.nanos);
+        self.sessions.leases.grant(session, ctx.now.nanos);
         Ok(Body::Lease(self.config.lease))
     }
 }

@@ -43,15 +43,15 @@ impl Shard {
         let prefix = keys::table(Table::Session);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
             if key == prefix {
-                self.session_log.heard = SessionsHeard::decode(&value)?;
+                self.sessions.log.heard = SessionsHeard::decode(&value)?;
                 continue;
             }
             let session = keys::session_of(&key).ok_or_else(|| broken("a session's key"))?;
             let record = SessionRecord::decode(&value)?;
             match (record.over, record.key) {
-                (Some(at), key) => self.session_log.add_over(session, Over::new(key, at)),
+                (Some(at), key) => self.sessions.log.add_over(session, Over::new(key, at)),
                 (None, Some(key)) => {
-                    self.sessions.insert(session, key);
+                    self.sessions.alive.insert(session, key);
                 }
                 (None, None) => return Err(broken("a session that lives is nobody's")),
             }
@@ -61,48 +61,48 @@ impl Shard {
 
     /// Records that a session lives from now on.
     pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
-        self.sessions.insert(session, key);
+        self.sessions.alive.insert(session, key);
         let record = SessionRecord { root: DirRef::ROOT, key: Some(key), over: None };
         ctx.put(keys::session(session), record.encode());
     }
 
     /// Whether the session may have begun without this shard having heard of it.
     pub(crate) fn is_unheard(&self, session: SessionId) -> bool {
-        self.config.shard != COORDINATOR && session.number() > self.session_log.heard.last
+        self.config.shard != COORDINATOR && session.number() > self.sessions.log.heard.last
     }
 
     /// Whether a session's opens count: it lives, or may have begun without this shard having heard
     /// of it.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        self.sessions.contains_key(&session) || self.is_unheard(session)
+        self.sessions.alive.contains_key(&session) || self.is_unheard(session)
     }
 
     /// Whether a session's locks of files count: it lives, or its end is not freed yet.
     pub(crate) fn session_locks(&self, session: SessionId) -> bool {
-        self.session_lives(session) || self.session_log.has_locks_yet(session)
+        self.session_lives(session) || self.sessions.log.has_locks_yet(session)
     }
 
     /// Whether a session's outcomes count: it lives, or a shard may still run something of it.
     pub(crate) fn session_counts(&self, session: SessionId) -> bool {
-        self.session_lives(session) || self.session_log.is_over_somewhere(session)
+        self.session_lives(session) || self.sessions.log.is_over_somewhere(session)
     }
 
     /// The sessions that live, and the position up to which this shard has heard.
     pub(crate) fn session_table(&self) -> SessionTable {
-        let SessionsHeard { position, last } = self.session_log.heard;
+        let SessionsHeard { position, last } = self.sessions.log.heard;
         SessionTable { position, last, living: self.session_keys().collect() }
     }
 
     /// Sessions that are over and have left something here. There is none once every shard has
     /// heard of all ends.
     pub fn sessions_over(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.session_log.over().map(|(session, _)| session)
+        self.sessions.log.over().map(|(session, _)| session)
     }
 
     /// Position up to which this shard has heard begins and ends of sessions.
     #[must_use]
     pub const fn sessions_heard(&self) -> u64 {
-        self.session_log.heard.position
+        self.sessions.log.heard.position
     }
 
     /// Runs [`Op::OpenSession`], [`Op::OpenLocalSession`] and [`Op::EndSession`], at shard 0 only.
@@ -117,7 +117,7 @@ impl Shard {
         }
         let body = match &request.op {
             // An unknown session is over, or never was.
-            Op::EndSession(session) if !self.sessions.contains_key(session) => {
+            Op::EndSession(session) if !self.sessions.alive.contains_key(session) => {
                 return Err(Refusal::NoSession.into());
             }
             Op::EndSession(_) if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),
@@ -138,7 +138,7 @@ impl Shard {
     fn begin_session(&mut self, ctx: &mut Ctx<'_>, is_local: bool, key: KeyId) -> SessionId {
         let session = SessionId::new(self.numbers.txn(ctx).number, is_local);
         self.counters.sessions_begun += 1;
-        self.leases.grant(session, ctx.now.nanos);
+        self.sessions.leases.grant(session, ctx.now.nanos);
         self.put_session(ctx, session, key);
         self.tell_event(ctx, SessionEvent::Begins(session, key));
         session
@@ -147,7 +147,7 @@ impl Shard {
     /// Ends a session at shard 0, and tells all other shards.
     fn end_everywhere(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
         self.counters.sessions_ended += 1;
-        let at = self.session_log.heard.position + 1;
+        let at = self.sessions.log.heard.position + 1;
         self.end_session(ctx, session, at)?;
         self.tell_event(ctx, SessionEvent::Ends(session));
         Ok(())
@@ -155,13 +155,17 @@ impl Shard {
 
     /// Ends the sessions with an expired lease, at shard 0.
     pub(crate) fn end_expired(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
-        self.leases.look(ctx.now.nanos);
+        self.sessions.leases.look(ctx.now.nanos);
         if ctx.now.is_spent {
             return Ok(());
         }
         // A session that is alone belongs to this process, so it lives.
-        let expired: Vec<_> =
-            self.leases.expired().filter(|session| !self.alone.is(*session)).collect();
+        let expired: Vec<_> = self
+            .sessions
+            .leases
+            .expired()
+            .filter(|session| !self.sessions.alone.is(*session))
+            .collect();
         for session in expired {
             self.counters.sessions_expired += 1;
             self.end_everywhere(ctx, session)?;

@@ -32,22 +32,22 @@ impl Shard {
         session: SessionId,
         at: u64,
     ) -> Result<(), Halt> {
-        let Some(key) = self.sessions.remove(&session) else { return Ok(()) };
+        let Some(key) = self.sessions.alive.remove(&session) else { return Ok(()) };
         let key = Some(key);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
-        self.session_log.note_end(Lsn(ctx.now.seen.0 + 1));
-        self.session_log.add_over(session, Over::new(key, at));
-        self.leases.drop(session);
-        self.alone.over(session);
-        self.running.retain(|(owner, _), _| *owner != session);
+        self.sessions.log.note_end(Lsn(ctx.now.seen.0 + 1));
+        self.sessions.log.add_over(session, Over::new(key, at));
+        self.sessions.leases.drop(session);
+        self.sessions.alone.over(session);
+        self.sessions.running.retain(|(owner, _), _| *owner != session);
         let is_its = |id: pando_types::op::RequestId| id.sequence > 0 && id.session == session;
-        let undecided: Vec<u64> = (self.txns.iter())
+        let undecided: Vec<u64> = (self.coordinator.txns.iter())
             .filter(|(_, txn)| txn.undecided().is_some_and(|request| is_its(request.head.id)))
             .map(|(number, _)| *number)
             .collect();
         for number in undecided {
-            if let Some(txn) = self.txns.remove(&number) {
+            if let Some(txn) = self.coordinator.txns.remove(&number) {
                 self.undo(ctx, number, txn, Some(Refusal::NoSession))?;
             }
         }
@@ -57,13 +57,13 @@ impl Shard {
     /// Keeps what arrives here from a session that is over and has no record any more. It goes when
     /// all shards have heard what this shard has heard.
     pub(crate) fn keep_what_is_left(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
-        if self.session_lives(session) || self.session_log.was_of(session).is_some() {
+        if self.session_lives(session) || self.sessions.log.was_of(session).is_some() {
             return;
         }
-        let (key, at) = (None, self.session_log.heard.position);
+        let (key, at) = (None, self.sessions.log.heard.position);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
-        self.session_log.add_over(session, Over::new(key, at));
+        self.sessions.log.add_over(session, Over::new(key, at));
     }
 
     /// Runs one step of the cleaning of an ended session.
@@ -73,52 +73,53 @@ impl Shard {
         session: SessionId,
     ) -> Result<(), Halt> {
         let now = ctx.now.nanos;
-        if self.session_log.opens_of_over(session).is_none() {
-            let opens = self.opens.of_session(session);
+        if self.sessions.log.opens_of_over(session).is_none() {
+            let opens = self.namespace.opens.of_session(session);
             #[cfg(feature = "planted")]
             let opens = match self.is_planted(crate::Planted::OpensOutlive) {
                 true => Vec::new(),
                 false => opens,
             };
-            self.session_log.set_opens_of_over(session, opens);
+            self.sessions.log.set_opens_of_over(session, opens);
         }
-        let Some(opens) = self.session_log.opens_of_over(session) else { return Ok(()) };
+        let Some(opens) = self.sessions.log.opens_of_over(session) else { return Ok(()) };
         let step = opens.split_off(opens.len().saturating_sub(STEP));
         let has_more = !opens.is_empty();
         for ino in step {
             match self.drop_open_of_over(ctx, session, ino) {
                 // An inode that cannot be read does not hold up the others.
-                Err(Halt::Unreadable(_)) => self.session_log.note_stuck(session, ino),
+                Err(Halt::Unreadable(_)) => self.sessions.log.note_stuck(session, ino),
                 done => done?,
             }
         }
         if has_more {
-            self.session_log.clean_soon(now);
+            self.sessions.log.clean_soon(now);
             return Ok(());
         }
-        let is_stuck = self.session_log.take_up_stuck(session, now);
-        let locked: Vec<_> = self.locked.of_session(session).take(STEP + 1).collect();
-        let keeps_locks = !locked.is_empty() && self.session_log.has_locks_yet(session);
+        let is_stuck = self.sessions.log.take_up_stuck(session, now);
+        let locked: Vec<_> =
+            self.namespace.program_locks.of_session(session).take(STEP + 1).collect();
+        let keeps_locks = !locked.is_empty() && self.sessions.log.has_locks_yet(session);
         if !keeps_locks {
             for ino in locked.iter().take(STEP) {
                 ctx.delete(keys::lock(*ino, session));
                 ctx.change_lock(LockChange { session, ino: *ino, is_there: false });
             }
             if locked.len() > STEP {
-                self.session_log.clean_soon(now);
+                self.sessions.log.clean_soon(now);
                 return Ok(());
             }
         }
-        let waits = keeps_locks || self.outcomes.has(session);
-        if is_stuck || waits && self.session_log.is_over_somewhere(session) {
+        let waits = keeps_locks || self.sessions.outcomes.has(session);
+        if is_stuck || waits && self.sessions.log.is_over_somewhere(session) {
             if !is_stuck {
-                self.session_log.is_clean(session);
+                self.sessions.log.is_clean(session);
             }
             return Ok(());
         }
-        self.outcomes.end(ctx, session);
+        self.sessions.outcomes.end(ctx, session);
         ctx.delete(keys::session(session));
-        self.session_log.forget_over(session);
+        self.sessions.log.forget_over(session);
         Ok(())
     }
 
@@ -130,11 +131,11 @@ impl Shard {
         session: SessionId,
         ino: Ino,
     ) -> Result<(), Halt> {
-        if self.opens.count_of(ino, session) == 0 {
+        if self.namespace.opens.count_of(ino, session) == 0 {
             return Ok(());
         }
-        if self.opens.place(ino) == Some(OpenAt::Link)
-            && !self.opens.by_others(ino, session)
+        if self.namespace.opens.place(ino) == Some(OpenAt::Link)
+            && !self.namespace.opens.by_others(ino, session)
             && let Some(inode) = self.link_inode(ctx, ino)?
             && inode.attr.nlink == 0
         {

@@ -28,27 +28,27 @@ pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: COORDINATOR, number: 0 }
 impl Shard {
     /// At shard 0: whether all other shards have heard all begins and ends.
     pub(super) fn have_all_heard(&self) -> bool {
-        let position = Some(self.session_log.heard.position);
-        let heard = |shard| self.session_log.others.get(&shard).and_then(|other| other.heard);
+        let position = Some(self.sessions.log.heard.position);
+        let heard = |shard| self.sessions.log.others.get(&shard).and_then(|other| other.heard);
         self.others().all(|shard| heard(shard) == position)
     }
 
     fn is_any_to_tell(&self) -> bool {
-        match self.session_log.behind {
+        match self.sessions.log.behind {
             _ if self.config.shard != COORDINATOR => false,
             Some((shards, is_any)) if shards == self.config.map.shards => is_any,
-            _ => self.others().any(|shard| self.session_log.is_behind(shard)),
+            _ => self.others().any(|shard| self.sessions.log.is_behind(shard)),
         }
     }
 
     fn note_behind(&mut self) {
-        self.session_log.behind = None;
-        self.session_log.behind = Some((self.config.map.shards, self.is_any_to_tell()));
+        self.sessions.log.behind = None;
+        self.sessions.log.behind = Some((self.config.map.shards, self.is_any_to_tell()));
     }
 
     /// At shard 0: numbers a begin or end, records its position, and tells it to all others.
     pub(super) fn tell_event(&mut self, ctx: &mut Ctx<'_>, event: SessionEvent) {
-        let log = &mut self.session_log;
+        let log = &mut self.sessions.log;
         log.heard.position += 1;
         if let SessionEvent::Begins(session, _) = event {
             log.heard.last = session.number();
@@ -67,7 +67,7 @@ impl Shard {
     /// Tells each shard what it was not told. With `again`: what it has not acknowledged.
     fn tell_sessions(&mut self, ctx: &mut Ctx<'_>, again: bool) {
         for shard in self.others() {
-            let log = &mut self.session_log;
+            let log = &mut self.sessions.log;
             let floor = log.floor();
             let now = (log.heard.position, log.known, log.freed);
             let other =
@@ -89,8 +89,8 @@ impl Shard {
         since: u64,
         answers: Option<SessionAsk>,
     ) {
-        let table = (since < self.session_log.floor()).then(|| self.session_table());
-        let log = &mut self.session_log;
+        let table = (since < self.sessions.log.floor()).then(|| self.session_table());
+        let log = &mut self.sessions.log;
         let SessionsHeard { position, last } = log.heard;
         let (known, freed) = (log.known, log.freed);
         let told = match table {
@@ -115,7 +115,7 @@ impl Shard {
         position: u64,
         (known, freed): (u64, u64),
     ) {
-        let log = &mut self.session_log;
+        let log = &mut self.sessions.log;
         if position > log.heard.position.saturating_add(AHEAD_MAX) {
             self.counters.bad_messages += 1;
             return;
@@ -140,22 +140,22 @@ impl Shard {
     /// At shard 0: learns which ends are known everywhere or freed. Returns whether there are more
     /// than before.
     fn settle_sessions(&mut self, now: u64) -> bool {
-        let log = &self.session_log;
+        let log = &self.sessions.log;
         let heard = |shard| log.others.get(&shard).and_then(|other| other.heard).unwrap_or(0);
         let known = self.others().map(heard).min().unwrap_or(log.heard.position);
         let before = (log.known, log.freed);
         // Every shard that can be reached has heard by then.
-        let freed = self.session_log.free(now, self.config.lease / GRACE);
-        self.session_log.learn_known(known, freed);
-        (self.session_log.known, self.session_log.freed) != before
+        let freed = self.sessions.log.free(now, self.config.lease / GRACE);
+        self.sessions.log.learn_known(known, freed);
+        (self.sessions.log.known, self.sessions.log.freed) != before
     }
 
     fn tick_telling(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.settle_sessions(now) {
             self.tell_sessions(ctx, false);
         }
-        if self.session_log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
-            self.session_log.said_at = now;
+        if self.sessions.log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
+            self.sessions.log.said_at = now;
             self.tell_sessions(ctx, true);
         }
     }
@@ -169,7 +169,7 @@ impl Shard {
                 if self.config.shard == COORDINATOR || !self.has_joined() {
                     return Ok(());
                 }
-                self.session_log.is_told = true;
+                self.sessions.log.is_told = true;
                 self.hear_told(ctx, told, last, (known, freed))?;
                 self.wake_heard(ctx, answers);
                 Ok(())
@@ -181,7 +181,7 @@ impl Shard {
             Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
                 // What the shard has heard may not be on its disk. If it has just started, it has
                 // forgotten which ends are known everywhere.
-                if let Some(other) = self.session_log.others.get_mut(&from) {
+                if let Some(other) = self.sessions.log.others.get_mut(&from) {
                     other.heard = other.heard.map(|heard| heard.min(position));
                     (other.known, other.freed) = (0, 0);
                 }
@@ -197,7 +197,7 @@ impl Shard {
     pub(crate) fn tick_sessions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
-        self.session_log.clean_again(now);
+        self.sessions.log.clean_again(now);
         match self.config.shard {
             COORDINATOR => self.tick_telling(ctx, now, again),
             _ => self.tick_hearing(ctx, now, again),
@@ -206,7 +206,7 @@ impl Shard {
 
     /// When `tick_sessions` has something to do, nanoseconds.
     pub(crate) fn sessions_wake(&self) -> Option<u64> {
-        let (log, again) = (&self.session_log, self.config.resend_after);
+        let (log, again) = (&self.sessions.log, self.config.resend_after);
         let tells = self.is_any_to_tell().then(|| log.said_at.saturating_add(again));
         let asks = log.asks.values().map(|ask| ask.at.saturating_add(again));
         let is_due = !log.unclean.is_empty() && log.cleaning.is_empty();

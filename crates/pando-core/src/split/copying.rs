@@ -20,10 +20,10 @@ impl Shard {
             return;
         }
         let most = self.config.split_dirty_rows;
-        for (number, copy) in &mut self.copies {
+        for (number, copy) in &mut self.migration.copies {
             let is_slot = matches!(copy.moved, Moved::Slot(_));
             for write in writes {
-                if !(is_slot && self.dirs.is_beside_first(write)) {
+                if !(is_slot && self.namespace.dirs.is_beside_first(write)) {
                     copy.note(write);
                 }
             }
@@ -39,10 +39,10 @@ impl Shard {
 
     /// Marks closing ranges in which no name is held any more. Their copies may go on.
     pub(crate) fn note_ripe(&mut self) {
-        for (number, copy) in &self.copies {
+        for (number, copy) in &self.migration.copies {
             let waits = copy.waits && matches!(copy.phase, Phase::Closing(_));
-            if waits && self.is_copy_quiet(copy) && !self.ripe.contains(number) {
-                self.ripe.push_back(*number);
+            if waits && self.is_copy_quiet(copy) && !self.migration.ripe.contains(number) {
+                self.migration.ripe.push_back(*number);
             }
         }
     }
@@ -63,14 +63,14 @@ impl Shard {
 
     /// The next time at which a copy needs attention.
     pub(crate) fn copies_wake(&self) -> Option<u64> {
-        self.copies.values().map(|copy| copy.wake_at(self.config.resend_after)).min()
+        self.migration.copies.values().map(|copy| copy.wake_at(self.config.resend_after)).min()
     }
 
     /// Goes on with a closing range in which no name was held. The copy checks again, since much
     /// may have happened meanwhile.
     pub(crate) fn go_on_copying(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let waits = |copy: &Copy| copy.waits && matches!(copy.phase, Phase::Closing(_));
-        match self.copies.get(&number).is_some_and(waits) {
+        match self.migration.copies.get(&number).is_some_and(waits) {
             true => self.advance(ctx, number),
             false => Ok(()),
         }
@@ -80,15 +80,16 @@ impl Shard {
     /// target.
     pub(crate) fn tick_copies(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, after) = (ctx.now.nanos, self.config.resend_after);
-        self.paused_targets.retain(|_, until| *until > now);
+        self.migration.paused_targets.retain(|_, until| *until > now);
         let due: Vec<u64> = self
+            .migration
             .copies
             .iter()
             .filter(|(_, copy)| copy.wake_at(after) <= now)
             .map(|(number, _)| *number)
             .collect();
         for number in due {
-            let Some(copy) = self.copies.get_mut(&number) else { continue };
+            let Some(copy) = self.migration.copies.get_mut(&number) else { continue };
             match copy.phase {
                 _ if copy.is_paced => self.advance(ctx, number)?,
                 Phase::Closing(since) if copy.waits && copy.tries < TRIES_MAX => {
@@ -98,7 +99,7 @@ impl Shard {
                     self.counters.splits_reopened += 1;
                     self.locks.set_hold(key, txn, Hold::Copy);
                     let waiting = self.locks.wake(key);
-                    self.ready.extend(waiting);
+                    self.queue.ready.extend(waiting);
                 }
                 Phase::Reopened(_) if copy.waits => {
                     (copy.phase, copy.is_synced) = (Phase::Open, false);
@@ -122,10 +123,10 @@ impl Shard {
             self.counters.splits_yielded += u64::from(is_wanted);
             return Ok(());
         }
-        if let Some(copy) = self.copies.get_mut(&number) {
+        if let Some(copy) = self.migration.copies.get_mut(&number) {
             copy.is_wanted = is_wanted;
         }
-        match self.txns.remove(&number) {
+        match self.coordinator.txns.remove(&number) {
             Some(txn) => self.undo(ctx, number, txn, None),
             None => Ok(()),
         }
@@ -133,22 +134,22 @@ impl Shard {
 
     /// Forgets the copy of a move that was given up, and opens its range.
     pub(crate) fn forget_copy(&mut self, txn: TxnId) {
-        let Some(copy) = self.copies.remove(&txn.number) else { return };
+        let Some(copy) = self.migration.copies.remove(&txn.number) else { return };
         let waiting = self.locks.release(copy.key(), txn);
-        self.ready.extend(waiting);
+        self.queue.ready.extend(waiting);
     }
 
     /// Keeps new moves away from a target for a while.
     pub(crate) fn pause_target(&mut self, ctx: &Ctx<'_>, target: ShardIndex) {
         let until = ctx.now.nanos + PAUSE * self.config.resend_after;
-        self.paused_targets.insert(target, until);
+        self.migration.paused_targets.insert(target, until);
     }
 
     /// Numbers of live copies by progress: copying, sending changes, closing, frozen.
     #[must_use]
     pub fn copies_alive(&self) -> [u64; 4] {
         let mut alive = [0; 4];
-        for copy in self.copies.values() {
+        for copy in self.migration.copies.values() {
             let at = match copy.phase {
                 Phase::Frozen => 3,
                 Phase::Closing(_) => 2,

@@ -23,7 +23,7 @@ impl Shard {
         orders: Range<u64>,
         spread: Spread,
     ) {
-        if self.counts.len() >= COUNTS_MAX {
+        if self.migration.counts.len() >= COUNTS_MAX {
             return; // the next create tries again
         }
         let txn = self.numbers.txn(ctx);
@@ -31,32 +31,32 @@ impl Shard {
         let (tally, is_at_end, at) = (Tally::default(), false, None);
         let count = Count { dir, from, new, orders, spread, cursor, tally, is_at_end, at };
         self.locks.take(count.key(), txn, Hold::Copy);
-        self.counts.insert(txn.number, count);
-        self.counting.push_back(txn.number);
+        self.migration.counts.insert(txn.number, count);
+        self.migration.counting.push_back(txn.number);
     }
 
     /// Queues the counts that are due for their next page.
     pub(crate) fn tick_counts(&mut self, now: u64) {
-        for (number, count) in &mut self.counts {
+        for (number, count) in &mut self.migration.counts {
             if count.at.is_some_and(|at| at <= now) {
                 count.at = None;
-                self.counting.push_back(*number);
+                self.migration.counting.push_back(*number);
             }
         }
     }
 
     /// The next time at which a count is due.
     pub(crate) fn counts_wake(&self) -> Option<u64> {
-        self.counts.values().filter_map(|count| count.at).min()
+        self.migration.counts.values().filter_map(|count| count.at).min()
     }
 
     /// Queues counts that are at their end, if no name in the half is held any more. The halves may
     /// then split.
     pub(crate) fn note_counted(&mut self) {
-        for (number, count) in &self.counts {
+        for (number, count) in &self.migration.counts {
             let may_end = count.is_at_end && self.is_quiet(count.dir.id, &count.orders);
-            if may_end && !self.counting.contains(number) {
-                self.counting.push_back(*number);
+            if may_end && !self.migration.counting.contains(number) {
+                self.migration.counting.push_back(*number);
             }
         }
     }
@@ -64,7 +64,7 @@ impl Shard {
     /// Counts one page, or makes the split if the count is at its end.
     pub(crate) fn count_on(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let most = self.config.split_page_rows;
-        let Some(count) = self.counts.get_mut(&number) else { return Ok(()) };
+        let Some(count) = self.migration.counts.get_mut(&number) else { return Ok(()) };
         if !count.is_at_end {
             count.read_page(ctx, most)?;
         }
@@ -88,15 +88,15 @@ impl Shard {
 
     /// Ends a count, and frees its partition. `None`: there is no count of that number.
     pub(crate) fn forget_count(&mut self, number: u64) -> Option<Count> {
-        let count = self.counts.remove(&number)?;
+        let count = self.migration.counts.remove(&number)?;
         let txn = TxnId { shard: self.config.shard, number };
         let waiting = self.locks.release(count.key(), txn);
-        self.ready.extend(waiting);
+        self.queue.ready.extend(waiting);
         Some(count)
     }
 
     /// Corrects all counts by what an input has changed.
     pub(crate) fn correct_counts(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
-        self.counts.values_mut().try_for_each(|count| count.correct(ctx))
+        self.migration.counts.values_mut().try_for_each(|count| count.correct(ctx))
     }
 }

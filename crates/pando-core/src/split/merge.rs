@@ -43,34 +43,40 @@ impl Shard {
     /// Notes a partition that a change has left small.
     pub(crate) fn note_shrinkage(&mut self, dir: DirId, header: &Header) {
         let at = (dir, header.partition);
-        if !self.is_small(dir, header) || self.small.contains_key(&at) {
+        if !self.is_small(dir, header) || self.migration.small.contains_key(&at) {
             return;
         }
-        if self.small.len() < SMALL_MAX {
-            self.small.insert(at, Small { tries: 0, at: None });
-            self.shrunk.push_back((DirRef { id: dir, ino: header.ino }, header.partition));
+        if self.migration.small.len() < SMALL_MAX {
+            self.migration.small.insert(at, Small { tries: 0, at: None });
+            self.migration
+                .shrunk
+                .push_back((DirRef { id: dir, ino: header.ino }, header.partition));
         }
     }
 
     /// Notes small partitions among those that have just had their headers read.
     pub(crate) fn note_loaded(&mut self) {
-        for (dir, header) in self.dirs.take_loaded() {
+        for (dir, header) in self.namespace.dirs.take_loaded() {
             self.note_shrinkage(dir, &header);
         }
     }
 
     /// Queues the next waiting partition, if another merge may begin.
     pub(crate) fn note_room(&mut self) {
-        if !self.shrunk_waiting.is_empty() && self.shrunk.is_empty() && self.has_room() {
-            self.shrunk.extend(self.shrunk_waiting.pop_front());
+        if !self.migration.shrunk_waiting.is_empty()
+            && self.migration.shrunk.is_empty()
+            && self.has_room()
+        {
+            self.migration.shrunk.extend(self.migration.shrunk_waiting.pop_front());
         }
     }
 
     fn has_room(&self) -> bool {
-        let is_merge =
-            |number: &&u64| self.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge);
+        let is_merge = |number: &&u64| {
+            self.coordinator.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge)
+        };
         self.copies_under_way(false) < COPIES_MAX
-            && self.copies.keys().filter(is_merge).count() < MERGES_MAX
+            && self.migration.copies.keys().filter(is_merge).count() < MERGES_MAX
     }
 
     fn is_small(&self, dir: DirId, header: &Header) -> bool {
@@ -105,7 +111,7 @@ impl Shard {
         let header = header.filter(|h| h.ino == dir.ino && self.is_small(dir.id, h));
         let spread = header.as_ref().and_then(|h| h.spread);
         let (Some(header), Some(spread), Some(into)) = (header, spread, parent(index)) else {
-            self.small.remove(&(dir.id, index));
+            self.migration.small.remove(&(dir.id, index));
             return Ok(());
         };
         let key = LockKey::Partition(dir.id, index);
@@ -118,13 +124,13 @@ impl Shard {
             return self.merge_here(ctx, dir, &header);
         }
         if !self.has_room() {
-            self.shrunk_waiting.push_back((dir, index));
+            self.migration.shrunk_waiting.push_back((dir, index));
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
         let copy = Copy::new(dir, index, header.range(), ctx.now.nanos);
-        self.copies.insert(txn.number, copy);
+        self.migration.copies.insert(txn.number, copy);
         let merge = Move::new(dir, target, (index, header.radix), What::Merge);
         self.enter(txn.number, None, Plan::Move(merge));
         self.advance(ctx, txn.number)
@@ -140,7 +146,7 @@ impl Shard {
         let whole = parent.with(header);
         ctx.drop_header(dir.id, header.range().start);
         ctx.set_header(dir.id, whole.clone());
-        self.small.remove(&(dir.id, index));
+        self.migration.small.remove(&(dir.id, index));
         self.counters.merges_local += 1;
         self.tell_next(ctx, dir, &whole);
         Ok(())
@@ -179,10 +185,10 @@ impl Shard {
         if to != self.config.shard {
             let say = self.say_shrunk(ctx, dir, next);
             ctx.send(Need::Committed, Out::Peer(to, Box::new(say)));
-        } else if let Some(small) = self.small.get_mut(&(dir.id, next))
+        } else if let Some(small) = self.migration.small.get_mut(&(dir.id, next))
             && small.at.take().is_some()
         {
-            self.shrunk.push_back((dir, next));
+            self.migration.shrunk.push_back((dir, next));
         }
     }
 
@@ -212,7 +218,7 @@ impl Shard {
         index: PartitionIndex,
     ) -> Result<(), Halt> {
         let is_timer = from == self.config.shard;
-        let Some(small) = self.small.get_mut(&(dir.id, index)) else {
+        let Some(small) = self.migration.small.get_mut(&(dir.id, index)) else {
             if let Some(header) = self.header_of(ctx, dir.id, index)? {
                 self.note_shrinkage(dir.id, &header);
             }
@@ -229,7 +235,8 @@ impl Shard {
 
     /// Plans another attempt, after one in vain.
     pub(crate) fn look_again(&mut self, ctx: &Ctx<'_>, dir: DirRef, index: PartitionIndex) {
-        let small = self.small.entry((dir.id, index)).or_insert(Small { tries: 0, at: None });
+        let small =
+            self.migration.small.entry((dir.id, index)).or_insert(Small { tries: 0, at: None });
         let pause = self.config.resend_after << small.tries.min(DOUBLINGS_MAX);
         small.tries += 1;
         let at = ctx.now.nanos + pause;

@@ -80,8 +80,8 @@ impl Shard {
             let at = (DirRef { id: dir, ino: header.ino }, header.partition);
             let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
             let is_held = is_held || self.is_handed_over(dir, header.partition);
-            if !is_held && !self.grown.contains(&at) {
-                self.grown.push_back(at);
+            if !is_held && !self.migration.grown.contains(&at) {
+                self.migration.grown.push_back(at);
             }
         }
     }
@@ -141,7 +141,7 @@ impl Shard {
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
-        self.copies.insert(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
+        self.migration.copies.insert(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
         let what = What::Split { from: index, spread };
         let split = Move::new(dir, target, (new, Radix(radix.0 + 1)), what);
         self.enter(txn.number, None, Plan::Move(split));
@@ -153,13 +153,13 @@ impl Shard {
         let most = if is_bare { BARE_MAX } else { COPIES_MAX };
         // Checked by the clock: a shard with nothing else to do is not woken for it.
         let is_paused =
-            self.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
+            self.migration.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
         self.copies_under_way(is_bare) < most && !is_paused && !self.keeps_still(ctx)
     }
 
     /// Number of live copies of bare hash slots (`is_bare`), or of all else.
     fn copies_under_way(&self, is_bare: bool) -> usize {
-        self.copies.values().filter(|copy| copy.is_bare == is_bare).count()
+        self.migration.copies.values().filter(|copy| copy.is_bare == is_bare).count()
     }
 }
 

@@ -54,7 +54,7 @@ impl Move {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
-        let Some(mut copy) = view.shard.copies.remove(&number) else {
+        let Some(mut copy) = view.shard.migration.copies.remove(&number) else {
             return Err(broken("a move without its copy").into());
         };
         let next = match view.votes.0.last() {
@@ -64,7 +64,7 @@ impl Move {
             },
             _ => self.go_on(view, &mut copy),
         };
-        view.shard.copies.insert(number, copy);
+        view.shard.migration.copies.insert(number, copy);
         next
     }
 
@@ -87,7 +87,7 @@ impl Move {
         // A frozen range changes only by a decision that lost its lock with the power. In that case
         // the move begins anew.
         if copy.dirty.len() > 0 && !shard.tail_unlocked(self.is_merge()) {
-            shard.copies.insert(view.txn.number, copy);
+            shard.migration.copies.insert(view.txn.number, copy);
             return Ok(Next::Restart);
         }
         let mut header = shard.held_header(ctx, self.dir, self.held())?;
@@ -103,23 +103,23 @@ impl Move {
             }
             What::Merge => {
                 ctx.drop_header(self.dir.id, self.orders().start);
-                shard.small.remove(&(self.dir.id, self.partition));
+                shard.migration.small.remove(&(self.dir.id, self.partition));
                 shard.counters.merges_moved += 1;
                 shard.counters.entries_given_back += moved.entries;
             }
         }
-        shard.moved_at = Lsn(ctx.now.seen.0 + 1);
+        shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         let orders = self.orders();
         shard.clear_range(ctx, self.dir.id, &orders);
-        for (ino, ..) in shard.opens.in_range(self.dir.id, &orders) {
-            if let Some(at) = shard.opens.place(ino) {
+        for (ino, ..) in shard.namespace.opens.in_range(self.dir.id, &orders) {
+            if let Some(at) = shard.namespace.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }
         }
         let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.ready.extend(waiting);
+        shard.queue.ready.extend(waiting);
         let own = Change::Own { dir: self.dir, partition: self.partition };
         let changes = alloc::vec![(view.votes.0.len() - 1, own)];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
@@ -128,7 +128,7 @@ impl Move {
     /// Gives the move up: the range is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
-        let is_wanted = shard.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
+        let is_wanted = shard.migration.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
         shard.forget_copy(txn);
         let counters = &mut shard.counters;
         match (self.what, is_wanted) {
@@ -206,7 +206,7 @@ impl Mover for Move {
             pages: copy.pages,
             rows,
             tally: Tally::default(),
-            opens: shard.opens.in_range(self.dir.id, &orders),
+            opens: shard.namespace.opens.in_range(self.dir.id, &orders),
             slots: copy.outcomes.clone().unwrap_or_default(),
             heard: shard.sessions_heard(),
         };
@@ -300,7 +300,7 @@ impl Shard {
         pages: u64,
     ) -> Result<(), Halt> {
         // Without a copy the move is decided, and this message is a repetition.
-        let Some(copy) = self.copies.get_mut(&number) else { return Ok(()) };
+        let Some(copy) = self.migration.copies.get_mut(&number) else { return Ok(()) };
         match pages {
             0 => self.give_up_copy(ctx, number, false),
             pages if pages == copy.pages + 1 => {

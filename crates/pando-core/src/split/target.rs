@@ -37,13 +37,13 @@ impl Shard {
         };
         let at = (dir.id, partition);
         let orders = range(partition, radix);
-        if self.prepared.contains_key(&(peer.txn, peer.step)) {
+        if self.participant.prepared.contains_key(&(peer.txn, peer.step)) {
             return Ok(());
         }
         self.drop_arrivals_of_other_lives(ctx, dir);
         let headers = self.headers(ctx, dir.id)?;
         let owned = headers.iter().any(|h| h.ino != dir.ino || overlap(&h.range(), &orders));
-        let known = self.arriving.get(&at).map(|(record, _)| record.clone());
+        let known = self.migration.arriving.get(&at).map(|(record, _)| record.clone());
         let arrivals = self.locks.arrivals(dir.id);
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
         let is_over = owned || prepared || self.comes_with_slot(ctx, dir.id, &orders)?;
@@ -84,7 +84,7 @@ impl Shard {
             return Ok(());
         }
         let done = number + 1;
-        self.arriving.insert(at, (record, ctx.now.nanos));
+        self.migration.arriving.insert(at, (record, ctx.now.nanos));
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, (peer.txn, peer.step), Say::PageDone(done));
         Ok(())
@@ -106,9 +106,10 @@ impl Shard {
         orders: &Range<u64>,
     ) -> bool {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let others = self.arriving.range(from..=to).filter(|((_, index), (record, _))| {
-            *index != partition && overlap(&range(*index, record.radix), orders)
-        });
+        let others =
+            self.migration.arriving.range(from..=to).filter(|((_, index), (record, _))| {
+                *index != partition && overlap(&range(*index, record.radix), orders)
+            });
         let others: Vec<TxnId> = others.map(|(_, (record, _))| record.txn).collect();
         for txn in &others {
             self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), Say::Ask);
@@ -132,7 +133,7 @@ impl Shard {
         let at = (arrival.dir.id, header.partition);
         let holder = LockKey::Partition(at.0, holder(arrival, &header)?);
         let is_held = self.locks.hold(holder).is_some();
-        let known = self.arriving.get(&at).map(|(record, _)| record);
+        let known = self.migration.arriving.get(&at).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -151,7 +152,7 @@ impl Shard {
         take_rows(ctx, at.0, &header.range(), rows, &mut record.tally)?;
         record.next_page += 1;
         ctx.put(keys::arrival(at.0, at.1), record.encode());
-        self.arriving.remove(&at);
+        self.migration.arriving.remove(&at);
         (header.entries, header.subdirs) = (record.tally.entries, record.tally.subdirs);
         (arrival.header, arrival.tally) = (header.encode(), record.tally);
         Ok(Some(record.tally))
@@ -159,7 +160,7 @@ impl Shard {
 
     /// Counts of the partition for which this shard is prepared in `txn`.
     fn has_arrived(&self, txn: TxnId) -> Option<Tally> {
-        self.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
+        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
             match &record.prepare {
                 Prepare::Arrive(arrival) => Some(arrival.tally),
                 _ => None,
@@ -174,13 +175,14 @@ impl Shard {
         dir: DirRef,
         partition: PartitionIndex,
     ) -> Result<(), Halt> {
-        let found = self.prepared.values().find_map(|(record, _)| match &record.prepare {
-            Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
-                Ok(header) if header.partition == partition => Some((a.clone(), header)),
+        let found =
+            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
+                Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
+                    Ok(header) if header.partition == partition => Some((a.clone(), header)),
+                    _ => None,
+                },
                 _ => None,
-            },
-            _ => None,
-        });
+            });
         let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
@@ -204,21 +206,22 @@ impl Shard {
     /// Orders of a directory's partitions that are on their way here and not prepared.
     pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.arriving.range(from..=to);
+        let arriving = self.migration.arriving.range(from..=to);
         arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
     }
 
     /// Whether any partition of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
+        self.migration.arriving.range(from..=to).next().is_some()
+            || !self.locks.arrivals(dir).is_empty()
     }
 
     /// Drops what was on its way to a range that comes with a hash slot. The earlier owner of the
     /// range does not move it any more.
     pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.arriving.range(from..=to);
+        let arriving = self.migration.arriving.range(from..=to);
         let gone: Vec<_> = arriving
             .map(|((_, partition), (record, _))| (*partition, range(*partition, record.radix)))
             .filter(|(_, there)| overlap(there, orders))
@@ -227,7 +230,7 @@ impl Shard {
             self.clear_range(ctx, dir, &there);
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.arriving.remove(&(dir, partition));
+            self.migration.arriving.remove(&(dir, partition));
         }
     }
 
@@ -244,6 +247,7 @@ impl Shard {
 
     fn drop_arrivals(&mut self, ctx: &mut Ctx<'_>, goes: impl Fn(DirId, &Arriving) -> bool) {
         let gone: Vec<_> = self
+            .migration
             .arriving
             .iter()
             .filter(|((dir, _), (record, _))| goes(*dir, record))
@@ -253,7 +257,7 @@ impl Shard {
             self.clear_range(ctx, dir, &range(partition, radix));
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.arriving.remove(&(dir, partition));
+            self.migration.arriving.remove(&(dir, partition));
         }
     }
 }

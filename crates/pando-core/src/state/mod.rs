@@ -1,4 +1,5 @@
-//! The memory of a shard: its parts, each with a state of its own. Nothing here acts on a whole shard.
+//! The memory of a shard: its parts, each with a state of its own. Nothing here acts on a whole
+//! shard.
 
 pub mod concerned;
 pub mod ctx;
@@ -9,9 +10,9 @@ pub mod migration;
 pub mod namespace;
 pub mod numbers;
 pub mod outcomes;
+pub mod queue;
 pub mod sessions;
 pub mod shard;
 pub mod stop;
 pub mod txn;
 pub mod versions;
-pub mod watch;

@@ -147,6 +147,15 @@ impl Broadcast {
     }
 }
 
+/// Versions of directories: what callers may remember of paths.
+#[derive(Default)]
+pub struct Paths {
+    /// Versions of directories: which ones changed for callers that come through them.
+    pub(crate) versions: Versions,
+    /// How versions spread: at shard 0 to all shards, elsewhere from shard 0.
+    pub(crate) broadcast: Broadcast,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,15 +14,15 @@ impl Shard {
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
         self.pin(now);
-        while let Some(entry) = self.later.first_entry()
+        while let Some(entry) = self.queue.later.first_entry()
             && entry.key().0 <= now
         {
-            self.ready.push_back(entry.remove());
+            self.queue.ready.push_back(entry.remove());
         }
         if let Some(until) = now.checked_sub(self.config.resend_after) {
-            let (txns, alive) = (&self.txns, self.txns.len());
+            let (txns, alive) = (&self.coordinator.txns, self.coordinator.txns.len());
             let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-            for number in self.sent.take_due(until, alive, sent_at) {
+            for number in self.coordinator.sent.take_due(until, alive, sent_at) {
                 self.resend(ctx, number)?;
                 // This message is sent: it stays, whatever becomes of the rest of this tick.
                 self.concerned.acted.clear();
@@ -41,9 +41,9 @@ impl Shard {
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let id = self.id(number);
-        let Some(txn) = self.txns.get_mut(&number) else { return Ok(()) };
+        let Some(txn) = self.coordinator.txns.get_mut(&number) else { return Ok(()) };
         txn.sent_at = ctx.now.nanos;
-        self.sent.note(ctx.now.nanos, number);
+        self.coordinator.sent.note(ctx.now.nanos, number);
         self.counters.resent += 1;
         let mut again = Vec::new();
         match &txn.sent {
@@ -56,10 +56,10 @@ impl Shard {
         }
         for (mut to, step, say) in again {
             if let Say::Prepare(place, _) = &say {
-                let client = self.txns.get(&number).and_then(Txn::client);
+                let client = self.coordinator.txns.get(&number).and_then(Txn::client);
                 self.concerned.acted.extend(client);
                 to = self.shard_of(ctx, place)?;
-                if let Some(txn) = self.txns.get_mut(&number)
+                if let Some(txn) = self.coordinator.txns.get_mut(&number)
                     && let Some(at) = txn.steps.get_mut(usize::from(step))
                 {
                     at.to = to;
@@ -73,19 +73,26 @@ impl Shard {
 
     /// The next time at which `tick` has something to do.
     pub(crate) fn next_wake(&mut self) -> Option<u64> {
-        let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let (txns, prepared) = (&self.txns, &self.prepared);
+        let later = self.queue.later.first_key_value().map(|((at, _), _)| *at);
+        let (txns, prepared) = (&self.coordinator.txns, &self.participant.prepared);
         let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-        let resend = self.sent.oldest(txns.len(), sent_at);
+        let resend = self.coordinator.sent.oldest(txns.len(), sent_at);
         let resend = resend.map(|(at, _)| at + self.config.resend_after);
         let asked_at = |step: &_| prepared.get(step).map(|(_, at)| *at);
-        let asked = self.asked.oldest(prepared.len(), asked_at).map(|(at, _)| at).into_iter();
-        let heard = self.arriving.values().map(|(_, at)| *at);
-        let incoming = self.incoming.values().map(|(_, at)| *at);
+        let asked =
+            self.participant.asked.oldest(prepared.len(), asked_at).map(|(at, _)| at).into_iter();
+        let heard = self.migration.arriving.values().map(|(_, at)| *at);
+        let incoming = self.migration.incoming.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
         let moves = [self.copies_wake(), self.counts_wake()];
-        let others =
-            [later, resend, ask, self.versions_wake(), self.leases.next_look(), self.votes_wake()];
+        let others = [
+            later,
+            resend,
+            ask,
+            self.versions_wake(),
+            self.sessions.leases.next_look(),
+            self.votes_wake(),
+        ];
         let moves = moves.into_iter().chain([self.shreds_wake(), self.sessions_wake()]);
         moves.chain(others).flatten().min()
     }

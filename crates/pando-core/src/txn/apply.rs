@@ -279,7 +279,7 @@ impl Shard {
         inode.attr.nlink -= 1;
         inode.attr.ctime = at;
         inode.attr.change += 1;
-        if inode.attr.nlink == 0 && !self.opens.any(ino) {
+        if inode.attr.nlink == 0 && !self.namespace.opens.any(ino) {
             return self.destroy_link(ctx, &inode, Under::Its);
         }
         inode::put(ctx, &Loc::Link(ino), &inode);

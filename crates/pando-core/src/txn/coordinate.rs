@@ -69,7 +69,7 @@ impl Shard {
             && request.head.id.sequence > 0
         {
             let id = request.head.id;
-            self.running.insert((id.session, id.slot), (id.sequence, Some(number)));
+            self.sessions.running.insert((id.session, id.slot), (id.sequence, Some(number)));
         }
         let kind = plan.kind();
         self.counters.txns_begun[kind as usize] += 1;
@@ -88,8 +88,8 @@ impl Shard {
             then: Vec::new(),
             next_step: 0,
         };
-        self.txns.insert(number, txn);
-        self.sent.note(0, number);
+        self.coordinator.txns.insert(number, txn);
+        self.coordinator.sent.note(0, number);
     }
 
     pub(super) fn id(&self, number: u64) -> TxnId {
@@ -98,7 +98,7 @@ impl Shard {
 
     /// Takes the next step of a transaction's plan.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
-        let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
         self.acts_on(&txn);
         let result = self.advance_txn(ctx, number, txn);
         self.concerned.is_torn |= result.is_err();
@@ -136,7 +136,7 @@ impl Shard {
             Ok(Next::Pause) => {
                 txn.sent = None;
                 self.sent_now(ctx, number, &mut txn);
-                self.txns.insert(number, txn);
+                self.coordinator.txns.insert(number, txn);
                 Ok(())
             }
             Ok(Next::Send(to, say)) => {
@@ -178,7 +178,7 @@ impl Shard {
     /// Whether a split, merge or handover stopped in the middle of its decision.
     fn is_given_in_part(&self, number: u64, txn: &Txn) -> bool {
         let moves = matches!(txn.plan, Some(Plan::Move(_) | Plan::Handover(_)));
-        moves && !self.copies.contains_key(&number)
+        moves && !self.migration.copies.contains_key(&number)
     }
 
     /// Whether the name to which a transaction's outcome belongs is no longer on this shard.
@@ -191,7 +191,7 @@ impl Shard {
     /// Notes that a message was sent now, so that it is sent again if no answer comes.
     fn sent_now(&mut self, ctx: &Ctx<'_>, number: u64, txn: &mut Txn) {
         txn.sent_at = ctx.now.nanos;
-        self.sent.note(ctx.now.nanos, number);
+        self.coordinator.sent.note(ctx.now.nanos, number);
     }
 
     fn say(
@@ -205,7 +205,7 @@ impl Shard {
     ) {
         txn.sent = Some((to, step, say.clone()));
         self.sent_now(ctx, number, &mut txn);
-        self.txns.insert(number, txn);
+        self.coordinator.txns.insert(number, txn);
         let need = need_of(&say);
         self.tell(ctx, need, to, (self.id(number), step), say);
     }
@@ -234,7 +234,7 @@ impl Shard {
                 Ok(())
             }
             Say::PageDone(pages) => {
-                if !self.txns.contains_key(&number) {
+                if !self.coordinator.txns.contains_key(&number) {
                     self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
                     return Ok(());
                 }
@@ -253,7 +253,7 @@ impl Shard {
         from: ShardIndex,
         vote: Vote,
     ) -> Result<(), Halt> {
-        let Some(txn) = self.txns.get_mut(&number) else {
+        let Some(txn) = self.coordinator.txns.get_mut(&number) else {
             // The transaction was undone, or is long over: the participant may release its locks.
             let id = self.id(number);
             self.tell(ctx, Need::Committed, from, (id, step), Say::Finish(None));
@@ -285,7 +285,7 @@ impl Shard {
                 let refusal = plan.refusal(&at.prepare, errno);
                 at.state = StepState::Refused(errno);
                 let again = plan.begins_again(&at.prepare, errno);
-                let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+                let Some(txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
                 self.undo(ctx, number, txn, (!again).then_some(refusal))
             }
             Vote::Overtaken(since) => {
@@ -295,12 +295,12 @@ impl Shard {
             }
             Vote::Busy => {
                 at.state = StepState::Refused(Errno::EBUSY);
-                let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+                let Some(txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
                 self.undo(ctx, number, txn, None)
             }
             Vote::Redirect(history) => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
-                self.dirs.learn(dir.id, &history);
+                self.namespace.dirs.learn(dir.id, &history);
                 self.ask_again(ctx, number, from, None)
             }
             Vote::Slot(news) => {
@@ -332,7 +332,7 @@ impl Shard {
         refused_by: ShardIndex,
         dir: DirRef,
     ) -> Result<(), Halt> {
-        self.dirs.unlearn(dir.id);
+        self.namespace.dirs.unlearn(dir.id);
         let home = self.config.map.home(dir.id);
         self.ask_again(ctx, number, refused_by, Some(home))
     }
@@ -346,7 +346,7 @@ impl Shard {
         refused_by: ShardIndex,
         home: Option<ShardIndex>,
     ) -> Result<(), Halt> {
-        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(mut txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
         self.acts_on(&txn);
         let step = txn.steps.len().saturating_sub(1) as u16;
         if let Some(last) = txn.steps.last_mut() {
@@ -364,7 +364,7 @@ impl Shard {
             txn.sent = Some((to, step, say));
             self.sent_now(ctx, number, &mut txn);
         }
-        self.txns.insert(number, txn);
+        self.coordinator.txns.insert(number, txn);
         Ok(())
     }
 
@@ -439,14 +439,14 @@ impl Shard {
         ctx.put(keys::txn(number), decided.encode());
         self.sent_now(ctx, number, &mut txn);
         let steps = txn.finishing.clone();
-        self.txns.insert(number, txn);
+        self.coordinator.txns.insert(number, txn);
         for (step, shard, changes) in steps {
             let say = Say::Finish(Some(changes));
             self.tell(ctx, Need::Synced, shard, (self.id(number), step), say);
         }
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::IntentForgottenEarly) {
-            self.txns.remove(&number);
+            self.coordinator.txns.remove(&number);
             ctx.delete(keys::txn(number));
         }
         Ok(())
@@ -459,13 +459,13 @@ impl Shard {
         step: u16,
         from: ShardIndex,
     ) -> Result<(), Halt> {
-        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(mut txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
         let before = txn.finishing.len();
         txn.finishing.retain(|(s, shard, _)| (*s, *shard) != (step, from));
         if txn.finishing.is_empty() && before > 0 {
             return self.finishing(ctx, number, txn);
         }
-        self.txns.insert(number, txn);
+        self.coordinator.txns.insert(number, txn);
         Ok(())
     }
 
@@ -479,14 +479,14 @@ impl Shard {
         news: SlotNews,
     ) -> Result<(), Halt> {
         self.hear_of_slot(news);
-        let Some(txn) = self.txns.get(&number) else { return Ok(()) };
+        let Some(txn) = self.coordinator.txns.get(&number) else { return Ok(()) };
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
         // As far as this shard knows, the place has not moved. It asks the shard that refused again
         // after a while.
         let Some(to) = self.owner_of(&change).filter(|to| *to != from) else { return Ok(()) };
-        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(mut txn) = self.coordinator.txns.remove(&number) else { return Ok(()) };
         txn.finishing[at].1 = to;
         self.counters.readdressed += 1;
         self.finishing(ctx, number, txn)
@@ -502,7 +502,7 @@ impl Shard {
 
     fn answer_ask(&mut self, ctx: &mut Ctx<'_>, number: u64, step: u16, from: ShardIndex) {
         let id = self.id(number);
-        let decision = match self.txns.get(&number) {
+        let decision = match self.coordinator.txns.get(&number) {
             Some(txn) if txn.plan.is_some() => return, // still voting
             Some(txn) => txn
                 .finishing
@@ -563,7 +563,7 @@ impl Shard {
                 self.counters.restarts += 1;
                 let head = request.head.id;
                 if head.sequence > 0 {
-                    self.running.insert((head.session, head.slot), (head.sequence, None));
+                    self.sessions.running.insert((head.session, head.slot), (head.sequence, None));
                 }
                 // Pauses differ by number, so that two transactions that met do not meet again.
                 let at = ctx.now.nanos + AGAIN_AFTER + number % 7 * (AGAIN_AFTER / 2);

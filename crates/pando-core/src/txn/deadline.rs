@@ -66,30 +66,35 @@ impl Txn {
 impl Shard {
     /// Notes that a message came from another shard.
     pub(crate) fn has_spoken(&mut self, shard: ShardIndex) {
-        if !self.silent.is_empty() {
-            self.silent.remove(&shard);
+        if !self.coordinator.silent.is_empty() {
+            self.coordinator.silent.remove(&shard);
         }
     }
 
     /// Whether a transaction must not wait for this shard.
     pub(super) fn is_not_awaited(&self, txn: &Txn, shard: ShardIndex) -> bool {
-        self.silent.contains_key(&shard) && txn.may_be_given_up()
+        self.coordinator.silent.contains_key(&shard) && txn.may_be_given_up()
     }
 
     /// Undoes transactions with a missing vote, and probes silent shards.
     pub(super) fn give_up_votes(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, wait, own) = (ctx.now.nanos, self.config.votes_wait, self.config.shard);
         let is_due = |txn: &Txn| txn.deadline(wait).is_some_and(|at| at <= now);
-        let due: Vec<u64> =
-            self.txns.iter().filter(|(_, txn)| is_due(txn)).map(|(number, _)| *number).collect();
+        let due: Vec<u64> = self
+            .coordinator
+            .txns
+            .iter()
+            .filter(|(_, txn)| is_due(txn))
+            .map(|(number, _)| *number)
+            .collect();
         for number in due {
-            let Some(txn) = self.txns.remove(&number) else { continue };
+            let Some(txn) = self.coordinator.txns.remove(&number) else { continue };
             if let Some(shard) = txn.awaited().filter(|shard| *shard != own) {
-                self.silent.entry(shard).or_insert(0);
+                self.coordinator.silent.entry(shard).or_insert(0);
             }
             self.give_up(ctx, number, txn)?;
         }
-        let probed: Vec<ShardIndex> = (self.silent.iter_mut())
+        let probed: Vec<ShardIndex> = (self.coordinator.silent.iter_mut())
             .filter(|(_, asked)| asked.saturating_add(PROBE_EVERY) <= now)
             .map(|(shard, asked)| {
                 *asked = now;
@@ -112,8 +117,9 @@ impl Shard {
     /// The next time at which a transaction is given up or a shard probed.
     pub(super) fn votes_wake(&self) -> Option<u64> {
         let wait = self.config.votes_wait;
-        let deadlines = self.txns.values().filter_map(|txn| txn.deadline(wait));
-        let probes = self.silent.values().map(|asked| asked.saturating_add(PROBE_EVERY));
+        let deadlines = self.coordinator.txns.values().filter_map(|txn| txn.deadline(wait));
+        let probes =
+            self.coordinator.silent.values().map(|asked| asked.saturating_add(PROBE_EVERY));
         deadlines.chain(probes).min()
     }
 }

@@ -12,20 +12,20 @@ use crate::state::txn::pinned::PINNED_MAX;
 impl Shard {
     /// Looks for transactions that were alive at the last look.
     pub(super) fn pin(&mut self, now: u64) {
-        let (then, first) = self.pinned.looked;
+        let (then, first) = self.coordinator.pinned.looked;
         if now < then + self.config.resend_after {
             return;
         }
-        self.pinned.looked = (now, self.numbers.next_txn());
-        let old = self.txns.range(..first).map(|(number, _)| *number);
-        self.pinned.numbers = old.take(PINNED_MAX).collect();
+        self.coordinator.pinned.looked = (now, self.numbers.next_txn());
+        let old = self.coordinator.txns.range(..first).map(|(number, _)| *number);
+        self.coordinator.pinned.numbers = old.take(PINNED_MAX).collect();
     }
 
     /// The floor, as far as a message about this transaction may tell it.
     pub(super) fn floor_beside(&self, number: u64) -> Floor {
-        let pinned = &self.pinned.numbers;
+        let pinned = &self.coordinator.pinned.numbers;
         let from = pinned.last().map_or(0, |last| last + 1);
-        let lowest = self.txns.range(from..).next();
+        let lowest = self.coordinator.txns.range(from..).next();
         #[cfg(feature = "planted")]
         let lowest = lowest.filter(|_| !self.is_planted(crate::Planted::FloorOverLiving));
         let mut below = lowest.map_or(self.numbers.next_txn(), |(lowest, _)| *lowest);

@@ -69,7 +69,7 @@ impl Shard {
         }
         free_of_others(&self.locks, claim)?;
         if let Claim::Move { above, since, .. } = claim
-            && self.graph.may_have_moved(above, *since)
+            && self.coordinator.graph.may_have_moved(above, *since)
         {
             self.counters.walks_overtaken += 1;
             return Ok(Vote::Overtaken(self.numbers.next_txn() - 1));
@@ -87,11 +87,11 @@ impl Shard {
             Claim::Alone => None,
         };
         let number = self.numbers.txn(ctx).number;
-        self.graph.end(number, moved);
+        self.coordinator.graph.end(number, moved);
         if txn.shard == self.config.shard {
-            self.graph.decided_here(moved, position(ctx), ctx.now.durable);
+            self.coordinator.graph.decided_here(moved, position(ctx), ctx.now.durable);
         }
         let waiting = self.locks.wake(ALONE);
-        self.ready.extend(waiting);
+        self.queue.ready.extend(waiting);
     }
 }

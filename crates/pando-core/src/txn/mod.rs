@@ -1,7 +1,7 @@
 //! Transactions: changes that span several places, by two-phase commit (InfiniFS §4.2) with ordered
 //! locks.
 //!
-//! One engine runs all of them. A [`plan::Plan`] says which place to lock next, from what the
+//! One engine runs all of them. A `Plan` says which place to lock next, from what the
 //! earlier steps have seen. In the end it says which changes each place makes. The coordinator is
 //! the shard to which the client's request came. It may be a participant itself, by messages to
 //! itself that never leave it.

@@ -44,7 +44,7 @@ impl Shard {
         self.raise_floor(ctx, &peer);
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
-        if self.floors.get(&peer.txn.shard).is_some_and(is_void) {
+        if self.participant.floors.get(&peer.txn.shard).is_some_and(is_void) {
             if let Say::Finish(decision) = &peer.say {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
@@ -53,7 +53,7 @@ impl Shard {
             }
             return Ok(());
         }
-        if self.finished.contains(&at) {
+        if self.participant.finished.contains(&at) {
             if !matches!(peer.say, Say::Page { .. } | Say::SlotPage { .. }) {
                 self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
             }
@@ -66,7 +66,7 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                let is_made = match self.prepared.contains_key(&at) {
+                let is_made = match self.participant.prepared.contains_key(&at) {
                     true => self.is_applicable(ctx, peer.from, at, changes)?,
                     false => self.once_more(ctx, &peer, changes)?,
                 };
@@ -74,7 +74,7 @@ impl Shard {
                     return Ok(());
                 }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
-                self.finished.insert(at);
+                self.participant.finished.insert(at);
                 ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
                 self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
                 Ok(())
@@ -121,17 +121,17 @@ impl Shard {
     /// Forgets finished steps of transactions that their coordinator has forgotten.
     fn raise_floor(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) {
         let shard = peer.txn.shard;
-        let floor = self.floors.entry(shard).or_default();
+        let floor = self.participant.floors.entry(shard).or_default();
         if shard == self.config.shard || !floor.raise(&peer.floor) {
             return;
         }
         ctx.put_always(keys::floor(shard), floor.encode());
         let from = (TxnId { shard, number: 0 }, 0);
         let to = (TxnId { shard, number: floor.below }, 0);
-        let below = self.finished.range(from..to);
+        let below = self.participant.finished.range(from..to);
         let over: Vec<_> = below.filter(|(txn, _)| floor.is_void(txn.number)).copied().collect();
         for (txn, step) in over {
-            self.finished.remove(&(txn, step));
+            self.participant.finished.remove(&(txn, step));
             ctx.delete(keys::finished(txn, step));
         }
     }
@@ -154,12 +154,16 @@ impl Shard {
         // The coordinator has not heard of the session's end, and tries again until it has. Another
         // session may have this session's locks by now, and may have looked here.
         let session = peer.behalf.session;
-        if session.0 > 0 && !self.session_lives(session) && !self.prepared.contains_key(&at) {
+        if session.0 > 0
+            && !self.session_lives(session)
+            && !self.participant.prepared.contains_key(&at)
+        {
             self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
             return Ok(());
         }
         if let Prepare::Invalidate { dirs, graph } = &prepare {
-            if graph.is_some_and(|step| !self.prepared.contains_key(&(peer.txn, step))) {
+            if graph.is_some_and(|step| !self.participant.prepared.contains_key(&(peer.txn, step)))
+            {
                 self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
                 return Ok(());
             }
@@ -184,7 +188,7 @@ impl Shard {
         let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         #[cfg(feature = "planted")]
         let unsynced = unsynced || self.is_planted(crate::Planted::VoteUnsynced);
-        if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
+        if matches!(vote, Vote::Yes(_)) && locks && !self.participant.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
             }
@@ -193,12 +197,12 @@ impl Shard {
             }
             let record = Prepared { place, prepare };
             ctx.put(keys::prepared(at.0, at.1), record.encode());
-            self.prepared.insert(at, (record, ctx.now.nanos));
-            self.asked.note(ctx.now.nanos, at);
+            self.participant.prepared.insert(at, (record, ctx.now.nanos));
+            self.participant.asked.note(ctx.now.nanos, at);
         }
         let need = match vote {
             Vote::Yes(_) if !unsynced => Need::Synced,
-            _ if behalf.heard > 0 && self.session_log.is_end_unsynced(ctx.now.durable) => {
+            _ if behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
             Vote::Slot(_) => Need::Synced,
@@ -252,7 +256,9 @@ impl Shard {
                 self.locks.free_for(LockKey::Link(*ino), txn)?;
                 match self.link_inode(ctx, *ino)? {
                     None if *new => Seen::Nothing,
-                    Some(inode) if !*new => Seen::Link(inode.attr, self.opens.holders(*ino)),
+                    Some(inode) if !*new => {
+                        Seen::Link(inode.attr, self.namespace.opens.holders(*ino))
+                    }
                     // A late repetition: another transaction has brought the inode meanwhile.
                     Some(_) => return Ok(Vote::Busy),
                     None => return Err(Errno::ESTALE.into()),
@@ -326,7 +332,7 @@ impl Shard {
                     if rows.slices.len() > self.config.moved_slices {
                         return Err(Errno::EXDEV.into());
                     }
-                    rows.opens = self.opens.holders(inode.attr.ino);
+                    rows.opens = self.namespace.opens.holders(inode.attr.ino);
                 }
                 Some(EntryRows { value: found.value, inode: rows })
             }
@@ -399,7 +405,7 @@ impl Shard {
     /// Undoes what a step prepared. Without a prepared record, drops what waits for that step.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
         let woken = self.locks.forget(at.0, at.1);
-        self.ready.extend(woken);
+        self.queue.ready.extend(woken);
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;
@@ -417,11 +423,11 @@ impl Shard {
     }
 
     fn unlock(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<Option<Prepare>, Halt> {
-        let Some((record, _)) = self.prepared.remove(&at) else { return Ok(None) };
+        let Some((record, _)) = self.participant.prepared.remove(&at) else { return Ok(None) };
         ctx.delete(keys::prepared(at.0, at.1));
         if let (Some(lock), _) = lock_of(&self.config, &record.prepare)? {
             let waiting = self.locks.release(lock, at.0);
-            self.ready.extend(waiting);
+            self.queue.ready.extend(waiting);
         }
         if let Prepare::Graph(claim) = &record.prepare {
             self.end_claim(ctx, at.0, claim);
@@ -445,19 +451,21 @@ impl Shard {
     /// Asks coordinators about transactions that have long been prepared here.
     pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
         let (now, after) = (ctx.now.nanos, self.config.ask_after);
-        let (prepared, alive) = (&self.prepared, self.prepared.len());
+        let (prepared, alive) = (&self.participant.prepared, self.participant.prepared.len());
         let asked_at = |step: &_| prepared.get(step).map(|(_, since)| *since);
         let until = now.checked_sub(after);
-        let mut asks: Vec<(TxnId, u16)> =
-            until.map_or_else(Vec::new, |until| self.asked.take_due(until, alive, asked_at));
+        let mut asks: Vec<(TxnId, u16)> = until
+            .map_or_else(Vec::new, |until| self.participant.asked.take_due(until, alive, asked_at));
         for at in &asks {
-            if let Some((_, since)) = self.prepared.get_mut(at) {
+            if let Some((_, since)) = self.participant.prepared.get_mut(at) {
                 *since = now;
-                self.asked.note(now, *at);
+                self.participant.asked.note(now, *at);
             }
         }
-        let arriving = self.arriving.values_mut().map(|(record, since)| (record.txn, since));
-        let incoming = self.incoming.values_mut().map(|(record, since)| (record.txn, since));
+        let arriving =
+            self.migration.arriving.values_mut().map(|(record, since)| (record.txn, since));
+        let incoming =
+            self.migration.incoming.values_mut().map(|(record, since)| (record.txn, since));
         for (txn, since) in arriving.chain(incoming) {
             if *since + after <= now {
                 *since = now;

@@ -37,24 +37,28 @@ impl Shard {
             Change::DropHome { dir, .. }
             | Change::DropPartition { dir, .. }
             | Change::Bury(dir) => self.note_freed(ctx, dir.id),
-            Change::Own { .. } | Change::OwnSlot(_) => self.recent.others = position(ctx),
+            Change::Own { .. } | Change::OwnSlot(_) => {
+                self.participant.recent.others = position(ctx)
+            }
             _ => {}
         }
     }
 
     /// Notes that some record of a directory id's last life is gone.
     pub(crate) fn note_freed(&mut self, ctx: &Ctx<'_>, dir: DirId) {
-        self.recent.note(LockKey::Home(dir), position(ctx), ctx.now.durable);
+        self.participant.recent.note(LockKey::Home(dir), position(ctx), ctx.now.durable);
     }
 
     /// Whether all that an unsynced vote rests on is durable.
     pub(crate) fn rests_on_durable(&self, ctx: &Ctx<'_>, prepare: &Prepare) -> bool {
         let place = match prepare {
             Prepare::NewHome(id) => LockKey::Home(*id),
-            Prepare::Graph(claim) => return self.graph.rests_on_durable(claim, ctx.now.durable),
+            Prepare::Graph(claim) => {
+                return self.coordinator.graph.rests_on_durable(claim, ctx.now.durable);
+            }
             _ => return true,
         };
-        self.recent.last(place) <= ctx.now.durable
+        self.participant.recent.last(place) <= ctx.now.durable
     }
 }
 

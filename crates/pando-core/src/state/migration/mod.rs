@@ -2,6 +2,7 @@
 
 pub mod copy;
 pub mod count;
+pub mod parts;
 pub mod slot_rows;
 pub mod small;
 pub mod tally;

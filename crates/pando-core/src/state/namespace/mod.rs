@@ -2,5 +2,7 @@
 
 pub mod headers;
 pub mod opens;
+pub mod parts;
 pub mod program_locks;
 pub mod shreds;
+pub mod watch;

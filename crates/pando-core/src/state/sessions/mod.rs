@@ -4,3 +4,4 @@ pub mod alone;
 pub mod leases;
 pub mod log;
 pub mod over;
+pub mod parts;

@@ -2,6 +2,7 @@
 
 pub mod agenda;
 pub mod graph;
+pub mod parts;
 pub mod pinned;
 pub mod plan;
 pub mod recent;

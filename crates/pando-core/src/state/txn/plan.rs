@@ -1,4 +1,5 @@
-//! The data of plans: what each kind of transaction is about. What a plan does is in `txn/plan/`, `split/` and `handover/`.
+//! The data of plans: what each kind of transaction is about. What a plan does is in `txn/plan/`,
+//! `split/` and `handover/`.
 
 use pando_types::op::{FileRef, Target};
 use pando_types::reply::{SlotNews, Spread};

@@ -146,7 +146,7 @@ pub(super) fn claim(
     let last = steps.iter().rposition(|step| is_refused(&step));
     let since = match last.and_then(|last| steps[last].seen.as_ref()) {
         Some(Seen::Position(number)) => *number,
-        _ => *since.get_or_insert_with(|| view.shard.versions.known().unwrap_or(0)),
+        _ => *since.get_or_insert_with(|| view.shard.paths.versions.known().unwrap_or(0)),
     };
     if walks == WALKS {
         return Ok(Claimed::Ask(ask(Claim::Alone)));
