@@ -122,13 +122,13 @@ mod tests {
         };
         request.head.id.sequence = 7;
         let mut calls = PendingCalls::default();
-        let slots =
+        let cells =
             [(); 2].map(|()| std::sync::Arc::<crate::calls::reply_cell::ReplyCell>::default());
-        let tags = slots
+        let tags = cells
             .clone()
-            .map(|slot| calls.insert(Pending::new(ReplyTo::Cell(slot), &request, Instant::now())));
+            .map(|cell| calls.insert(Pending::new(ReplyTo::Cell(cell), &request, Instant::now())));
         assert_eq!(tags[0], tags[1]);
-        assert!(slots[0].is_filled() && !slots[1].is_filled());
+        assert!(cells[0].is_filled() && !cells[1].is_filled());
         assert!(calls.remove(tags[0]).is_some());
         assert!(calls.remove(tags[1]).is_none());
         assert!(calls.by_id.is_empty());

@@ -94,6 +94,16 @@ impl Folder {
         self.run().join("admin.sock")
     }
 
+    /// Path of the socket of the server that has this as its first shard.
+    pub fn server_socket(&self, shard: u16) -> PathBuf {
+        self.run().join(format!("server-{shard:04}.sock"))
+    }
+
+    /// Path of the socket of a server that has no shard when it starts.
+    pub fn empty_server_socket(&self) -> PathBuf {
+        self.run().join("server-empty.sock")
+    }
+
     /// Path of the messages of a process in the background.
     pub fn log(&self) -> PathBuf {
         self.run().join("log")
@@ -160,16 +170,6 @@ impl Folder {
     fn no_folder(&self) -> FolderError {
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
         FolderError::NoFolder(found.unwrap_or(&self.path).to_owned())
-    }
-
-    /// Path of the socket of the server that has this as its first shard.
-    pub fn server_socket(&self, shard: u16) -> PathBuf {
-        self.run().join(format!("server-{shard:04}.sock"))
-    }
-
-    /// Path of the socket of a server that has no shard when it starts.
-    pub fn empty_server_socket(&self) -> PathBuf {
-        self.run().join("server-empty.sock")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a process keeps what a move must not forget: files and stores, by name.
 //!
-//! A server uses the volume's [`Folder`]. A simulation has a place in memory, which loses what was
-//! not synced.
+//! A server uses the volume's [`Folder`](crate::Folder). A simulation has a place in memory, which
+//! loses what was not synced.
 
 use std::io;
 

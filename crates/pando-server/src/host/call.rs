@@ -11,11 +11,11 @@ use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
 
-use crate::Host;
 use crate::calls::incoming::Incoming;
 use crate::calls::outbox::Outbox;
 use crate::calls::reply_cell::ReplyCell;
 use crate::calls::reply_to::ReplyTo;
+use crate::host::shards::Host;
 use crate::host::shared::Shared;
 
 /// How often a caller looks for its reply before it sleeps, while another thread holds the shard.

@@ -21,7 +21,7 @@
 //! 3. A caller that takes the shard with a request in hand runs that request last, and returns with
 //!    the reply. It uses neither the inbox nor a reply cell ([`Host::call_at_once`]). If the reply
 //!    must wait, the caller leaves a reply cell before it releases the shard.
-//! 4. No thread serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
+//! 4. No thread serves others for ever: after `ROUNDS_MAX` batches the timer's thread goes on.
 //!    The timer's thread also runs the shards for the rows that splits and handovers copy, page by
 //!    page.
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::Host;
+use crate::host::shards::Host;
 use crate::host::shared::Shared;
 
 impl Host {

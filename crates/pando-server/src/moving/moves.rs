@@ -13,11 +13,13 @@ use crate::common::log::say;
 use crate::common::options::HostOptions;
 use crate::folder::layout::Folder;
 use crate::folder::lock::FolderLock;
+use crate::folder::move_notes::{Coming, Given};
 use crate::folder::superblock::Superblock;
 use crate::founding::Site;
 use crate::host::shards::Host;
+use crate::moving::faults::Faults;
 use crate::moving::shared::Shared;
-use crate::moving::{Coming, Faults, Given, giving, source, taking};
+use crate::moving::{giving, source, taking};
 use crate::net::server::Server;
 
 /// What a process needs to move shards from and to it.

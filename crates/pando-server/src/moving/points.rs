@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::common::log::say;
-use crate::moving::Point;
+use crate::moving::faults::Point;
 use crate::moving::shared::Shared;
 
 /// How often a held process looks whether it may go on.

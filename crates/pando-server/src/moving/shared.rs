@@ -17,7 +17,7 @@ use crate::folder::layout::Folder;
 use crate::folder::lock::FolderLock;
 use crate::folder::superblock::Superblock;
 use crate::host::shards::Host;
-use crate::moving::Faults;
+use crate::moving::faults::Faults;
 use crate::moving::going::Going;
 use crate::net::peers::hosts::Hosts;
 use crate::net::server::Server;
