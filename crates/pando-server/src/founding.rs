@@ -8,10 +8,13 @@
 
 use pando_types::ShardIndex;
 
-use crate::folder::{Folder, FolderError};
-use crate::host::{Host, HostOptions, format_shard};
-use crate::net::Server;
-use crate::superblock::Superblock;
+use crate::common::options::HostOptions;
+use crate::folder::error::FolderError;
+use crate::folder::layout::Folder;
+use crate::folder::superblock::Superblock;
+use crate::host::shards::Host;
+use crate::host::start::format_shard;
+use crate::net::server::Server;
 
 /// Where the new shard is made and served.
 pub struct Site<'a> {

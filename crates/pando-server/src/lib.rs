@@ -4,7 +4,8 @@
 //! ```text
 //!  superblock, locks ─ folder/    sockets ─ net/ ─► call(shard, request) ──► inbox ─┐
 //!                                                             ▼ the thread that holds the shard
-//!  host/: one cell per shard   { inbox, state: machine + store + held messages }
+//!  shard/: one cell per shard  { inbox, state: machine + store + held messages }
+//!  host/: its threads
 //!           ├ syncer thread: objects first, then the log; releases what waits for durability
 //!           ├ timer thread: ticks, back-off of clients
 //!           └ checkpoint thread: frozen tree → index file, in the background
@@ -12,22 +13,38 @@
 //!
 //! This crate does not know what an operation means (`pando-core`), or how a client finds a shard.
 //! Only [`store`] reads and writes `babu`.
+//!
+//! # Rooms
+//!
+//! Each folder imports only what stands above it here:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `store` | a shard's store: `babu` in the words of the shard's contract |
+//! | `common` | options, clocks, counters, lines of the log |
+//! | `folder` | a volume's folder: layout, superblock, locks, notes of moves, sessions |
+//! | `calls` | what comes to a shard and what leaves it: requests, replies, peer messages |
+//! | `shard` | one shard: its machine, its state, its cell, and the batches that it runs |
+//! | `host` | all shards of the process: which thread runs a shard, and when |
+//! | `net` | connections from clients, from other servers' shards and from tools |
+//! | `founding` | makes a new shard |
+//! | `moving` | moves of shards from and to this process |
+//! | `tools` | the admin socket, and what `pando info` shows |
 
-pub mod admin;
-pub mod clock;
+mod calls;
+mod common;
 pub mod folder;
 pub mod founding;
 pub mod host;
-pub mod inspect;
-pub mod machine;
-pub mod metrics;
 pub mod moving;
 pub mod net;
-pub mod sessions;
+mod shard;
 pub mod store;
-pub mod superblock;
-pub mod wait;
+mod tools;
 
-pub use folder::{Folder, FolderError};
+pub use common::{clock, metrics, wait};
+pub use folder::superblock::Superblock;
+pub use folder::{Folder, FolderError, sessions, superblock};
 pub use host::{Durability, Host, HostOptions};
-pub use superblock::Superblock;
+pub use shard::machine;
+pub use tools::{admin, inspect};

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::superblock::SuperblockError;
+use crate::folder::superblock::SuperblockError;
 
 /// Why a folder cannot be used. Each message says what is wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ fn list(shards: &[(u16, String)]) -> String {
 }
 
 /// Makes the error of a refused system call.
-pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+pub(crate) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_owned();
     move |source| {
         let hint = match source.kind() {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use pando_core::contract::{Effects, Halt, Now};
 use pando_types::ShardIndex;
 
-use super::start::{self, RecoveryError, ShardStart};
-use super::syncing::Objects;
-use super::{Host, HostOptions, Shared};
-use crate::machine::Machine;
-use crate::store::{Opened, Store};
-use crate::superblock::Superblock;
+use crate::common::options::HostOptions;
+use crate::folder::superblock::Superblock;
+use crate::host::shards::Host;
+use crate::host::start::{self, RecoveryError, ShardStart};
+use crate::host::threads::syncing::Objects;
+use crate::shard::machine::Machine;
+use crate::store::open::Opened;
+use crate::store::records::Store;
 
 impl Host {
     /// Opens the store of a shard that has come here whole, and runs the shard.
@@ -34,7 +36,7 @@ impl Host {
     }
 
     /// Recovers a shard that has come here. It runs nothing before [`Shared::wake`].
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         shard: ShardIndex,
         (store, opened): (Store, Opened),
@@ -42,20 +44,9 @@ impl Host {
         recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
     ) -> Result<ShardStart, RecoveryError> {
         let store = (store, opened.last_nanos);
-        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
+        let cell = Arc::new(start::cell(&self.shared.timer.clock, shard, store, options, recover)?);
         Objects::watch(&self.shared, &cell);
         self.shared.cells[usize::from(shard.0)].store(Some(cell));
         Ok(ShardStart { shard, opened })
-    }
-}
-
-impl Shared {
-    /// Runs a shard that was just recovered, beginning with a tick: it sends the messages that its
-    /// recovery calls for.
-    pub(super) fn wake(&self, shard: ShardIndex) {
-        if let Some(cell) = self.cell(shard) {
-            cell.set_tick();
-            self.run(shard);
-        }
     }
 }

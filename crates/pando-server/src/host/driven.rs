@@ -21,13 +21,17 @@ use pando_types::ShardIndex;
 use pando_types::op::Request;
 use parking_lot::Mutex;
 
-use super::cell::Cell;
-use super::connection::PeerLinks;
-use super::start::RecoveryError;
-use super::{AtOnce, BeforeSync, Host, HostOptions, Job, Made};
-use crate::clock::Clock;
-use crate::machine::Machine;
-use crate::store::{Opened, Store};
+use crate::calls::connection::PeerLinks;
+use crate::common::clock::Clock;
+use crate::common::options::HostOptions;
+use crate::host::call::AtOnce;
+use crate::host::shards::Host;
+use crate::host::shared::{BeforeSync, Job};
+use crate::host::start::RecoveryError;
+use crate::shard::cell::{Cell, Made};
+use crate::shard::machine::Machine;
+use crate::store::open::Opened;
+use crate::store::records::Store;
 
 /// A host without threads. Its driver does their work.
 pub struct Driven {
@@ -91,7 +95,7 @@ impl Driven {
 
     /// Runs the timer's events that are due.
     pub fn fire_due(&self) {
-        self.host.shared.timer.fire_due(&self.host.shared);
+        self.host.shared.fire_due();
     }
 
     /// Whether the shard has requested a sync since the last call.

@@ -18,11 +18,12 @@ use pando_types::{DirId, Epoch, Lsn, ShardIndex};
 use pando_wire::{Census, Group, MoveToken};
 
 #[cfg(feature = "planted")]
-use super::Planted;
-use super::cell::Cell;
-use super::state::State;
-use super::{Host, Shared};
-use crate::store::Store;
+use crate::common::planted::Planted;
+use crate::host::shards::Host;
+use crate::host::shared::Shared;
+use crate::shard::cell::Cell;
+use crate::shard::state::State;
+use crate::store::records::Store;
 
 /// Insert groups in one answer, bytes.
 const TOLD_MAX: usize = 1 << 20;
@@ -86,7 +87,7 @@ impl Host {
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
-            let (last, now) = (state.store.applied(), self.shared.clock.mono());
+            let (last, now) = (state.store.applied(), self.shared.timer.clock.mono());
             if after.is_none() && !state.leaving.follow(token, last, now) {
                 return Err(MoveRefused(format!("shard {shard} is being given away already")));
             }
@@ -101,22 +102,24 @@ impl Host {
         after: Lsn,
         most: usize,
     ) -> Result<Changes, MoveRefused> {
-        let (groups, upto) =
-            state.leaving.after(token, after, most, self.shared.clock.mono()).ok_or_else(|| {
+        let (groups, upto) = state
+            .leaving
+            .after(token, after, most, self.shared.timer.clock.mono())
+            .ok_or_else(|| {
                 MoveRefused(
                     "its changes are not kept any more: it was restarted, or they were too many"
                         .to_owned(),
                 )
             })?;
         let (last, epoch) = (state.store.applied(), state.store.epoch());
-        let clock = state.wall.at(self.shared.clock.wall());
+        let clock = state.wall.at(self.shared.timer.clock.wall());
         let stats = state.store.stats();
         let bytes = stats.index_bytes + (stats.active_bytes + stats.frozen_bytes) as u64;
         Ok(Changes { groups, upto, last, epoch, clock, bytes })
     }
 
     /// Freezes a shard, syncs its log, and tells its last insert groups. The shard thaws by itself
-    /// after [`HostOptions::standstill`](super::HostOptions::standstill).
+    /// after [`HostOptions::standstill`](crate::common::options::HostOptions::standstill).
     pub fn freeze(
         &self,
         shard: ShardIndex,
@@ -134,7 +137,7 @@ impl Host {
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
-        let thaw_at = self.shared.clock.mono() + self.shared.standstill;
+        let thaw_at = self.shared.timer.clock.mono() + self.shared.standstill;
         self.shared.timer.thaw_at(thaw_at, shard, token);
         let synced = told.and_then(|told| match cell.syncer.sync() {
             Ok(_) => Ok(told),
@@ -235,7 +238,7 @@ impl Host {
 
 impl Shared {
     /// Thaws a shard that was frozen for this attempt, unless it was given away.
-    pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
+    pub(crate) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };
         self.with(&cell, |state| {
             if state.leaving.thaw(token) {

@@ -1,26 +1,29 @@
 //! Opening shards: their stores in parallel, then the threads, then the first messages of the
 //! shards.
 
-use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, mpsc};
+use std::{fmt, io};
 
 use arc_swap::ArcSwapOption;
 use pando_core::contract::{Config, Effects, Halt, Now};
 use pando_types::{SHARDS_MAX, ShardIndex, Timestamp};
 use parking_lot::Mutex;
 
-use super::cell::Cell;
-use super::state::State;
-use super::syncing::Objects;
-use super::timer::Timer;
-use super::{Host, HostOptions, Job, Shared};
-use crate::clock::{Clock, RealTime, Wall};
-use crate::folder::Folder;
-use crate::machine::Machine;
-use crate::store::{Opened, Room, Store, StoreError, StoreOptions};
-use crate::superblock::Superblock;
+use crate::common::clock::{Clock, RealTime, Wall};
+use crate::common::options::HostOptions;
+use crate::folder::layout::Folder;
+use crate::folder::superblock::Superblock;
+use crate::host::shards::Host;
+use crate::host::shared::{Job, Shared};
+use crate::host::threads::syncing::Objects;
+use crate::shard::cell::Cell;
+use crate::shard::machine::Machine;
+use crate::shard::state::State;
+use crate::shard::timer::Timer;
+use crate::store::error::{Room, StoreError};
+use crate::store::open::{Opened, StoreOptions};
+use crate::store::records::Store;
 
 /// Why shards cannot be started: names the folder or file, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,7 +131,7 @@ impl Host {
     }
 
     /// Recovers shards from their open stores, and starts no thread. No shard runs yet.
-    pub(super) fn assemble(
+    pub(crate) fn assemble(
         (shards, hosted): (u16, &[ShardIndex]),
         options: &HostOptions,
         clock: Clock,
@@ -149,8 +152,7 @@ impl Host {
             cells,
             shards,
             links: OnceLock::new(),
-            clock,
-            timer: Timer::default(),
+            timer: Timer::new(clock),
             before_sync: OnceLock::new(),
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
@@ -161,7 +163,7 @@ impl Host {
     }
 
     /// Runs all shards, so that they send the messages that their recovery calls for.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.shared.hosted().for_each(|cell| self.shared.wake(cell.shard));
     }
 
@@ -173,18 +175,18 @@ impl Host {
     }
 
     fn spawn_threads(&self, jobs: mpsc::Receiver<Job>) -> io::Result<()> {
-        self.spawn("pando-timer".to_owned(), |shared| shared.timer.serve(shared))?;
+        self.spawn("pando-timer".to_owned(), |shared| shared.serve_timer())?;
         self.spawn("pando-index".to_owned(), move |shared| shared.run_checkpoints(&jobs))?;
         self.hosted().into_iter().try_for_each(|shard| self.spawn_syncer(shard))
     }
 
-    pub(super) fn spawn_syncer(&self, shard: ShardIndex) -> io::Result<()> {
+    pub(crate) fn spawn_syncer(&self, shard: ShardIndex) -> io::Result<()> {
         self.spawn(format!("pando-sync-{shard}"), move |shared| shared.sync_loop(shard))
     }
 }
 
 /// Recovers the machine of `pando-core` from its records.
-pub(super) fn recover(
+pub(crate) fn recover(
     superblock: &Superblock,
     options: &HostOptions,
     shard: ShardIndex,
@@ -198,7 +200,7 @@ pub(super) fn recover(
 
 /// Recovers one shard from its store. `last_nanos` is the latest time of day that the store
 /// remembers. What the recovery decided is synced before this returns.
-pub(super) fn cell(
+pub(crate) fn cell(
     clock: &Clock,
     shard: ShardIndex,
     (store, last_nanos): (Store, u64),

@@ -8,9 +8,9 @@ use pando_types::watch::{Settled, Watching};
 use pando_types::{Credentials, ShardIndex};
 use serde::{Deserialize, Serialize};
 
-use super::Host;
-use crate::metrics::OpLatency;
-use crate::store::Page;
+use crate::common::metrics::OpLatency;
+use crate::host::shards::Host;
+use crate::store::page::Page;
 
 /// State and figures of one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ impl Host {
             op: Op::StatFs(shard),
             trail: None,
         };
-        let reply = crate::wait::block_on(self.call(shard, request))?;
+        let reply = crate::common::wait::block_on(self.call(shard, request))?;
         match reply.result {
             Ok(Body::StatFs { inodes, bytes }) => Some((inodes, bytes)),
             _ => None,

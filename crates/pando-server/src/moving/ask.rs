@@ -7,15 +7,15 @@ use pando_wire::{Ask, Hosting, Message, Role, Told, encode};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::Silent;
-use crate::net::links::usable;
+use crate::moving::silent::Silent;
+use crate::net::peers::links::usable;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Longest wait for an answer. The other side may have to wait for its disk.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
 /// A server that is asked questions. Its connection is opened again when it breaks.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     runtime: Runtime,
     volume: [u8; 16],
     keys: Option<Keys>,
@@ -31,7 +31,7 @@ struct Open {
 }
 
 impl Asked {
-    pub(super) fn new(
+    pub(crate) fn new(
         volume: [u8; 16],
         keys: Option<Keys>,
         hosting: Hosting,
@@ -42,7 +42,7 @@ impl Asked {
     }
 
     /// Asks one question, and waits for the answer.
-    pub(super) fn ask(&mut self, ask: Ask) -> Result<Told, Silent> {
+    pub(crate) fn ask(&mut self, ask: Ask) -> Result<Told, Silent> {
         let Self { runtime, volume, keys, hosting, open } = self;
         runtime.block_on(async {
             if open.is_none() {

@@ -8,11 +8,12 @@ use std::time::Duration;
 use pando_types::ShardIndex;
 use pando_wire::{Hosting, MoveStage, Moving};
 
-use super::place::Place;
-use super::source::{self, Giver};
-use super::{Point, Shared};
-use crate::Host;
-use crate::net::say;
+use crate::common::log::say;
+use crate::folder::place::Place;
+use crate::host::shards::Host;
+use crate::moving::faults::Point;
+use crate::moving::shared::Shared;
+use crate::moving::source::{self, Giver};
 
 /// How often the thread looks whether the new host is known.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -56,7 +57,7 @@ impl Giver for Shared {
 }
 
 /// Removes the old copy of a shard that was given away, once its new host serves it.
-pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
+pub(crate) fn clear(shared: &Shared, shard: ShardIndex) {
     while !shared.is_stopped() {
         let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
         let lock = shared.lock.lock();

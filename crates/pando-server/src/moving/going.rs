@@ -13,31 +13,31 @@ const SILENT_MAX: Duration = Duration::from_secs(10);
 
 /// Shards that leave this process, with the time of the last report.
 #[derive(Default)]
-pub(super) struct Going {
+pub(crate) struct Going {
     shards: BTreeMap<ShardIndex, (Instant, Moving)>,
 }
 
 impl Going {
     /// Notes a report of the target.
-    pub(super) fn hear(&mut self, moving: Moving) {
+    pub(crate) fn hear(&mut self, moving: Moving) {
         self.shards.insert(moving.shard, (Instant::now(), moving));
     }
 
     /// Notes a stage that the source knows itself: the last groups are sent, or the shard is the
     /// target's. If the shard thaws, the target reports that it copies again.
-    pub(super) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
+    pub(crate) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
         if let Some((heard, moving)) = self.shards.get_mut(&shard) {
             (*heard, moving.stage) = (Instant::now(), stage);
         }
     }
 
     /// Forgets a move: the new host serves the shard, or the shard has come back.
-    pub(super) fn is_over(&mut self, shard: ShardIndex) {
+    pub(crate) fn is_over(&mut self, shard: ShardIndex) {
         self.shards.remove(&shard);
     }
 
     /// All moves that still go on.
-    pub(super) fn under_way(&mut self, now: Instant) -> Vec<Moving> {
+    pub(crate) fn under_way(&mut self, now: Instant) -> Vec<Moving> {
         self.shards.retain(|_, (heard, moving)| {
             let silent = now.saturating_duration_since(*heard);
             moving.stage == MoveStage::Opening || silent < SILENT_MAX

@@ -5,10 +5,11 @@ use std::io;
 use pando_types::{Epoch, Lsn, ShardIndex};
 use pando_wire::{Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
-use super::place::{Place, store_name};
-use super::{Coming, Given, Point};
-use crate::Host;
-use crate::host::{Changes, MoveRefused, NotGiven};
+use crate::folder::move_notes::{Coming, Given};
+use crate::folder::place::{Place, store_name};
+use crate::host::leaving::{Changes, MoveRefused, NotGiven};
+use crate::host::shards::Host;
+use crate::moving::faults::Point;
 
 /// What a source needs of its process.
 pub trait Giver {
@@ -142,8 +143,10 @@ mod tests {
     use std::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::host::{HostOptions, format_shard};
-    use crate::{Folder, Superblock};
+    use crate::common::options::HostOptions;
+    use crate::folder::layout::Folder;
+    use crate::folder::superblock::Superblock;
+    use crate::host::start::format_shard;
 
     struct Here {
         host: Host,

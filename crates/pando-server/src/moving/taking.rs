@@ -7,19 +7,26 @@ use std::sync::{Arc, Weak};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Ask, Hosting, MoveAsk, MoveToken};
 
-use super::ask::Asked;
-use super::place::Place;
-use super::target::{Ended, Heard, Pace, Step, Taker, Target};
-use super::{Coming, Shared, Silent};
-use crate::net::say;
-use crate::store::{Store, StoreError, StoreOptions};
+use crate::common::log::say;
+use crate::folder::move_notes::Coming;
+use crate::folder::place::Place;
+use crate::moving::ask::Asked;
+use crate::moving::shared::Shared;
+use crate::moving::silent::Silent;
+use crate::moving::target::desk::{Heard, Step};
+use crate::moving::target::end::Ended;
+use crate::moving::target::stepper::Target;
+use crate::moving::target::taker::{Pace, Taker};
+use crate::store::error::StoreError;
+use crate::store::open::StoreOptions;
+use crate::store::records::Store;
 
 /// Size of a page of records, bytes. The source serves nothing else of the shard while it reads
 /// one.
 const PAGE_BYTES: u32 = 64 << 10;
 
 /// Copies the shard and takes it over.
-pub(super) fn adopt(shared: Arc<Shared>, shard: ShardIndex, from: Hosting, rate: u64) {
+pub(crate) fn adopt(shared: Arc<Shared>, shard: ShardIndex, from: Hosting, rate: u64) {
     let pace = Pace {
         page_bytes: PAGE_BYTES,
         rate,
@@ -32,7 +39,7 @@ pub(super) fn adopt(shared: Arc<Shared>, shard: ShardIndex, from: Hosting, rate:
 }
 
 /// Resumes a move with a copy that was complete when the last process of this folder ended.
-pub(super) fn resume(shared: Arc<Shared>, shard: ShardIndex, coming: Coming) {
+pub(crate) fn resume(shared: Arc<Shared>, shard: ShardIndex, coming: Coming) {
     if shared.lock.lock().add(&shared.folder, shard.0).is_err() {
         // Another process of this folder works on this move.
         return;

@@ -12,36 +12,36 @@ use pando_wire::{Hello, Refused, Role, Welcome};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::greetings::{Greeting, Greetings};
-use super::guests::{Guests, Place};
-use super::hosts::Hosts;
-use super::limits::Limits;
-use super::murmur::Murmur;
-use super::revoked::Revoked;
-use super::roles::of_role;
-use super::tool::{self, Answer};
-use super::worker::{Arriving, Workers};
-use crate::host::Host;
+use crate::host::shards::Host;
+use crate::net::bounds::greetings::{Greeting, Greetings};
+use crate::net::bounds::limits::Limits;
+use crate::net::bounds::murmur::Murmur;
+use crate::net::keys::guests::{Guests, Place};
+use crate::net::keys::revoked::Revoked;
+use crate::net::keys::roles::of_role;
+use crate::net::peers::hosts::Hosts;
+use crate::net::serving::threads::{Arriving, Workers};
+use crate::net::serving::tool::{self, Answer};
 
 /// The parts of a server that admit a connection.
-pub(super) struct Door {
-    pub(super) host: Arc<Host>,
-    pub(super) volume: [u8; 16],
-    pub(super) keys: Option<Keys>,
-    pub(super) limits: Limits,
-    pub(super) hosts: Arc<Hosts>,
-    pub(super) revoked: Arc<Revoked>,
-    pub(super) answer: Answer,
-    pub(super) workers: Workers,
+pub(crate) struct Door {
+    pub(crate) host: Arc<Host>,
+    pub(crate) volume: [u8; 16],
+    pub(crate) keys: Option<Keys>,
+    pub(crate) limits: Limits,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) revoked: Arc<Revoked>,
+    pub(crate) answer: Answer,
+    pub(crate) workers: Workers,
     /// Connections that are admitted.
-    pub(super) guests: Arc<Guests>,
+    pub(crate) guests: Arc<Guests>,
     /// Connections over TCP that are not admitted yet.
-    pub(super) greetings: Arc<Greetings>,
-    pub(super) murmur: Murmur,
+    pub(crate) greetings: Arc<Greetings>,
+    pub(crate) murmur: Murmur,
 }
 
 /// Accepts connections for ever.
-pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
+pub(crate) async fn listen(door: Arc<Door>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(accepted) => {

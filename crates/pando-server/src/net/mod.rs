@@ -19,47 +19,16 @@
 //!    may ask. Connections of revoked keys are ended (`revoked`, `guests`).
 
 mod accept;
-mod budget;
-mod client;
-mod greetings;
-mod guests;
-mod hosts;
-mod limits;
-pub(crate) mod links;
-mod murmur;
-mod peer;
-mod revoked;
-mod roles;
-mod server;
-mod sink;
-mod tool;
-mod weight;
-mod worker;
+pub mod bounds;
+pub(crate) mod error;
+pub mod keys;
+pub mod peers;
+mod revocation;
+pub(crate) mod server;
+pub mod serving;
 
-use pando_net::Closed;
-
-pub use hosts::Hosts;
-pub use limits::Limits;
-pub use server::{Server, ServerOptions, StartError};
-pub use tool::Answer;
-
-use murmur::Murmur;
-
-/// Writes a line to the log.
-pub(crate) fn say(what: &str) {
-    eprintln!("pando: {what}");
-}
-
-/// Says why a connection was closed. Says nothing if the other side ended it between two frames, or
-/// is gone.
-fn say_end(murmur: &Murmur, connection: &str, closed: &Closed) {
-    match closed {
-        Closed::End | Closed::Io(_) => {}
-        Closed::Cut => {
-            murmur.say(&format!("closed {connection}: it ended in the middle of a frame"))
-        }
-        Closed::Frame(error) => murmur.say(&format!("closed {connection}: it sent {error}")),
-        Closed::Record(error) => murmur.say(&format!("closed {connection}: it sent {error}")),
-        Closed::Alert(alert) => murmur.say(&format!("{connection} has ended: {alert}")),
-    }
-}
+pub use bounds::limits::Limits;
+pub use error::StartError;
+pub use peers::hosts::Hosts;
+pub use server::{Server, ServerOptions};
+pub use serving::tool::Answer;

@@ -12,22 +12,23 @@ use std::time::Duration;
 use pando_keys::KeyRole;
 use pando_net::{HostsFolder, Keys, ListenError, Listener};
 use pando_types::{Epoch, ShardIndex};
-use pando_wire::{Address, uuid};
+use pando_wire::Address;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::accept::{Door, listen};
-use super::greetings::Greetings;
-use super::guests::Guests;
-use super::hosts::Hosts;
-use super::limits::Limits;
-use super::links::{Links, Way};
-use super::murmur::Murmur;
-use super::revoked::Revoked;
-use super::say;
-use super::tool::Answer;
-use super::worker::Workers;
-use crate::host::Host;
+use crate::common::log::say;
+use crate::host::shards::Host;
+use crate::net::accept::{Door, listen};
+use crate::net::bounds::greetings::Greetings;
+use crate::net::bounds::limits::Limits;
+use crate::net::bounds::murmur::Murmur;
+use crate::net::error::StartError;
+use crate::net::keys::guests::Guests;
+use crate::net::keys::revoked::Revoked;
+use crate::net::peers::hosts::Hosts;
+use crate::net::peers::links::{Links, Way};
+use crate::net::serving::threads::Workers;
+use crate::net::serving::tool::Answer;
 
 /// How a process serves its shards.
 #[derive(Clone, Debug)]
@@ -53,48 +54,6 @@ pub struct ServerOptions {
     pub run: PathBuf,
     /// Servers that are asked at the start where shards are.
     pub join: Vec<Address>,
-}
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The server cannot listen at an address.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// Without a key, each user of this machine at least could connect.
-    #[error(
-        "cannot listen at {0} without a key: over TCP, this machine's own included, all is encrypted and both sides prove \
-         who they are. Name a server's key with --key FILE (`pando auth init` makes the volume's keys)"
-    )]
-    NoKey(Address),
-    /// The key is of another volume.
-    #[error("the key is for volume {}, and this is {}", uuid(.0), uuid(.1))]
-    OtherVolume([u8; 16], [u8; 16]),
-    /// The key is not a server's.
-    #[error(
-        "a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one"
-    )]
-    NotAServer(KeyRole),
-    /// There is no address for others.
-    #[error(
-        "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
-    )]
-    Any(Address),
-    /// The file with the keys that other servers have revoked cannot be read.
-    #[error(
-        "{}: {why}. It names the keys that other servers have said are revoked, and without it those would count again: \
-         restore the file. If it is lost, remove it, and start this server while another one runs, which tells them again",
-        .path.display()
-    )]
-    Revoked {
-        /// Path of the file.
-        path: PathBuf,
-        /// What is wrong with the file.
-        why: String,
-    },
-    /// The system refuses threads.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
 }
 
 /// How often the net thread looks whether there are new shards or changed keys.
@@ -260,7 +219,7 @@ impl Duty {
         for listener in listeners {
             tokio::spawn(listen(self.door.clone(), listener));
         }
-        super::hosts::join(&self.way, &self.join).await;
+        crate::net::peers::join::join(&self.way, &self.join).await;
         let mut kept = BTreeSet::new();
         let mut stopped = self.stopped;
         loop {

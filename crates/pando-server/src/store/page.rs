@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use babu::ReadError;
 
-use super::Store;
+use crate::store::records::Store;
 
 /// Longest key of a store, bytes.
 const KEY_MAX: usize = u16::MAX as usize;

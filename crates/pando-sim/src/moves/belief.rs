@@ -1,7 +1,7 @@
 //! Tables of which process has which shard, as clients and processes believe it.
 //!
 //! 1. Each client and each process has a table of shards, with the latest epoch that it has heard
-//!    of (as in `pando-server/src/net/hosts.rs`). Any table may be old.
+//!    of (as in `pando-server/src/net/peers/hosts.rs`). Any table may be old.
 //! 2. A process hears from the source's folder, from the targets of moves, and from other processes
 //!    when links open. A client hears when a process lets it in. A sender that is not let in asks
 //!    some other process.

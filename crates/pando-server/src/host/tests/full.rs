@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::*;
 use pando_core::takes_space;
+
+use super::*;
 
 /// A machine that notes each request that it handles, or begins anew for, and whether the disk was
 /// full. On a full disk it refuses what takes space. A removal writes as many bytes as the
@@ -50,7 +51,7 @@ impl Machine for Noting {
 }
 
 /// A host of one shard, with its disk.
-pub(super) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host, babu::MemDisk) {
+pub(crate) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host, babu::MemDisk) {
     let disk = babu::MemDisk::new();
     let open = |_| {
         let options = babu::Options {
@@ -82,7 +83,7 @@ fn create(name: &str) -> Op {
     Op::Create { dir: DirRef::ROOT, name, node, exclusive: true, open: false }
 }
 
-pub(super) fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
+pub(crate) fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
     block_on(host.call(ONE, request(sequence, op))).unwrap().result
 }
 

@@ -7,12 +7,15 @@ use pando_types::peer::RowChange;
 use pando_types::{Epoch, Lsn};
 use pando_wire::{Ask, Group, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Told};
 
-use super::work::{Answer, Move};
-use super::{End, Pace};
 #[cfg(feature = "planted")]
-use crate::host::Planted;
-use crate::moving::{Coming, Point};
-use crate::store::{Room, Store};
+use crate::common::planted::Planted;
+use crate::folder::move_notes::Coming;
+use crate::moving::faults::Point;
+use crate::moving::target::end::End;
+use crate::moving::target::taker::Pace;
+use crate::moving::target::work::{Answer, Move};
+use crate::store::error::Room;
+use crate::store::records::Store;
 
 /// Size of the last round of changes below which the source is frozen, bytes.
 const LITTLE: usize = 64 << 10;
@@ -25,16 +28,16 @@ const CHANGE_BYTES: u64 = 64;
 const TELL_EVERY: u64 = 1_000_000_000;
 
 /// Changes that the source has sent.
-pub(super) struct Changed {
+pub(crate) struct Changed {
     groups: Vec<Group>,
-    pub(super) upto: Lsn,
+    pub(crate) upto: Lsn,
     last: Lsn,
-    pub(super) epoch: Epoch,
+    pub(crate) epoch: Epoch,
     clock: u64,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
-pub(super) fn changes(told: MoveTold) -> Result<Changed, End> {
+pub(crate) fn changes(told: MoveTold) -> Result<Changed, End> {
     match told {
         MoveTold::Changes { groups, upto, last, epoch, clock, bytes } => {
             Ok(Changed { groups, upto, last, epoch, clock, bytes })
@@ -45,7 +48,7 @@ pub(super) fn changes(told: MoveTold) -> Result<Changed, End> {
 }
 
 /// A store that is being filled.
-pub(super) struct Copy {
+pub(crate) struct Copy {
     work: Move,
     token: MoveToken,
     store: Store,
@@ -57,7 +60,7 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    pub(super) fn new(work: Move, token: MoveToken, store: Store, pace: Pace, at: Lsn) -> Self {
+    pub(crate) fn new(work: Move, token: MoveToken, store: Store, pace: Pace, at: Lsn) -> Self {
         Self { work, token, store, pace, at, told: None }
     }
 
@@ -66,7 +69,7 @@ impl Copy {
     }
 
     /// Copies all records page by page, and takes the groups that come meanwhile.
-    pub(super) async fn records(&mut self) -> Result<(), End> {
+    pub(crate) async fn records(&mut self) -> Result<(), End> {
         let mut from = Vec::new();
         loop {
             let ask = Ask::Scan { shard: self.work.shard, from, bytes: self.pace.page_bytes };
@@ -134,7 +137,7 @@ impl Copy {
     }
 
     /// Freezes the source, takes the last groups, syncs the copy, and asks for the shard.
-    pub(super) async fn exchange(&mut self, from: &Hosting) -> Result<(Coming, Answer), End> {
+    pub(crate) async fn exchange(&mut self, from: &Hosting) -> Result<(Coming, Answer), End> {
         self.catch_up().await?;
         // Syncs most of the copy while the source still serves: less is left to sync while it is
         // frozen.

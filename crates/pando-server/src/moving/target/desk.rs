@@ -7,8 +7,9 @@ use std::time::Duration;
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Ask, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving, Told};
 
-use super::{End, Ended};
-use crate::moving::{Point, Silent};
+use crate::moving::faults::Point;
+use crate::moving::silent::Silent;
+use crate::moving::target::end::{End, Ended};
 
 /// The next step of a target.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub enum Heard {
 
 /// The steps of one target. Clones share them.
 #[derive(Clone)]
-pub(super) struct Desk(Rc<RefCell<Inner>>);
+pub(crate) struct Desk(Rc<RefCell<Inner>>);
 
 struct Inner {
     now: u64,
@@ -54,35 +55,35 @@ struct Inner {
 }
 
 impl Desk {
-    pub(super) fn new(moving: Moving) -> Self {
+    pub(crate) fn new(moving: Moving) -> Self {
         Self(Rc::new(RefCell::new(Inner { now: 0, step: None, heard: None, moving })))
     }
 
     /// Called by the driver: takes the time, and the result of the last step.
-    pub(super) fn hear(&self, now: u64, heard: Heard) {
+    pub(crate) fn hear(&self, now: u64, heard: Heard) {
         let mut inner = self.0.borrow_mut();
         (inner.now, inner.heard) = (now, Some(heard));
     }
 
     /// Called by the driver: the next step.
-    pub(super) fn take(&self) -> Option<Step> {
+    pub(crate) fn take(&self) -> Option<Step> {
         self.0.borrow_mut().step.take()
     }
 
-    pub(super) fn moving(&self) -> Moving {
+    pub(crate) fn moving(&self) -> Moving {
         self.0.borrow().moving.clone()
     }
 
     /// The clock of timers, nanoseconds.
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.0.borrow().now
     }
 
-    pub(super) fn note(&self, change: impl FnOnce(&mut Moving)) {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Moving)) {
         change(&mut self.0.borrow_mut().moving);
     }
 
-    pub(super) fn stage(&self, stage: MoveStage) {
+    pub(crate) fn stage(&self, stage: MoveStage) {
         self.note(|moving| moving.stage = stage);
     }
 
@@ -98,20 +99,20 @@ impl Desk {
         .await
     }
 
-    pub(super) async fn pause(&self, time: Duration) {
+    pub(crate) async fn pause(&self, time: Duration) {
         self.put(Step::Pause(time)).await;
     }
 
-    pub(super) async fn pass(&self, point: Point) {
+    pub(crate) async fn pass(&self, point: Point) {
         self.put(Step::Pass(point)).await;
     }
 
-    pub(super) fn end(&self, ended: Ended) {
+    pub(crate) fn end(&self, ended: Ended) {
         self.0.borrow_mut().step = Some(Step::Ended(ended));
     }
 
     /// Asks the source a question.
-    pub(super) async fn ask(&self, ask: Ask) -> Result<Told, Silent> {
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<Told, Silent> {
         match self.put(Step::Ask(ask)).await {
             Heard::Told(told) => told,
             _ => Err(Silent("nobody has asked it".to_owned())),
@@ -119,7 +120,7 @@ impl Desk {
     }
 
     /// Asks the source a question about the move.
-    pub(super) async fn ask_move(
+    pub(crate) async fn ask_move(
         &self,
         shard: ShardIndex,
         token: MoveToken,
@@ -133,14 +134,14 @@ impl Desk {
         }
     }
 
-    pub(super) async fn open(&self) -> Result<Epoch, String> {
+    pub(crate) async fn open(&self) -> Result<Epoch, String> {
         match self.put(Step::Open).await {
             Heard::Opened(opened) => opened,
             _ => Err("nobody has opened it".to_owned()),
         }
     }
 
-    pub(super) async fn announce(&self, epoch: Epoch) -> Result<Hosting, String> {
+    pub(crate) async fn announce(&self, epoch: Epoch) -> Result<Hosting, String> {
         match self.put(Step::Announce(epoch)).await {
             Heard::Announced(hosting) => hosting,
             _ => Err("nobody has let others in".to_owned()),

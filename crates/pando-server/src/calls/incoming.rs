@@ -1,0 +1,14 @@
+//! An entry of a shard's inbox.
+
+use std::time::Instant;
+
+use pando_types::op::Request;
+use pando_types::peer::Peer;
+
+use crate::calls::reply_to::ReplyTo;
+
+/// An entry of a shard's inbox.
+pub(crate) enum Incoming {
+    Call { to: ReplyTo, request: Box<Request>, begun: Instant },
+    Peer(Box<Peer>),
+}

@@ -1,0 +1,11 @@
+//! What comes to a shard and what leaves it: requests, replies, peer messages.
+
+pub mod connection;
+pub mod held;
+pub mod incoming;
+pub mod objects;
+pub mod outbox;
+pub mod pending;
+pub mod reply_cell;
+pub mod reply_to;
+pub mod wants;

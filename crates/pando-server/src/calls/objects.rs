@@ -1,0 +1,42 @@
+//! Which inputs bring names of objects into a shard's log.
+//!
+//! Before the log is synced, the objects that exist at that moment are synced. A group that this
+//! sync covers must not name an object that was stored later. So inputs that name objects wait
+//! while a sync goes on.
+
+use pando_types::op::{Op, Payload, Request};
+use pando_types::peer::{Change, EntryRows, Peer, Say, Seen, Vote};
+
+use crate::calls::incoming::Incoming;
+
+pub(crate) fn names_objects(incoming: &Incoming) -> bool {
+    match incoming {
+        Incoming::Call { request, .. } => request_names_objects(request),
+        Incoming::Peer(peer) => in_peer(peer),
+    }
+}
+
+/// Whether a request names an object.
+pub(crate) fn request_names_objects(request: &Request) -> bool {
+    match &request.op {
+        Op::WriteData { pieces, .. } => {
+            pieces.iter().any(|piece| matches!(piece.payload, Payload::Object(_)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a peer message names an object. Pages of a split need not wait: their source syncs the
+/// objects before the pages leave.
+fn in_peer(peer: &Peer) -> bool {
+    let in_entry = |entry: &EntryRows| !entry.inode.slices.is_empty();
+    match &peer.say {
+        Say::Voted(Vote::Yes(Seen::Name { entry: Some(entry), .. })) => in_entry(entry),
+        Say::Finish(Some(changes)) => changes.iter().any(|change| match change {
+            Change::PutEntry { entry, .. } => in_entry(entry),
+            Change::PutLink { rows, .. } => !rows.slices.is_empty(),
+            _ => false,
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,32 @@
+//! What a batch of a shard lets out.
+
+use std::sync::Arc;
+
+use pando_types::ShardIndex;
+use pando_types::peer::Peer;
+use pando_types::reply::Reply;
+
+use crate::calls::connection::ReplySink;
+use crate::calls::reply_to::ReplyTo;
+
+/// What leaves a shard. The holder delivers it after it has released the shard.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub(crate) replies: Vec<(ReplyTo, Box<Reply>)>,
+    /// The reply to the caller that runs the shard.
+    pub(crate) own: Option<Box<Reply>>,
+    /// Connections with something to flush. Empty between deliveries.
+    pub(crate) sinks: Vec<Arc<dyn ReplySink>>,
+    pub(crate) peers: Vec<(ShardIndex, Box<Peer>)>,
+    pub(crate) retired: Option<babu::Retired>,
+    pub(crate) job: Option<babu::CheckpointJob>,
+}
+
+impl Outbox {
+    pub(crate) fn answer(&mut self, to: ReplyTo, reply: Box<Reply>) {
+        match to {
+            ReplyTo::Runner => self.own = Some(reply),
+            to => self.replies.push((to, reply)),
+        }
+    }
+}

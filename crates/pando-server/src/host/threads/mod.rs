@@ -1,0 +1,4 @@
+//! What the threads of a host do: the timer, the syncers, and the one that makes checkpoints.
+
+pub mod syncing;
+pub mod timing;

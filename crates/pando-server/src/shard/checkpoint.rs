@@ -1,0 +1,64 @@
+//! When a shard's tree goes into an index file.
+
+#[cfg(feature = "driven")]
+use std::sync::atomic::Ordering;
+
+use crate::calls::outbox::Outbox;
+use crate::shard::cell::Cell;
+use crate::shard::state::State;
+use crate::shard::timer::Timer;
+use crate::store::error::Room;
+
+/// Shortest time between a failed checkpoint and the next attempt, nanoseconds.
+const PAUSE: u64 = 1_000_000_000;
+
+impl State {
+    /// Makes the next batch begin a checkpoint.
+    #[cfg(feature = "driven")]
+    pub(crate) fn want_checkpoint(&mut self, cell: &Cell) {
+        self.wants_checkpoint = true;
+        cell.attention.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn begin_checkpoint(&mut self, cell: &Cell, timer: &Timer, outbox: &mut Outbox) {
+        let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
+        let is_wanted = is_large || self.wants_checkpoint || self.store.is_low();
+        let is_due = is_wanted && !self.is_checkpointing;
+        let is_soon = |at| timer.clock.mono() < at + PAUSE;
+        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(is_soon) {
+            return;
+        }
+        self.wants_checkpoint = false;
+        match self.store.begin_checkpoint() {
+            Ok(job) => {
+                self.is_checkpointing = job.is_some();
+                cell.counters.checkpoints_begun.add(job.is_some().into());
+                outbox.job = job;
+            }
+            // There is no room for a new log file. The current file goes on while it has room.
+            Err(Room::Full) => {
+                self.last_refusal = Some(timer.clock.mono());
+                cell.counters.checkpoint_failures.increment();
+            }
+            Err(Room::Failed(reason)) => cell.fail(&reason),
+            Err(Room::Enough) => {}
+        }
+    }
+
+    pub(crate) fn finish_checkpoint(&mut self, cell: &Cell, timer: &Timer, outbox: &mut Outbox) {
+        let Some(result) = cell.checkpoint_done.lock().take() else { return };
+        self.is_checkpointing = false;
+        match result {
+            Ok(done) => {
+                outbox.retired = Some(self.store.install(done));
+                cell.counters.checkpoints.increment();
+            }
+            Err(babu::CheckpointError::Fatal(fatal)) => cell.fail(&fatal.to_string()),
+            Err(babu::CheckpointError::Read(error)) => {
+                self.last_refusal = Some(timer.clock.mono());
+                cell.counters.checkpoint_failures.increment();
+                cell.complain(&format!("a checkpoint failed, the log grows on: {error}"));
+            }
+        }
+    }
+}

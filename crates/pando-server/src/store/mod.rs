@@ -1,0 +1,14 @@
+//! A shard's store: `babu` in the words of the shard's contract. Only this module reads and writes
+//! records with `babu`.
+
+pub mod error;
+pub mod group;
+pub mod open;
+pub mod page;
+pub mod records;
+
+pub use error::{Room, StoreError};
+pub use group::weigh;
+pub use open::{Opened, StoreOptions};
+pub use page::{Gap, Page};
+pub use records::Store;
