@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::model::{Call, Op, Outcome, Value, Who};
 use pando_client::{Client, Options, Transport, Volume};
-use pando_model::{Call, Op, Outcome, Value, Who};
 use pando_types::{Credentials, Errno, Judge, SessionId};
 
 use crate::check::{EventIndex, History};

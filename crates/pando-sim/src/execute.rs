@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::model::{Call, Op, Outcome, Stat, Value};
 use pando_client::path::Paths;
 use pando_client::{Client, DirEntry, WriteError};
-use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 

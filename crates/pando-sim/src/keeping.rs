@@ -190,7 +190,7 @@ impl ClientRun {
         let seen = match client.lookup(&ROOT, at.0, &at.1).await {
             Ok(attr) if attr.kind == FileKind::Directory => Promise::Dir(attr.ino),
             Ok(attr) => match read(client, attr.ino, 0, 100).await {
-                Ok(pando_model::Value::Bytes(bytes)) => Promise::File(attr.ino, bytes),
+                Ok(crate::model::Value::Bytes(bytes)) => Promise::File(attr.ino, bytes),
                 _ => return,
             },
             Err(Errno::ENOENT | Errno::ESTALE) => Promise::Nothing,

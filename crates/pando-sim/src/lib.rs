@@ -35,6 +35,7 @@ pub mod local;
 pub mod locking;
 pub mod mail;
 pub mod missing;
+pub mod model;
 pub mod moves;
 pub mod network;
 pub mod objects;

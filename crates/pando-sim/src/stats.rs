@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::model::Op;
 use pando_core::keys::{self, Table};
 use pando_core::record::{Decided, Prepared, Record};
 use pando_core::{Counters, Rows, TxnKind};
-use pando_model::Op;
 use pando_types::Errno;
 use pando_types::peer::{Claim, Prepare};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pando_model::{Call, Op, Outcome, Value};
+use crate::model::{Call, Op, Outcome, Value};
 use pando_types::{Credentials, FileKind, Ino};
 
 use crate::client_run::{ClientRun, lock};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pando_model::{Op, Outcome, Value};
+use crate::model::{Op, Outcome, Value};
 use pando_types::op::{RenameFlags, XattrMode};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr, TimeSet};
 

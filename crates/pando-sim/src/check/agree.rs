@@ -1,6 +1,6 @@
 //! Compares an answer of the system with the model's answer.
 
-use pando_model::{Op, Outcome, Stat, Tree, Value};
+use crate::model::{Op, Outcome, Stat, Tree, Value};
 use pando_types::{Errno, FileKind, Ino};
 
 use super::Event;

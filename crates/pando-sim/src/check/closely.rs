@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use pando_model::Tree;
+use crate::model::Tree;
 use pando_types::Ino;
 
 use super::footprint::Footprint;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-use pando_model::{Node, Op, Tree, Value, Who};
+use crate::model::{Node, Op, Tree, Value, Who};
 use pando_types::{Errno, Ino, Name};
 
 use super::agree::file_of;

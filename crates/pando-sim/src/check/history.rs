@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pando_model::{Call, Op, Outcome, Value, Who};
+use crate::model::{Call, Op, Outcome, Value, Who};
 use pando_types::op::{Op as Wire, RequestId};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SessionId};
 
@@ -477,7 +477,7 @@ pub fn created(op: &Op, value: &Value) -> Option<Ino> {
     }
 }
 
-fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
+fn separate(op: &Op, outcome: &Outcome) -> Option<crate::model::Stat> {
     match (op, outcome) {
         (Op::SetAttr(..), Ok(Value::Stat(stat))) if stat.kind == FileKind::Directory => Some(*stat),
         (Op::Lookup(..), Ok(Value::Stat(stat)))

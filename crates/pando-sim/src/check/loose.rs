@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use pando_model::Op;
+use crate::model::Op;
 use pando_types::op::Op as Wire;
 use pando_types::{FileKind, Ino, Name};
 

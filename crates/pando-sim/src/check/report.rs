@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pando_model::{Outcome, Tree};
+use crate::model::{Outcome, Tree};
 
 use super::{Event, EventIndex, History};
 

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use pando_model::{Call, Op, Tree};
+use crate::model::{Call, Op, Tree};
 use pando_types::{Credentials, Ino};
 
 use super::agree::{Verdict, compare};

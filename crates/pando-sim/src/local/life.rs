@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
+use crate::model::Call;
 use pando_client::{Client, Transport as _};
-use pando_model::Call;
 use pando_types::Errno;
 use pando_types::op::Op as Wire;
 

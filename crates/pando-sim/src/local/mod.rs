@@ -16,8 +16,8 @@ mod life;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
+use crate::model::Op;
 use pando_client::{BoxFuture, Calling, Transport, TransportError};
-use pando_model::Op;
 use pando_server::host::AtOnce;
 use pando_server::host::driven::Driven;
 use pando_types::op::{Op as Wire, Request};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::model::Value;
 use pando_client::{Client, Transport};
-use pando_model::Value;
 use pando_types::{Errno, Ino, Lock, LockKind, LockRange, SetAttr};
 
 use super::judge::TenureIndex;

@@ -18,8 +18,8 @@ pub mod watch;
 
 use std::sync::Arc;
 
+use crate::model::{Op, Value};
 use pando_client::{Client, Transport};
-use pando_model::{Op, Value};
 use pando_types::op::RenameFlags;
 use pando_types::{
     Credentials, Errno, FileKind, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace, Name,

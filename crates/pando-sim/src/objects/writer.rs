@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::model::{Op, Value};
 use pando_client::Client;
 use pando_data::Allocate;
-use pando_model::{Op, Value};
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr};
 

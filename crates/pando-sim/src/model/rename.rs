@@ -3,8 +3,8 @@
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, Ino, Name};
 
-use crate::permission::{self, SEARCH, WRITE};
-use crate::{Outcome, Tree, Value};
+use crate::model::permission::{self, SEARCH, WRITE};
+use crate::model::{Outcome, Tree, Value};
 
 impl Tree {
     pub(crate) fn rename(

@@ -11,7 +11,7 @@
 use pando_types::op::{RenameFlags, XattrMode};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr};
 
-use crate::{Call, Op, Outcome, Tree, Value};
+use crate::model::{Call, Op, Outcome, Tree, Value};
 
 const ROOT: u32 = 0;
 const PLAIN: RenameFlags = RenameFlags { no_replace: false, exchange: false };

@@ -2,7 +2,7 @@
 
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
-use crate::{Call, Op, Tree};
+use crate::model::{Call, Op, Tree};
 
 impl Op {
     /// This operation on names, in the directories `at` of the (old) name and `new` of a rename's

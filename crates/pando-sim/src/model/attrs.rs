@@ -3,8 +3,8 @@
 use pando_types::op::{FILE_SIZE_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, FileKind, Ino, SetAttr, TimeSet};
 
-use crate::permission::{self, READ, SETGID, STICKY, WRITE};
-use crate::{Node, Outcome, Tree, Value};
+use crate::model::permission::{self, READ, SETGID, STICKY, WRITE};
+use crate::model::{Node, Outcome, Tree, Value};
 
 impl Tree {
     pub(crate) fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Outcome {

@@ -2,7 +2,7 @@
 
 use pando_types::{Credentials, Errno, FileKind, Ino};
 
-use crate::{Outcome, Tree, Value, Who, permission};
+use crate::model::{Outcome, Tree, Value, Who, permission};
 
 impl Tree {
     pub(crate) fn readlink(&self, ino: Ino) -> Outcome {
@@ -106,7 +106,7 @@ impl Tree {
         Ok(Value::Stat(self.stat(ino)?))
     }
 
-    fn regular(&self, ino: Ino) -> Result<&crate::Node, Errno> {
+    fn regular(&self, ino: Ino) -> Result<&crate::model::Node, Errno> {
         let node = self.node(ino)?;
         match node.kind {
             FileKind::Regular => Ok(node),

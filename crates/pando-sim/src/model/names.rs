@@ -3,8 +3,8 @@
 use pando_types::op::{LINK_MAX, SYMLINK_MAX};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
-use crate::permission::{self, READ, SEARCH, WRITE, inherit};
-use crate::{Call, Node, Op, Outcome, Tree, Value};
+use crate::model::permission::{self, READ, SEARCH, WRITE, inherit};
+use crate::model::{Call, Node, Op, Outcome, Tree, Value};
 
 impl Tree {
     /// Finds the entry of `name`, after checking that `by` may search the directory.

@@ -6,8 +6,8 @@
 
 use pando_types::{Credentials, Errno, Ino, Name};
 
-use crate::permission::{self, SEARCH, WRITE};
-use crate::{Call, Op, Tree};
+use crate::model::permission::{self, SEARCH, WRITE};
+use crate::model::{Call, Op, Tree};
 
 impl Tree {
     /// Every errno that a `rename` or `link` deserves. For an `rmdir` of a file: `ENOTDIR`. For

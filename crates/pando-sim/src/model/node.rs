@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use pando_types::{FileKind, Ino, Name};
 
-use crate::{Stat, Who};
+use crate::model::{Stat, Who};
 
 /// A file or a directory, with its contents.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -3,7 +3,7 @@
 use pando_types::op::AccessMask;
 use pando_types::{Credentials, Errno, FileKind};
 
-use crate::Node;
+use crate::model::Node;
 
 /// Permission to read, or to list.
 pub const READ: AccessMask = 4;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pando_types::{Errno, FileKind, Ino};
 
-use crate::{Call, Node, Op, Outcome, Stat, Value, Who};
+use crate::model::{Call, Node, Op, Outcome, Stat, Value, Who};
 
 /// A whole namespace.
 #[derive(Clone, Debug)]
