@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Op;
 use pando_types::attr::TimeSet;
 use pando_types::{Attr, FileKind, Ino, Timestamp};
 
 use super::{Event, History};
+use crate::model::Op;
 
 /// The highest versions and times that answers told of a file before a call began.
 #[derive(Clone, Copy, Default)]

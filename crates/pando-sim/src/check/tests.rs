@@ -1,11 +1,11 @@
 //! Histories of a real tree have an order, and false ones have none.
 
-use crate::model::{Call, Op, Outcome, Stat, Tree, Value};
 use pando_types::op::{NewNode, Op as Wire, RenameFlags, RequestId};
 use pando_types::{Credentials, DirId, DirRef, Errno, FileKind, Ino, Name};
 
 use super::{History, linearize};
-use crate::random::Random;
+use crate::base::random::Random;
+use crate::model::{Call, Op, Outcome, Stat, Tree, Value};
 
 const LANES: usize = 4;
 

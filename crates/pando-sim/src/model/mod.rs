@@ -33,5 +33,4 @@ mod tests;
 
 pub use call::{Call, Op, Outcome, Stat, Value, Who};
 pub use node::Node;
-pub use permission::{READ, SEARCH, WRITE};
 pub use tree::Tree;
