@@ -4,10 +4,10 @@
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
 //! fail before the run stops.
 
-use pando_sim::check::Excuse;
-use pando_sim::config::SimConfig;
+use pando_sim::Excuse;
+use pando_sim::SimConfig;
+use pando_sim::Stats;
 use pando_sim::holding::{all_hold, hit};
-use pando_sim::stats::Stats;
 
 /// Enough seeds to hit everything that can happen to a disk.
 const SEEDS: u64 = 200;

@@ -9,8 +9,8 @@ use std::hash::{BuildHasher, Hasher};
 mod forgiven;
 
 use forgiven::too_much;
+use pando_sim::SimConfig;
 use pando_sim::batch::{batch, explain};
-use pando_sim::config::SimConfig;
 use pando_sim::holding::number;
 
 /// Number of seeds of each kind. They are few because about one run in two thousand shows a known

@@ -4,8 +4,8 @@
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds. `PANDO_SIM_FAILURES` is how many may
 //! fail before the run stops.
 
+use pando_sim::SimConfig;
 use pando_sim::batch::batch;
-use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};
 
 /// Enough seeds to hit everything that can happen to a lock.

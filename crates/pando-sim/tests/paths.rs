@@ -7,7 +7,7 @@
 mod forgiven;
 
 use forgiven::too_much;
-use pando_sim::config::SimConfig;
+use pando_sim::SimConfig;
 use pando_sim::holding::all_hold;
 
 const SEEDS: u64 = 200;

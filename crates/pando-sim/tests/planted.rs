@@ -3,10 +3,10 @@
 
 mod forgiven;
 
-use pando_sim::config::SimConfig;
+use pando_sim::SimConfig;
+use pando_sim::Stats;
 use pando_sim::holding;
-use pando_sim::run::run;
-use pando_sim::stats::Stats;
+use pando_sim::run;
 
 type Client = pando_client::Planted;
 type Core = pando_core::Planted;
@@ -109,14 +109,14 @@ fn timers_that_go_by_the_time_of_day() {
 #[test]
 fn a_judge_that_forgives_everything() {
     let forgiven = |is_planted: bool| {
-        pando_sim::check::forgive_all(is_planted);
+        pando_sim::forgive_all(is_planted);
         let mut all = Stats::default();
         for seed in 1..=forgiven::RUNS_MIN {
             let verdict = run(SimConfig::new(seed));
             assert_eq!(verdict.fault, None, "seed {seed}");
             all += &verdict.stats;
         }
-        pando_sim::check::forgive_all(false);
+        pando_sim::forgive_all(false);
         forgiven::too_much("ANY", false, &all)
     };
     assert_eq!(forgiven(false), None);

@@ -1,8 +1,8 @@
 //! A planted fault that needs failing disks is found by the check that is there for it.
 
 use pando_core::Planted;
+use pando_sim::SimConfig;
 use pando_sim::batch::batch;
-use pando_sim::config::SimConfig;
 
 const SEEDS: u64 = 300;
 

@@ -2,9 +2,9 @@
 //! that is there for it. Each seed holds without the fault.
 
 use pando_core::Planted as Core;
-use pando_sim::config::SimConfig;
+use pando_sim::Planted as Objects;
+use pando_sim::SimConfig;
 use pando_sim::holding::is_found_by;
-use pando_sim::objects::Planted as Objects;
 
 /// A durable row names an object that is not durable.
 const DURABLE: &str = "a durable row of shard";

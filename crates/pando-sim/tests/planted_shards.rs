@@ -2,7 +2,7 @@
 //! seeds holds without the fault.
 
 use pando_server::host::Planted;
-use pando_sim::config::SimConfig;
+use pando_sim::SimConfig;
 use pando_sim::holding;
 
 /// Two processes have a shard, or would have it after a start.

@@ -6,12 +6,13 @@
 mod forgiven;
 
 use forgiven::too_much;
+use pando_sim::Excuse;
+use pando_sim::SimConfig;
+use pando_sim::Stats;
 use pando_sim::batch::{batch, explain};
-use pando_sim::check::Excuse;
-use pando_sim::config::SimConfig;
-use pando_sim::holding::{self, number};
-use pando_sim::run::run;
-use pando_sim::stats::Stats;
+use pando_sim::holding;
+use pando_sim::holding::number;
+use pando_sim::run;
 
 /// Enough seeds to hit everything that must be hit; about a minute on two cores.
 const SEEDS: u64 = 1000;

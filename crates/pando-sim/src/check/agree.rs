@@ -1,10 +1,10 @@
 //! Compares an answer of the system with the model's answer.
 
-use pando_model::{Op, Outcome, Stat, Tree, Value};
 use pando_types::{Errno, FileKind, Ino};
 
 use super::Event;
 use super::excuse::Excuse;
+use crate::model::{Op, Outcome, Stat, Tree, Value};
 
 /// How two answers compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use pando_model::Op;
 use pando_types::op::Op as Wire;
 use pando_types::{FileKind, Ino, Name};
 
-use super::history::Sight;
+use super::sight::Sight;
+use crate::model::Op;
 
 /// What shards were asked without a trail for one call by path.
 #[derive(Clone, Default, Debug)]

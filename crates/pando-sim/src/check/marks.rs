@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use pando_model::Op;
 use pando_types::attr::TimeSet;
 use pando_types::{Attr, FileKind, Ino, Timestamp};
 
 use super::{Event, History};
+use crate::model::Op;
 
 /// The highest versions and times that answers told of a file before a call began.
 #[derive(Clone, Copy, Default)]
@@ -89,7 +89,7 @@ fn wrong(known: &Known, event: &Event, attr: &Attr, is_one_clock: bool) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use pando_model::{Call, Value};
+    use crate::model::{Call, Value};
     use pando_types::{Credentials, ShardIndex};
 
     use super::*;

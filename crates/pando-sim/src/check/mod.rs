@@ -14,14 +14,14 @@
 //! of a directory's attributes is a change and a read.
 
 mod agree;
-mod closely;
+mod event;
 mod excuse;
-mod footprint;
 mod history;
 mod loose;
 mod marks;
 mod report;
 mod search;
+mod sight;
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,9 @@ mod tests;
 pub use agree::file_of;
 #[cfg(feature = "planted")]
 pub use agree::forgive_all;
+pub use event::{Event, EventIndex, Fate};
 pub use excuse::{Excuse, Excuses};
-pub use history::{Event, EventIndex, Fate, History, Sight};
+pub use history::History;
 pub use marks::go_forward;
 pub use report::Failure;
-pub use search::{Order, linearize};
+pub use search::simple::linearize;

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use pando_model::{Outcome, Tree};
-
 use super::{Event, EventIndex, History};
+use crate::model::{Outcome, Tree};
 
 /// Number of operations that are shown of the longest order.
 const SHOWN: usize = 120;

@@ -1,11 +1,11 @@
 //! Histories of a real tree have an order, and false ones have none.
 
-use pando_model::{Call, Op, Outcome, Stat, Tree, Value};
 use pando_types::op::{NewNode, Op as Wire, RenameFlags, RequestId};
 use pando_types::{Credentials, DirId, DirRef, Errno, FileKind, Ino, Name};
 
 use super::{History, linearize};
-use crate::random::Random;
+use crate::base::random::Random;
+use crate::model::{Call, Op, Outcome, Stat, Tree, Value};
 
 const LANES: usize = 4;
 
@@ -136,7 +136,7 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
         let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
         history.asked(made, RequestId::default());
         let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
-        let stat = pando_model::Stat {
+        let stat = crate::model::Stat {
             ino: Ino(9),
             kind: FileKind::Directory,
             mode: 0o755,
@@ -160,7 +160,7 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     let named = |name: String| Name::new(name.as_bytes()).unwrap();
     let (a, b, aside) = (history.lane(), history.lane(), history.lane());
     let (kind, ino) = (FileKind::Regular, Ino(9));
-    let file = |size| pando_model::Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size };
+    let file = |size| crate::model::Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size };
     let create = |name, exclusive| Op::Create {
         dir: Ino::ROOT,
         name,
@@ -191,7 +191,7 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
             history.invoke(lane, call(create(name, true)), false)
         });
         for (at, event) in [one, other].into_iter().enumerate() {
-            let new = pando_model::Stat { ino: Ino(100 + 2 * nth + at as u64), ..file(0) };
+            let new = crate::model::Stat { ino: Ino(100 + 2 * nth + at as u64), ..file(0) };
             history.respond(event, Ok(Value::Created(new, true)), aside);
         }
     }
@@ -298,7 +298,7 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
         let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
         let at = Name::new(b"x").unwrap();
         let create = create_and_open(&at);
-        let stat = pando_model::Stat {
+        let stat = crate::model::Stat {
             ino: Ino(9),
             kind: FileKind::Regular,
             mode: 0o644,
@@ -318,7 +318,7 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
         };
         look(&mut history, b, Err(Errno::ESTALE));
         history.let_go(0, Ino(9), since);
-        let open = Ok(Value::Stat(pando_model::Stat { nlink: 0, ..stat }));
+        let open = Ok(Value::Stat(crate::model::Stat { nlink: 0, ..stat }));
         let outcome = if looks_late { open } else { Err(Errno::ESTALE) };
         look(&mut history, c, outcome);
         assert_eq!(linearize(&history).is_err(), looks_late);

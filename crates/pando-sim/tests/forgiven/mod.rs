@@ -1,7 +1,7 @@
 //! Limits of what the judge may excuse: a judge that excuses everything must not pass.
 
-use pando_sim::check::Excuse;
-use pando_sim::stats::Stats;
+use pando_sim::Excuse;
+use pando_sim::Stats;
 
 /// Kinds of runs without losses of power.
 const KINDS: [&str; 5] = ["ANY", "SPLITTING", "PATHS", "MOVING", "HANDING_OVER"];

@@ -1,0 +1,50 @@
+//! How a client gets its session, and keeps it.
+
+use std::sync::Arc;
+
+use pando_client::{Client, Options, Transport};
+
+use crate::base::lock::lock;
+use crate::base::time::MILLISECOND;
+use crate::clients::client::ClientRun;
+use crate::clients::local::Local;
+
+impl ClientRun {
+    /// Opens a session, and retries until that succeeds.
+    pub async fn connect(self: Arc<Self>) {
+        loop {
+            let mail = self.shared.mail.clone();
+            let transport: Arc<dyn Transport> = match self.shared.here.clone() {
+                Some(here) => Arc::new(Local { here, mail }),
+                None => Arc::new(mail),
+            };
+            // The client has few request slots, so that operations wait for them.
+            let slots = self.lanes_wanted.max(2) as u16;
+            let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
+            let options = Options { slots, patience, ways_bytes, ..Options::default() };
+            let volume = self.shared.volume.clone();
+            match Client::connect_with(transport, volume, options).await {
+                Ok(client) => {
+                    *lock(&self.sessions) = [client.session(); 2];
+                    *lock(&self.client) = Some(Arc::new(client));
+                    return;
+                }
+                Err(_) => self.shared.mail.sleep(10 * MILLISECOND).await,
+            }
+        }
+    }
+
+    /// Runs the client's own background work.
+    pub async fn maintain(self: Arc<Self>) {
+        self.connected().await.maintain().await;
+    }
+
+    pub(crate) async fn connected(&self) -> Arc<Client> {
+        loop {
+            if let Some(client) = self.client() {
+                return client;
+            }
+            self.shared.mail.sleep(MILLISECOND).await;
+        }
+    }
+}

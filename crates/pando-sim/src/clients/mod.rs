@@ -1,0 +1,12 @@
+//! Simulated clients, and what their programs do.
+
+pub mod blocking;
+pub mod client;
+mod connect;
+pub mod execute;
+pub mod file_names;
+mod lane;
+pub mod local;
+mod perform;
+pub mod programs;
+pub mod workload;

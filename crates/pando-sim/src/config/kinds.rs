@@ -1,0 +1,135 @@
+//! Kinds of runs that exercise one part beside the work on names: locks, disks, clients in the
+//! shards' process, objects, and shards that move.
+
+use crate::base::random::Random;
+use crate::base::time::MILLISECOND;
+use crate::config::parameters::SimConfig;
+
+impl SimConfig {
+    /// The run of `seed` in which programs lock files while their clients die, stand still and lose
+    /// their sessions. A third of the seeds also hand over hash slots, and a third split
+    /// directories.
+    #[must_use]
+    pub fn locking(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_10C4_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "LOCKING",
+            lanes: random.between(1, 4) as usize,
+            operations: random.between(20, 50),
+            locking: random.between(2, 5),
+            session_ends: random.between(2, 20),
+            lease: random.between(60, 250) * MILLISECOND,
+            pauses: random.between(2, 12),
+            client_deaths: random.between(1, 6),
+            loss_per_mille: *random.pick(&[5, 20, 60]),
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which shards move between processes all the time. A third of the seeds
+    /// also hand over hash slots, and a third split directories. In a quarter, writes of the folder
+    /// that records moves may fail.
+    #[must_use]
+    pub fn shards_moving(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_5AAD_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "SHARDS",
+            processes: random.between(2, 5) as usize,
+            shard_moves: random.between(5, 60) * MILLISECOND,
+            standstill: random.between(2, 150) * MILLISECOND,
+            commit_fails: random.chance(1, 4),
+            clients: 3,
+            operations: base.operations / 2,
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which disks fail, fill up and slow down all the time. A third of the
+    /// seeds also lock files, and a third split directories.
+    #[must_use]
+    pub fn disks(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_D15C_0000);
+        let base = match seed % 3 {
+            0 => Self::locking(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "DISKS",
+            disk_interval: random.between(100, 800) * MILLISECOND,
+            checkpoint_interval: random.between(10, 80) * MILLISECOND,
+            // The outcome of a request to a shard that stops stays unknown. Each such request
+            // multiplies the orders that the search tries, so there are few operations.
+            operations: base.operations / 2,
+            clients: 3,
+            churn: 400,
+            ebbs: 0,
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which one process hosts all shards, and some of the clients. Of five
+    /// seeds, one hands over hash slots, one splits directories, one locks files, and in one disks
+    /// fail.
+    #[must_use]
+    pub fn local(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_10CA_0000);
+        let base = match seed % 5 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            2 => Self::locking(seed),
+            3 => Self::disks(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "LOCAL",
+            processes: 1,
+            locals: random.between(1, base.clients as u64) as usize,
+            // A death of the process kills all shards and all clients in it.
+            crash_interval: match base.crash_interval {
+                0 => 0,
+                _ => random.between(400, 3_000) * MILLISECOND,
+            },
+            client_deaths: base.client_deaths.min(2),
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
+    /// all shards and some of the clients. A third of the seeds hand over hash slots, and a third
+    /// split directories.
+    #[must_use]
+    pub fn objects(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        let is_local = !seed.is_multiple_of(3);
+        Self {
+            kind: "OBJECTS",
+            processes: if is_local { 1 } else { base.processes },
+            locals: if is_local { random.between(1, 4) as usize } else { 0 },
+            objects: random.between(2, 5),
+            operations: base.operations / 2,
+            churn: 100,
+            crash_interval: match base.crash_interval {
+                0 => 0,
+                _ => random.between(300, 2_000) * MILLISECOND,
+            },
+            client_deaths: base.client_deaths.min(2),
+            ..base
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What files with objects must contain, as far as it is known.
+//!
+//! A file has one writer, which stores one content after another. A read must find the last content
+//! acknowledged before it began, or a later one. In mode `os`, a loss of power may take what was
+//! not fsynced, and leave a row without its object. Then the content is unknown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pando_types::{Errno, Ino, Name};
+
+use crate::counts::objects::ObjectCounts;
+
+/// The content of a file at one time.
+pub type Bytes = Arc<Vec<u8>>;
+
+/// The contents of one file.
+#[derive(Debug)]
+pub struct File {
+    name: Name,
+    /// All contents that the writer has begun to store, in order.
+    states: Vec<Bytes>,
+    /// Index of the content that was acknowledged last.
+    stored: usize,
+    /// Index of the content that was fsynced last.
+    synced: Option<usize>,
+}
+
+/// All files with known contents.
+#[derive(Default, Debug)]
+pub struct Contents {
+    files: BTreeMap<Ino, File>,
+    /// Whether an acknowledged content is durable.
+    is_durable: bool,
+    /// Faults that were found, in words.
+    pub broken: Vec<String>,
+    /// Counts of what happened.
+    pub counts: ObjectCounts,
+}
+
+impl Contents {
+    /// No files yet. `is_durable`: acknowledged contents are durable, as in mode `disk`.
+    #[must_use]
+    pub fn new(is_durable: bool) -> Self {
+        Self { is_durable, ..Self::default() }
+    }
+
+    /// A file was created, and is empty.
+    pub fn made(&mut self, ino: Ino, name: Name) {
+        let synced = self.is_durable.then_some(0);
+        self.files.insert(ino, File { name, states: vec![Bytes::default()], stored: 0, synced });
+    }
+
+    /// Takes a file out while its name changes: its name is unknown until [`Contents::renamed`].
+    #[must_use]
+    pub fn take(&mut self, ino: Ino) -> Option<File> {
+        self.files.remove(&ino)
+    }
+
+    /// Puts a file back under its new name. After a loss of power, what was fsynced may be found
+    /// under the old name or under the new one.
+    pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
+        let synced = file.synced.filter(|_| self.is_durable);
+        self.files.insert(ino, File { name, synced, ..file });
+        self.counts.renamed += 1;
+    }
+
+    /// The writer begins to store this content.
+    pub fn begins(&mut self, ino: Ino, content: &[u8]) {
+        if let Some(file) = self.files.get_mut(&ino) {
+            file.states.push(Arc::new(content.to_vec()));
+        }
+    }
+
+    /// The content that was begun last is acknowledged; `is_synced`: by an `fsync`.
+    pub fn stored(&mut self, ino: Ino, is_synced: bool) {
+        self.counts.flushed += 1;
+        self.counts.synced += u64::from(is_synced);
+        let is_synced = is_synced || self.is_durable;
+        if let Some(file) = self.files.get_mut(&ino) {
+            file.stored = file.states.len() - 1;
+            file.synced = if is_synced { Some(file.stored) } else { file.synced };
+        }
+    }
+
+    /// The file's content, or whether it exists, is no longer known.
+    pub fn doubt(&mut self, ino: Ino) {
+        self.counts.doubted += u64::from(self.files.remove(&ino).is_some());
+    }
+
+    /// The file was removed.
+    pub fn removed(&mut self, ino: Ino) {
+        self.files.remove(&ino);
+    }
+
+    /// A machine has lost power. Contents that were not fsynced are unknown from now on.
+    pub fn power_lost(&mut self) {
+        if !self.is_durable {
+            let before = self.files.len();
+            self.files.retain(|_, file| file.synced == Some(file.states.len() - 1));
+            self.counts.doubted += (before - self.files.len()) as u64;
+        }
+    }
+
+    /// All known files, with their names.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Ino, Name)> {
+        self.files.iter().map(|(ino, file)| (*ino, file.name.clone())).collect()
+    }
+
+    /// Index of the oldest content that a read which begins now may find.
+    #[must_use]
+    pub fn oldest(&self, ino: Ino) -> Option<usize> {
+        self.files.get(&ino).map(|file| file.stored)
+    }
+
+    /// Judges a read that began when `oldest` was the oldest valid content. `must`: an error is a
+    /// fault, since nothing is broken.
+    pub fn compare(&mut self, ino: Ino, oldest: usize, seen: &Result<Vec<u8>, Errno>, must: bool) {
+        let Some(file) = self.files.get(&ino) else { return };
+        let fault = match seen {
+            Ok(bytes) if file.states[oldest..].iter().any(|state| **state == *bytes) => None,
+            Ok(bytes) => {
+                let like = file.states.iter().position(|state| **state == *bytes);
+                let differs =
+                    file.states[oldest].iter().zip(bytes).position(|(one, other)| one != other);
+                Some(format!(
+                    "{} bytes, like content {like:?}, other at {differs:?} than content {oldest} of {} bytes",
+                    bytes.len(),
+                    file.states[oldest].len()
+                ))
+            }
+            Err(errno) => must.then(|| errno.to_string()),
+        };
+        self.counts.compared += u64::from(seen.is_ok());
+        if let Some(fault) = fault {
+            let (name, last) = (&file.name, file.states.len() - 1);
+            self.broken.push(format!(
+                "contents of {name} ({ino:?}), of which content {last} was begun last, {} stored, {:?} fsynced: {fault}",
+                file.stored, file.synced
+            ));
+        }
+    }
+}

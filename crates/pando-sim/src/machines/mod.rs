@@ -1,0 +1,12 @@
+//! Processes and their machines: shards, disks, clocks, folders and objects.
+
+pub mod bucket;
+pub mod clocks;
+pub mod flawed;
+pub mod folder;
+pub mod host;
+pub mod missing;
+pub mod objects;
+pub mod post;
+pub mod server;
+mod watched;

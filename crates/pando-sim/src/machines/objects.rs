@@ -1,0 +1,82 @@
+//! Files that have objects as their contents. Clients write them with the code of mounts
+//! (`pando-data`), over a store that loses unsynced objects with its power.
+//!
+//! ```text
+//!   lane ─► desk: DataFs on a thread of its own ─┬─► the client: pieces that name objects
+//!                                                └─► the store: objects, synced by the client, or by the shards before their logs
+//! ```
+//!
+//! Judged: a read finds what was stored (`judges/contents.rs`). Whenever power is lost, no durable
+//! row names an object that is not durable (`world/objects.rs`). No row names a missing object. At
+//! the end, after garbage was collected, no object is left that no row names.
+
+#[cfg(feature = "planted")]
+use crate::config::planted::Planted;
+
+use std::sync::{Arc, Mutex};
+
+use pando_data::{ObjectStore as _, SyncObjects};
+use pando_server::host::BeforeSync;
+
+use crate::base::random::Random;
+use crate::config::parameters::{Durability, SimConfig};
+use crate::judges::contents::Contents;
+use crate::machines::bucket::{Bucket, PROCESS};
+
+/// What clients, shards and judges share about objects.
+pub struct Objects {
+    /// The store of objects.
+    pub bucket: Bucket,
+    /// The contents that files must have.
+    pub contents: Mutex<Contents>,
+    /// Mean number of operations of a lane between two uses of such a file.
+    pub every: u64,
+    /// Whether the run is in mode `os` and loses power, so that unsynced objects may be lost.
+    pub may_lose: bool,
+    durability: Durability,
+    #[cfg(feature = "planted")]
+    planted: Option<Planted>,
+}
+
+impl Objects {
+    /// The objects of a run; `None`: its files have none.
+    #[must_use]
+    pub fn of(config: &SimConfig) -> Option<Arc<Self>> {
+        let objects = Self {
+            bucket: Bucket::new(Random::new(config.seed ^ 0x0B1E_C700)),
+            contents: Mutex::new(Contents::new(config.durability == Durability::Disk)),
+            every: config.objects,
+            may_lose: config.durability == Durability::OsWithPowerLoss,
+            durability: config.durability,
+            #[cfg(feature = "planted")]
+            planted: config.planted_in_objects,
+        };
+        (config.objects > 0).then(|| Arc::new(objects))
+    }
+
+    /// Which side syncs the objects that a client stores: as in `pando up` for a local client, as
+    /// in `pando mount` for others.
+    pub(crate) fn synced_by(&self, is_local: bool) -> SyncObjects {
+        #[cfg(feature = "planted")]
+        if self.planted == Some(Planted::RowBeforeSync) {
+            return SyncObjects::ByServer;
+        }
+        match self.durability {
+            Durability::Disk => SyncObjects::BeforeCommit,
+            _ if is_local => SyncObjects::ByServer,
+            _ => SyncObjects::BeforeCommit,
+        }
+    }
+
+    /// A process starts: what an earlier process has left is synced. The function that is returned
+    /// syncs what its clients store, before each sync of a log.
+    pub(crate) fn before_sync(&self) -> BeforeSync {
+        self.bucket.begin(PROCESS);
+        #[cfg(feature = "planted")]
+        if self.planted == Some(Planted::ObjectsUnsynced) {
+            return Box::new(|| Ok(()));
+        }
+        let door = self.bucket.door(PROCESS);
+        Box::new(move || door.sync())
+    }
+}

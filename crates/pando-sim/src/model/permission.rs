@@ -1,0 +1,97 @@
+//! Permissions, as `generic_permission`, `may_delete` and `setattr_prepare` of Linux decide them.
+
+use pando_types::op::AccessMask;
+use pando_types::{Credentials, Errno, FileKind};
+
+use crate::model::Node;
+
+/// Permission to read, or to list.
+pub const READ: AccessMask = 4;
+/// Permission to write, or to change entries.
+pub const WRITE: AccessMask = 2;
+/// Permission to execute, or to search.
+pub const SEARCH: AccessMask = 1;
+
+/// Mode bit: set group id.
+pub const SETGID: u16 = 0o2000;
+/// Mode bit: set user id.
+pub const SETUID: u16 = 0o4000;
+/// Mode bit: restricted deletion.
+pub const STICKY: u16 = 0o1000;
+/// Mode bit: execute for the group.
+pub const GROUP_EXECUTE: u16 = 0o0010;
+
+/// `EACCES` unless `by` has all permissions of `mask` on `node`.
+pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    if by.uid == 0 {
+        let executable = node.is_dir() || node.mode & 0o111 != 0;
+        return if mask & SEARCH == 0 || executable { Ok(()) } else { Err(Errno::EACCES) };
+    }
+    let class = if by.uid == node.uid {
+        6
+    } else if by.in_group(node.gid) {
+        3
+    } else {
+        0
+    };
+    let granted = (node.mode >> class) as AccessMask & 7;
+    if granted & mask == mask { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// `may_delete` of Linux without the checks of kinds: may `by` remove the entry of `victim` from
+/// `dir`?
+pub fn check_delete(dir: &Node, victim: &Node, by: &Credentials) -> Result<(), Errno> {
+    check(dir, by, WRITE | SEARCH)?;
+    let restricted = dir.mode & STICKY != 0 && !is_owner(dir, by) && !is_owner(victim, by);
+    if restricted { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// `may_linkat` of Linux with `fs.protected_hardlinks`: may `by` give the file a further name?
+pub fn check_link(node: &Node, by: &Credentials) -> Result<(), Errno> {
+    let is_program =
+        node.mode & SETUID != 0 || node.mode & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE;
+    let is_safe = node.kind == FileKind::Regular && !is_program;
+    let may = is_owner(node, by) || is_safe && check(node, by, READ | WRITE).is_ok();
+    if may { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// Whether `by` owns the node, or is root.
+pub fn is_owner(node: &Node, by: &Credentials) -> bool {
+    by.uid == 0 || by.uid == node.uid
+}
+
+/// Whether `by` belongs to the group, or is root.
+pub fn is_member(gid: u32, by: &Credentials) -> bool {
+    by.uid == 0 || by.in_group(gid)
+}
+
+/// Mode and group of what `by` makes in `dir` (`inode_init_owner` and `mode_strip_sgid` of Linux).
+pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
+    if dir.mode & SETGID == 0 {
+        return (mode, by.gid);
+    }
+    let strip = SETGID | GROUP_EXECUTE;
+    if is_dir {
+        (mode | SETGID, dir.gid)
+    } else if mode & strip == strip && !is_member(dir.gid, by) {
+        (mode & !SETGID, dir.gid)
+    } else {
+        (mode, dir.gid)
+    }
+}
+
+/// Drops the mode bits that a change of owner drops (`setattr_should_drop_sgid` of Linux).
+pub fn drop_setid(node: &mut Node, by: &Credentials) {
+    node.mode &= !SETUID;
+    if node.mode & GROUP_EXECUTE != 0 || !is_member(node.gid, by) {
+        node.mode &= !SETGID;
+    }
+}
+
+/// Drops the mode bits that a change of content drops (`setattr_should_drop_suidgid` of Linux).
+/// Root's changes drop none.
+pub fn drop_setid_after_change(node: &mut Node, by: &Credentials) {
+    if by.uid != 0 {
+        drop_setid(node, by);
+    }
+}

@@ -1,0 +1,126 @@
+//! The verdict of a run.
+
+use pando_types::{Errno, SessionId};
+
+use crate::base::lock::lock;
+use crate::check::{Event, Excuse, Excuses, History, go_forward, linearize};
+use crate::config::parameters::Durability;
+use crate::counts::stats::Stats;
+use crate::runs::fsck;
+use crate::runs::state::Run;
+use crate::world::state::world::World;
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The fault that was found, if any.
+    pub fault: Option<String>,
+    /// Counts of what happened.
+    pub stats: Stats,
+    /// Hash of everything in the trace.
+    pub hash: u64,
+    /// Lines of the trace, if they were kept.
+    pub tail: Vec<String>,
+}
+
+impl Run {
+    pub(crate) fn verdict(mut self, fault: Option<String>) -> Verdict {
+        for host in &self.world.hosts {
+            if let Some(process) = &host.process {
+                self.world.stats.absorb(process);
+            }
+        }
+        self.world.count_disks();
+        self.world.count_here();
+        self.world.count_objects();
+        self.world.stats.shards_moved = self.world.move_counts();
+        self.world.stats.bytes = self.world.network.bytes;
+        for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
+            if let Some(client) = run.client() {
+                let losses = run.losses.load(std::sync::atomic::Ordering::Relaxed);
+                self.world.stats.client(&client, losses as u64);
+            }
+        }
+        let history = lock(&self.shared.history).clone();
+        self.world.stats.count(&history);
+        let promises = lock(&self.shared.promises);
+        (self.world.stats.promises.0, self.world.stats.promises.1) =
+            (promises.made, promises.looks);
+        let fault = promises.broken.first().cloned().or(fault);
+        let fault = self.world.broken_moves().or(fault);
+        let fault = {
+            let locks = &mut lock(&self.shared.locks);
+            locks.noticed();
+            self.world.stats.locks = locks.counts;
+            locks.broken.first().cloned().or(fault)
+        };
+        let fault = {
+            let objects = self.shared.objects.as_ref();
+            objects.and_then(|it| lock(&it.contents).broken.first().cloned()).or(fault)
+        };
+        let mut excuses = Excuses::new();
+        let fault = fault.or_else(|| judge(&self.world, &history, &mut excuses).err());
+        self.world.stats.excuses = excuses;
+        Verdict {
+            fault,
+            hash: self.world.trace.hash(),
+            tail: self.world.trace.tail(usize::MAX).to_vec(),
+            stats: self.world.stats,
+        }
+    }
+}
+
+fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), String> {
+    let keeps_its_word = world.config.durability != Durability::OsWithPowerLoss;
+    // Every request is answered in the end, unless its session was over.
+    let gave_up = history.events().iter().filter(|event| event.lost == Some(Errno::EIO));
+    let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
+    Excuse::SessionOver.count(over.len(), excuses);
+    match gave_up.first() {
+        Some(event) if keeps_its_word && !world.may_stop() => {
+            return Err(format!("a client gave up: {event:?}"));
+        }
+        _ => Excuse::PowerLost.count(gave_up.len(), excuses),
+    }
+    if let Some(event) = history.events().iter().find(|event| event.walked.is_forbidden()) {
+        return Err(format!("asked without its way, though not refused eight times: {event:?}"));
+    }
+    if let Some(ino) = history.ino_made_twice() {
+        return Err(format!("{ino:?} was given twice"));
+    }
+    if keeps_its_word {
+        let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
+        go_forward(history, is_one_clock)?;
+        match linearize(history) {
+            Ok(needed) => excuses.extend(needed),
+            Err(failure) if failure.gave_up && world.may_stop() => {
+                Excuse::NotFound.count(1, excuses);
+            }
+            Err(failure) => return Err(failure.to_string()),
+        }
+    } else {
+        Excuse::Unordered.count(1, excuses);
+    }
+    at_rest(world)?;
+    world.judge_objects()?;
+    world.moves_at_rest()?;
+    let faults = fsck::at_rest(&world.hosts);
+    if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
+}
+
+/// Checks that every shard runs and is at rest: no sessions, locks, transactions, prepared steps or
+/// opens are left.
+pub(crate) fn at_rest(world: &World) -> Result<(), String> {
+    for (index, host) in world.hosts.iter().enumerate() {
+        let Some(process) = &host.process else { return Err(format!("shard {index} is dead")) };
+        let sessions: Vec<SessionId> = process.core().sessions().collect();
+        let over: Vec<SessionId> = process.core().sessions_over().collect();
+        let in_flight = process.core().in_flight();
+        if !sessions.is_empty() || !over.is_empty() || in_flight != [0; 4] {
+            return Err(format!(
+                "shard {index} is not at rest: sessions {sessions:?}, over {over:?}; locks, transactions, prepared steps, opens {in_flight:?}"
+            ));
+        }
+    }
+    Ok(())
+}

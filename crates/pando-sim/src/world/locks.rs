@@ -1,0 +1,84 @@
+//! Faults that make locks hard to keep. Sessions are ended while their clients work, shards hear of
+//! that late, and hash slots take locks along to other shards.
+//!
+//! ```text
+//!   a session ends at shard 0 ─► one shard does not hear of it for a while; requests of the session are on their way to it
+//!                             ─► the shard of the lock hears at once, and gives it to another session
+//! ```
+
+use std::collections::BTreeSet;
+
+use pando_core::keys::Table;
+use pando_core::{Rows, keys};
+use pando_types::SlotIndex;
+
+use crate::base::lock::lock;
+use crate::base::time::MILLISECOND;
+use crate::machines::host::Process;
+use crate::network::cuts::Cut;
+use crate::network::end::End;
+use crate::world::state::event::SimEvent;
+use crate::world::state::world::World;
+
+impl World {
+    /// Plans the times at which sessions are ended.
+    pub(crate) fn plan_session_ends(&mut self) {
+        for _ in 0..self.config.session_ends {
+            let at = self.random.between(20, 1_200) * MILLISECOND;
+            self.after(at, SimEvent::SessionEnds);
+        }
+    }
+
+    /// Looks whether sessions have ended. Often some shard is then kept from hearing of it for a
+    /// while.
+    pub(crate) fn heed_ended_sessions(&mut self) {
+        let Some(locks) = &self.ear.locks else { return };
+        let ended = lock(locks).watch.take_ended();
+        if ended == 0 || !self.is_faulty || !self.random.chance(1, 2) {
+            return;
+        }
+        let shard = self.random.below(self.hosts.len() as u64) as usize;
+        let until = self.time + self.random.between(5, 80) * MILLISECOND;
+        let cut = Cut::one_way(End::Shard(0), End::Shard(shard), until);
+        self.trace.note(self.time, &[], format_args!("a session ended: {cut:?}"));
+        self.network.cuts.add(cut, self.time);
+    }
+
+    /// A hash slot with locked files that is to be handed over, and the shard that owns it.
+    pub(crate) fn locked_slot(&mut self) -> Option<(usize, SlotIndex)> {
+        if self.config.locking == 0 || !self.random.chance(1, 2) {
+            return None;
+        }
+        let slots = |(shard, process): (usize, &Process)| {
+            process.locked_slots().into_iter().map(|slot| (shard, slot)).collect::<Vec<_>>()
+        };
+        let hosts = self.hosts.iter().enumerate();
+        let running = hosts.filter_map(|(shard, host)| Some((shard, host.process.as_ref()?)));
+        let slots: Vec<_> = running.flat_map(slots).collect();
+        if slots.is_empty() {
+            return None;
+        }
+        if let Some(locks) = &self.ear.locks {
+            lock(locks).counts.slots_moved += 1;
+        }
+        Some(*self.random.pick(&slots))
+    }
+}
+
+impl Process {
+    /// Hash slots of the shard in which there are locks of programs.
+    fn locked_slots(&self) -> BTreeSet<SlotIndex> {
+        let mut slots = BTreeSet::new();
+        let prefix = keys::table(Table::Lock);
+        // If the disk has stopped, only the rows read so far count.
+        let _ = self.look(|store| {
+            store.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
+                slots.extend(keys::slot_of_row(key));
+                true
+            })
+        });
+        let core = self.core();
+        slots.retain(|slot| core.owns(*slot));
+        slots
+    }
+}
