@@ -11,9 +11,11 @@
 use pando_core::keys::{self, Table};
 use pando_types::ShardIndex;
 
-use crate::code::Code;
-use crate::finding::{At, Evidence, Finding, Report};
-use crate::source::{Gap, Page, Rows};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::report::Report;
+use crate::rows::source::{Gap, Page, Rows};
 
 /// All rows but those that cannot be read. It keeps the gaps.
 pub struct Readable<'a> {

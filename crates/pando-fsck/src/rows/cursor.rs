@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use pando_types::ShardIndex;
 
-use crate::source::{Row, Rows};
+use crate::rows::source::{Row, Rows};
 
 /// A place in a shard's rows. Cursors share pages. So rows of several kinds of one small directory
 /// are read once.
@@ -125,7 +125,7 @@ pub fn range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Page;
+    use crate::rows::source::Page;
 
     struct Few(u8);
 

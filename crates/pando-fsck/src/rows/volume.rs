@@ -4,8 +4,8 @@ use pando_core::keys::{self, Table};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::{Name, SHARDS_MAX, ShardIndex};
 
-use crate::cursor;
-use crate::source::Rows;
+use crate::rows::cursor;
+use crate::rows::source::Rows;
 
 /// Placement of a volume.
 #[derive(Clone, Debug)]

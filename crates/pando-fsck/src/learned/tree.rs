@@ -11,7 +11,7 @@ use pando_types::peer::Inherit;
 use pando_types::reply::{Access, Spread};
 use pando_types::{DirId, DirRef, FileKind, Ino, Name, Order, PartitionIndex, Radix, ShardIndex};
 
-use crate::volume::Volume;
+use crate::rows::volume::Volume;
 
 /// A directory as its content record tells.
 struct ContentSide {

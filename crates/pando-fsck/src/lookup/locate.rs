@@ -13,11 +13,11 @@ use pando_types::peer::EntryValue;
 use pando_types::reply::Slice;
 use pando_types::{DirId, Ino, ShardIndex};
 
-use crate::busy::Busy;
-use crate::cursor::Cursor;
-use crate::key::{Cold, Key};
-use crate::source::{Progress, Rows, Watch};
-use crate::volume::Volume;
+use crate::rows::cursor::Cursor;
+use crate::rows::key::{Cold, Key};
+use crate::rows::source::{Progress, Rows, Watch};
+use crate::rows::volume::Volume;
+use crate::unfinished::busy::Busy;
 
 /// Most inodes kept for one object.
 const SPOTS_MAX: usize = 16;

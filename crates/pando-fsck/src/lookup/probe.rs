@@ -5,11 +5,12 @@ use pando_core::record::{Content, Entry, Header, LinkedName, Open, Record, Sessi
 use pando_types::peer::Inode;
 use pando_types::{DirId, Ino, Order, SessionId, ShardIndex};
 
-use crate::cursor;
-use crate::finding::{At, Evidence};
-use crate::key::link_prefix;
-use crate::source::Rows;
-use crate::volume::Volume;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::At;
+use crate::rows::cursor;
+use crate::rows::key::link_prefix;
+use crate::rows::source::Rows;
+use crate::rows::volume::Volume;
 
 /// A path with more components than this is not shown.
 const DEPTH_MAX: usize = 4096;
@@ -156,7 +157,7 @@ impl Probe<'_> {
     }
 
     /// Reads all rows of a link inode.
-    pub fn link_rows(&mut self, ino: Ino) -> Result<Vec<crate::source::Row>, String> {
+    pub fn link_rows(&mut self, ino: Ino) -> Result<Vec<crate::rows::source::Row>, String> {
         let prefix = link_prefix(ino);
         cursor::range(self.rows, self.volume.map.link(ino), &prefix, &keys::after(&prefix))
     }

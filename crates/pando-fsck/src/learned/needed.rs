@@ -7,13 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pando_types::FileKind;
-use pando_types::Ino;
 use pando_types::op::{FILE_SIZE_MAX, ObjectId, SLICE_MAX};
 use pando_types::peer::Inode;
 use pando_types::reply::Slice;
+use pando_types::{FileKind, Ino};
 
-use crate::key::Cold;
+use crate::rows::key::Cold;
 
 /// Number of low bits of an object's counter that one list covers: 4,096 objects.
 const LIST_BITS: u32 = 12;
