@@ -34,7 +34,6 @@ pub(crate) mod watch;
 
 pub use crate::protocol::abi;
 pub use crate::protocol::entry::Entry;
-pub use crate::protocol::init::WRITE_SIZE_MAX;
 pub use crate::protocol::listing::Listing;
 pub use crate::protocol::request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};
 pub use dropper::drop_pages;
