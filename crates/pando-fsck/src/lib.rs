@@ -67,7 +67,7 @@
 //! | `sweep` | the first pass over all rows |
 //! | `judge` | the closer look at what the sweep suspects |
 //!
-//! [`check`], [`repair`](repair()) and [`collect`](collect()) stand above all of them.
+//! [`check`](check()), [`repair`](repair()) and [`collect`](collect()) stand above all of them.
 #![forbid(unsafe_code)]
 
 #[macro_use]

@@ -1,5 +1,5 @@
-//! Serves a [`Vfs`] as a file system of the [`device`](crate::device): each request becomes one
-//! call.
+//! Serves a [`Vfs`](crate::Vfs) as a file system of the [`device`](crate::device): each request
+//! becomes one call.
 //!
 //! Requests about names are futures. They are ready at once if the shard is in this process and
 //! free. Requests about contents run on the thread that read them. If such a request has to store

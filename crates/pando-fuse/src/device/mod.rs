@@ -14,8 +14,8 @@
 //! Invariants:
 //! 1. Every request that wants an answer gets exactly one, whatever becomes of its handler.
 //! 2. Each post has at most one thread: one reader for each channel, one task runner
-//!    ([`threads::reader_pool`]).
-//! 3. A waker only queues its task. It runs no other code ([`threads::task`]).
+//!    (`threads/reader_pool.rs`).
+//! 3. A waker only queues its task. It runs no other code (`threads/task.rs`).
 //! 4. If an answer does not reach the kernel, the handler undoes what the kernel does not know of
 //!    ([`Undelivered`]).
 

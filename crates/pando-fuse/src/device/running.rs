@@ -67,8 +67,8 @@ impl Running {
     }
 }
 
-/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels. There must be at
-/// least one channel.
+/// Begins to serve, after [`shake_hands`](crate::device::shake_hands). Readers are spread over the
+/// channels. There must be at least one channel.
 pub fn start(
     channels: Vec<OwnedFd>,
     fs: Arc<dyn FileSystem>,

@@ -37,8 +37,8 @@ pub struct Options {
     pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
     pub source: String,
-    /// Command of a process that drops pages; it calls [`device::drop_pages`]. If empty, this
-    /// process drops them itself, and may not end if it is killed meanwhile.
+    /// Command of a process that drops pages; it calls [`drop_pages`](crate::drop_pages()). If
+    /// empty, this process drops them itself, and may not end if it is killed meanwhile.
     pub dropper: Vec<OsString>,
 }
 

@@ -93,7 +93,7 @@ impl Unmounter {
 }
 
 /// Unmounts or detaches what is mounted at `path`, which is absolute and free of links. It needs no
-/// [`Unmounter`], since the mount's process may be gone. Users other than root go through the
+/// `Unmounter`, since the mount's process may be gone. Users other than root go through the
 /// helper, which unmounts only their own mounts.
 pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
