@@ -1,7 +1,7 @@
 //! Requests as the kernel sends them. Their length field is corrected, unless the first byte is
 //! odd.
 
-use crate::device::request::{Operation, Request};
+use crate::protocol::request::{Operation, Request};
 
 pub fn run(input: &[u8]) {
     let Some((&how, bytes)) = input.split_first() else { return };

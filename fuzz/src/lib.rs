@@ -3,8 +3,8 @@
 //! Harness code is that of the tests, included by its path, so that there is only one of each.
 
 mod frames;
-#[path = "../../crates/pando-fuse/src/device"]
-pub mod device {
+#[path = "../../crates/pando-fuse/src/protocol"]
+pub mod protocol {
     //! Only the parser of `pando-fuse`: the rest of that crate takes longer to build than all else
     //! here.
     #[allow(missing_docs, reason = "see where they belong")]

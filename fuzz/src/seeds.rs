@@ -165,7 +165,7 @@ fn keys() -> Vec<Vec<u8>> {
 fn fuse() -> Vec<Vec<u8>> {
     let body: Vec<u8> = [vec![0; 16], b"a\0name\0".to_vec(), vec![0; 80]].concat();
     let request = |opcode: u32| {
-        let header = crate::device::abi::InHeader { opcode, nodeid: 1, ..Default::default() };
+        let header = crate::protocol::abi::InHeader { opcode, nodeid: 1, ..Default::default() };
         [&[0], zerocopy::IntoBytes::as_bytes(&header), &body].concat()
     };
     (1..=53).map(request).collect()

@@ -40,5 +40,5 @@ pub fn mount(mountpoint: &Path, options: &Options, behaviour: Behaviour) -> io::
     let default_permissions = behaviour.kernel != Kernel::AsTold;
     let options = &Options { default_permissions, ..options.clone() };
     let filesystem = std::sync::Arc::new(adaptor::NullFs::new(options, behaviour));
-    pando_fuse::kernel::session::mount_filesystem(filesystem, mountpoint, options)
+    pando_fuse::mount_filesystem(filesystem, mountpoint, options)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pando_bench::mount::{self, Workers};
 use pando_bench::nullfs::{self, Behaviour};
 use pando_bench::{Layout, Order, Phase, Silent, Workload};
-use pando_fuse::kernel::session::is_mountpoint;
+use pando_fuse::is_mountpoint;
 use pando_fuse::{Mounted, Options};
 
 /// A directory with a null file system on it. It is unmounted and removed even if a test fails.

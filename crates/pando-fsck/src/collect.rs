@@ -12,7 +12,7 @@ use pando_types::reply::Slice;
 use pando_types::watch::{Settled, Watching};
 use pando_types::{SessionId, ShardIndex};
 
-use crate::source::{Objects, Rows, Stored};
+use crate::rows::source::{Objects, Rows, Stored};
 
 /// Number of objects checked in one round, which takes 48 MiB of memory. Each round reads all rows
 /// once.

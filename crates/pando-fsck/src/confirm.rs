@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use pando_core::keys;
 use pando_types::{DirId, SlotIndex};
 
-use crate::busy::{Busy, Place};
-use crate::code::Code;
-use crate::finding::{Evidence, Finding};
-use crate::source::{Objects, Rows, Watch};
-use crate::volume::Volume;
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::Finding;
+use crate::rows::source::{Objects, Rows, Watch};
+use crate::rows::volume::Volume;
+use crate::unfinished::busy::Busy;
+use crate::unfinished::place::Place;
 
 /// Returns the findings that are confirmed.
 pub fn confirm(

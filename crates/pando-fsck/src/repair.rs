@@ -1,10 +1,12 @@
 //! Mends what needs no guess.
 
+use crate::check::check;
 use crate::confirm::is_unchanged;
-use crate::finding::{Finding, Report};
-use crate::source::{Objects, Repairs, Watch};
-use crate::volume::Volume;
-use crate::{Mode, check};
+use crate::findings::finding::Finding;
+use crate::findings::report::Report;
+use crate::rows::mode::Mode;
+use crate::rows::source::{Objects, Repairs, Watch};
+use crate::rows::volume::Volume;
 
 /// Most rounds of checking and mending. A repair may uncover further faults, but hardly this often.
 const ROUNDS_MAX: usize = 16;

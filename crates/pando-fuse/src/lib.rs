@@ -2,34 +2,56 @@
 //! into replies.
 //!
 //! ```text
-//! kernel ── /dev/fuse ── device ── kernel::adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
-//!                        the protocol, threads             └─ DataFs: contents
+//! kernel ── /dev/fuse ── device ── adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
+//!                        the protocol, threads     └─ DataFs: contents
 //! ```
 //!
-//! The kernel's structures stay within [`device`] and [`kernel`]. [`Vfs`] is the file system as
-//! Linux wants it. It can be used and tested without a kernel. [`device`] depends on no file
-//! system: the null file system of the benchmarks uses it, too.
+//! [`Vfs`] is the file system as Linux wants it. It knows no structure of the kernel, and can be
+//! used and tested without a kernel. [`device`] depends on no file system: the null file system of
+//! the benchmarks uses it, too.
+//!
+//! # Rooms
+//!
+//! Each folder imports only what stands above it here:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `protocol` | the kernel's structures, requests and answers; the channel that they pass through |
+//! | [`device`] | the session of a mount: its pending requests, its threads, notifications |
+//! | `mounting` | options, mounting and unmounting, the kernel's list of mounts |
+//! | `remembered` | what the kernel was told, and what it may answer from its own memory |
+//! | `vfs` | [`Vfs`]: names and contents together, handles, listings; [`Namespace`] |
+//! | `adaptor` | a [`Vfs`] behind the session: each request becomes one call |
 
+mod adaptor;
 pub mod device;
-pub mod kernel;
-mod namespace;
+mod mounting;
+mod protocol;
+mod remembered;
 mod vfs;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use device::{abort_at, can_mount, drop_pages, unmount_at};
-pub use kernel::session::{Mounted, Options};
-pub use namespace::{Answer, Namespace, Pages};
-pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};
+pub use device::drop_pages;
+pub use mounting::mount::can_mount;
+pub use mounting::mounted::{Mounted, mount_filesystem};
+pub use mounting::mountinfo::is_mountpoint;
+pub use mounting::options::Options;
+pub use mounting::unmount::{abort_at, unmount_at};
+pub use vfs::file_system::{StatFs, Vfs};
+pub use vfs::files::{OpenFlags, Opened};
+pub use vfs::listing::{DirHandle, Listed};
+pub use vfs::namespace::{Answer, Namespace, Pages};
+
+use adaptor::state::inner::Adaptor;
 
 /// Mounts a file system at an existing directory.
 pub fn mount(fs: Arc<Vfs>, mountpoint: &Path, options: &Options) -> io::Result<Mounted> {
     let options = &Options { default_permissions: true, ..options.clone() };
-    let adaptor = Arc::new(kernel::adaptor::Adaptor::new(fs, options));
-    let mounted =
-        kernel::session::mount_filesystem(Arc::clone(&adaptor) as _, mountpoint, options)?;
+    let adaptor = Arc::new(Adaptor::new(fs, options));
+    let mounted = mount_filesystem(Arc::clone(&adaptor) as _, mountpoint, options)?;
     adaptor.mounted(&mounted);
     Ok(mounted)
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gated::Gated;
-use pando_fuse::kernel::session::{is_mountpoint, mount_filesystem};
 use pando_fuse::{Mounted, Options};
+use pando_fuse::{is_mountpoint, mount_filesystem};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far more time than a killed program needs.

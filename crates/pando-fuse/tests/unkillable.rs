@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gated::Gated;
 use pando_fuse::Options;
-use pando_fuse::kernel::session::mount_filesystem;
+use pando_fuse::mount_filesystem;
 use rustix::mount::{UnmountFlags, unmount};
 
 /// Far more time than anything here needs.

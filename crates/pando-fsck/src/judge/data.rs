@@ -7,17 +7,18 @@ use pando_types::op::ObjectId;
 use pando_types::peer::EntryValue;
 use pando_types::{Order, SessionId};
 
-use super::tables::object_words;
-use super::{Judge, SUSPECTS_MAX};
-use crate::Mode;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::Key;
-use crate::locate::Naming;
-use crate::source::{Objects, Progress, Watch};
-use crate::sweep::{Sweep, dir_words, ino_words};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::{dir_words, ino_words, object_words};
+use crate::judge::judgement::{Judge, SUSPECTS_MAX};
+use crate::lookup::locate::Naming;
+use crate::rows::cursor;
+use crate::rows::key::Key;
+use crate::rows::mode::Mode;
+use crate::rows::source::{Objects, Progress, Watch};
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 const PAGE: usize = 4096;
 
@@ -89,7 +90,7 @@ impl Stores {
 }
 
 impl Judge<'_, '_> {
-    pub(super) fn objects(
+    pub(crate) fn objects(
         &mut self,
         objects: &mut Option<&mut dyn Objects>,
         stored: &Stores,

@@ -10,13 +10,14 @@ use pando_types::peer::EntryValue;
 use pando_types::reply::Access;
 use pando_types::{DirId, DirRef, FileKind, Name, Order};
 
-use super::Judge;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::finding::{At, Evidence, Finding};
-use crate::probe::Seen;
-use crate::sweep::dir_words;
-use crate::tree::has_sound_attributes;
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::dir_words;
+use crate::judge::judgement::Judge;
+use crate::learned::tree::has_sound_attributes;
+use crate::lookup::probe::Seen;
+use crate::unfinished::place::Place;
 
 /// An entry that leads to the directory that is judged.
 struct Leads {
@@ -40,7 +41,7 @@ impl Leads {
 
 impl Judge<'_, '_> {
     /// Judges everything about one directory.
-    pub(super) fn directory(&mut self, id: DirId) -> Result<(), String> {
+    pub(crate) fn directory(&mut self, id: DirId) -> Result<(), String> {
         if self.is_unreadable(id) {
             return Ok(());
         }
@@ -162,7 +163,7 @@ impl Judge<'_, '_> {
             let mut is_empty = header.record.entries == 0;
             for kind in keys::MOVING {
                 let (from, to) = keys::dir_range(id, kind, &orders);
-                let rows = crate::cursor::range(self.probe.rows, part.shard, &from, &to)?;
+                let rows = crate::rows::cursor::range(self.probe.rows, part.shard, &from, &to)?;
                 is_empty &= rows.is_empty();
             }
             if is_empty {
@@ -363,7 +364,7 @@ impl Judge<'_, '_> {
     }
 
     /// Reports directories that are each within the other.
-    pub(super) fn directory_loop(&mut self, members: &[DirId]) -> Result<(), String> {
+    pub(crate) fn directory_loop(&mut self, members: &[DirId]) -> Result<(), String> {
         let mut finding: Option<Finding> = None;
         for (id, next) in members.iter().zip(members.iter().cycle().skip(1)) {
             let Some(content) = self.probe.content(*id)? else { return Ok(()) };
@@ -395,7 +396,7 @@ impl Judge<'_, '_> {
 }
 
 /// A finding about a directory's content.
-pub(super) fn of(content: &Seen<Content>, id: DirId, code: Code, detail: String) -> Finding {
+pub(crate) fn of(content: &Seen<Content>, id: DirId, code: Code, detail: String) -> Finding {
     Finding::new(code, content.shard, dir_words(id), detail)
         .at(At::Dir(id))
         .known_by(content.evidence())

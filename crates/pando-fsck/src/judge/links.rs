@@ -3,21 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use pando_core::Write;
-use pando_core::keys;
 use pando_core::record::{Entry, LinkedName, Record};
+use pando_core::{Write, keys};
 use pando_types::peer::{EntryValue, Inode};
 use pando_types::reply::Slice;
 use pando_types::{DirRef, Ino, Name, Order};
 
-use super::Judge;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Cold, Key};
-use crate::locate::Spot;
-use crate::probe::{Records, Seen};
-use crate::sweep::{dir_words, ino_words};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::{dir_words, ino_words};
+use crate::judge::judgement::Judge;
+use crate::lookup::locate::Spot;
+use crate::lookup::probe::{Records, Seen};
+use crate::rows::key::{Cold, Key};
+use crate::unfinished::place::Place;
 
 /// A name that leads to the inode that is judged.
 struct Named {
@@ -41,7 +41,7 @@ impl Named {
 
 impl Judge<'_, '_> {
     /// Judges a link inode that does not agree with its names, or has none.
-    pub(super) fn link(&mut self, ino: Ino) -> Result<(), String> {
+    pub(crate) fn link(&mut self, ino: Ino) -> Result<(), String> {
         if self.sweep.tables.unreadable_links.contains(&ino) {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl Judge<'_, '_> {
     /// truth: the repair records the name.
     fn unknown_name(&mut self, ino: Ino, inode: &Seen<Inode>, named: &Named) -> Result<(), String> {
         let key = keys::link_name(ino, named.dir, named.name.as_bytes());
-        if crate::cursor::get(self.probe.rows, inode.shard, &key)?.is_some() {
+        if crate::rows::cursor::get(self.probe.rows, inode.shard, &key)?.is_some() {
             // The record exists but cannot be read, and that is a finding of its own.
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Judge<'_, '_> {
     }
 
     /// Reports a number that several inodes have.
-    pub(super) fn ino_twice(&mut self, ino: Ino) -> Result<(), String> {
+    pub(crate) fn ino_twice(&mut self, ino: Ino) -> Result<(), String> {
         let mut owners: Vec<(Evidence, Place, String, Option<At>)> = Vec::new();
         let spots: Vec<Spot> = self.located.inos.get(&ino).cloned().unwrap_or_default();
         for spot in spots {

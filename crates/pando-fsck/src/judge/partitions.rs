@@ -1,23 +1,23 @@
 //! Judges partitions. Those of a directory must hold every order exactly once, be where their index
 //! puts them, and agree with the directory's content.
 
-use pando_core::Write;
-use pando_core::keys;
 use pando_core::record::{Content, Header, Record};
+use pando_core::{Write, keys};
 use pando_types::{DirId, Order};
 
-use super::Judge;
-use super::dirs::of;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::finding::{At, Finding};
-use crate::probe::Seen;
-use crate::sweep::{Outside, dir_words};
-use crate::tree::{Part, inherit, is_placed, tiles};
+use crate::findings::code::Code;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::dir_words;
+use crate::judge::dirs::of;
+use crate::judge::judgement::Judge;
+use crate::learned::tree::{Part, inherit, is_placed, tiles};
+use crate::lookup::probe::Seen;
+use crate::sweep::pass::Outside;
+use crate::unfinished::place::Place;
 
 impl Judge<'_, '_> {
     /// Judges all partitions of an existing directory.
-    pub(super) fn partitions(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
+    pub(crate) fn partitions(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
         let mut parts = Vec::new();
         let mut headers = Vec::new();
         let mut evidence = Vec::new();
@@ -126,7 +126,7 @@ impl Judge<'_, '_> {
 
     /// Judges rows of names in a gap between a shard's partitions. If another shard answers for
     /// those names, no request ever reads them here.
-    pub(super) fn outside(&mut self, outside: &Outside) -> Result<(), String> {
+    pub(crate) fn outside(&mut self, outside: &Outside) -> Result<(), String> {
         let Outside { shard, dir, gap, rows, first } = outside;
         if self.is_unreadable(*dir) {
             return Ok(());

@@ -5,17 +5,18 @@ use pando_core::keys::{self, Table};
 use pando_core::record::{Record, SessionRecord, SessionsHeard};
 use pando_types::{KeyId, ShardIndex};
 
-use super::Judge;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor;
-use crate::finding::{Evidence, Finding};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::Finding;
+use crate::judge::judgement::Judge;
+use crate::rows::cursor;
+use crate::unfinished::place::Place;
 
 impl Judge<'_, '_> {
     /// Compares the living sessions of each shard with those of shard 0. Shards hear of begins and
     /// ends in one order, from shard 0. A difference is right if one of the two has not heard of it
     /// yet.
-    pub(super) fn sessions(&mut self) -> Result<(), String> {
+    pub(crate) fn sessions(&mut self) -> Result<(), String> {
         let tables = &self.sweep.tables;
         let zero = ShardIndex(0);
         for (session, shards) in &tables.sessions {
@@ -65,7 +66,7 @@ impl Judge<'_, '_> {
     }
 
     /// Checks that a shard has heard of each session that lives on it.
-    pub(super) fn sessions_heard(&mut self) -> Result<(), String> {
+    pub(crate) fn sessions_heard(&mut self) -> Result<(), String> {
         let tables = &self.sweep.tables;
         for shard in self.probe.volume.shards() {
             let lives = |record: Option<&Option<SessionRecord>>| {
@@ -99,7 +100,7 @@ impl Judge<'_, '_> {
 
     /// Checks that all shards on which a session lives record one key for it. Shard 0 began the
     /// session, so its record is the truth.
-    pub(super) fn session_keys(&mut self) -> Result<(), String> {
+    pub(crate) fn session_keys(&mut self) -> Result<(), String> {
         let coordinator = ShardIndex(0);
         for (session, shards) in &self.sweep.tables.sessions {
             let Some(Some(truth)) = shards.get(&coordinator) else { continue };

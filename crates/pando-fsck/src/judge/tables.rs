@@ -3,18 +3,19 @@
 use pando_core::Write;
 use pando_core::keys::{self, Kind, Table};
 use pando_core::record::{Entry, Numbers, OpenAt, Record, Stat};
-use pando_types::op::ObjectId;
 use pando_types::peer::EntryValue;
 use pando_types::{Ino, Order, ShardIndex};
 
-use super::Judge;
-use crate::Mode;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor;
-use crate::finding::{At, Evidence, Finding};
-use crate::locate::Spot;
-use crate::sweep::{Sweep, ino_words};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::ino_words;
+use crate::judge::judgement::Judge;
+use crate::lookup::locate::Spot;
+use crate::rows::cursor;
+use crate::rows::mode::Mode;
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 /// A counter of inos is raised to what is in use only below this limit, so that numbers do not run
 /// out. A higher number was never given: it is itself the fault.
@@ -42,7 +43,7 @@ pub fn beyond_counters(sweep: &Sweep<'_>) -> Vec<Ino> {
 
 impl Judge<'_, '_> {
     /// Checks that each open inode is where its open record says.
-    pub(super) fn opens(&mut self) -> Result<(), String> {
+    pub(crate) fn opens(&mut self) -> Result<(), String> {
         let opens = &self.sweep.tables.opens;
         for (shard, ino, at, (key, value)) in opens {
             let (row, place, path) = match at {
@@ -89,7 +90,7 @@ impl Judge<'_, '_> {
     }
 
     /// Checks that the counters of shards have given all numbers in use.
-    pub(super) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
+    pub(crate) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
         for ino in beyond {
             self.beyond_counter(*ino)?;
         }
@@ -154,7 +155,7 @@ impl Judge<'_, '_> {
     }
 
     /// Checks that no partition arrives on a shard that already owns some of its names.
-    pub(super) fn arrivals(&mut self) {
+    pub(crate) fn arrivals(&mut self) {
         for (shard, dir, orders) in &self.sweep.busy.arriving {
             for part in self.sweep.tree.parts_of(*dir) {
                 let owned = pando_placement::range(part.partition, part.radix);
@@ -218,9 +219,4 @@ pub fn usage(sweep: &Sweep<'_>, mode: Mode) -> Vec<Finding> {
         );
     }
     found
-}
-
-/// Name of an object in messages.
-pub fn object_words(object: ObjectId) -> String {
-    format!("object {:032x}", object.0)
 }

@@ -5,16 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use pando_core::keys;
 use pando_core::record::{Decided, Floor, Record};
-use pando_core::{Write, can_redo};
+use pando_core::{Write, can_redo, keys};
 use pando_types::{DirId, ShardIndex, TxnId};
 
-use super::Judge;
-use crate::busy::{Place, lock_of};
-use crate::code::Code;
-use crate::cursor;
-use crate::finding::{Evidence, Finding};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::Finding;
+use crate::judge::judgement::Judge;
+use crate::rows::cursor;
+use crate::unfinished::busy::lock_of;
+use crate::unfinished::place::Place;
 
 /// One step of a decision. It and the participant's records of it are read together.
 struct Step {
@@ -25,7 +26,7 @@ struct Step {
 }
 
 impl Judge<'_, '_> {
-    pub(super) fn transactions(&mut self) -> Result<(), String> {
+    pub(crate) fn transactions(&mut self) -> Result<(), String> {
         self.decisions()?;
         self.locks()?;
         self.finished()

@@ -6,18 +6,20 @@ use pando_core::record::Xattrs;
 use pando_types::reply::Slice;
 use pando_types::{Ino, ShardIndex};
 
-use super::dirs::{Dir, Region};
-use super::{Sweep, dir_words};
-use crate::busy::Place;
-use crate::code::Code;
-use crate::data::ColdRows;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Cold, Key, kind_prefix};
-use crate::source::{Row, Rows};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::{dir_words, ino_words};
+use crate::learned::needed::ColdRows;
+use crate::rows::key::{Cold, Key, kind_prefix};
+use crate::rows::source::{Row, Rows};
+use crate::sweep::dirs::{Dir, Region};
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 impl Sweep<'_> {
     /// The next cold row of one kind, if its order is at most `order`.
-    pub(super) fn next_cold(
+    pub(crate) fn next_cold(
         &mut self,
         rows: &mut dyn Rows,
         dir: &mut Dir,
@@ -46,7 +48,7 @@ impl Sweep<'_> {
 
     /// Collects the cold rows of the entry at `order`, which has the inode `ino`. Rows before it
     /// belong to no file.
-    pub(super) fn cold(
+    pub(crate) fn cold(
         &mut self,
         rows: &mut dyn Rows,
         dir: &mut Dir,
@@ -69,7 +71,7 @@ impl Sweep<'_> {
     }
 
     /// Notes a cold row of an inode.
-    pub(super) fn pass_cold(
+    pub(crate) fn pass_cold(
         &mut self,
         found: &mut ColdRows,
         shard: ShardIndex,
@@ -77,7 +79,7 @@ impl Sweep<'_> {
         cold: Cold,
         (key, value): (&[u8], &[u8]),
     ) {
-        let what = || format!("a row beside {}", super::ino_words(ino));
+        let what = || format!("a row beside {}", ino_words(ino));
         match cold {
             Cold::Xattr => {
                 self.decode::<Xattrs>(shard, &what, key, value);
@@ -94,7 +96,7 @@ impl Sweep<'_> {
     }
 
     /// Reports a cold row without an inode.
-    pub(super) fn stray(&mut self, dir: &mut Dir, key: &[u8], value: &[u8]) {
+    pub(crate) fn stray(&mut self, dir: &mut Dir, key: &[u8], value: &[u8]) {
         let Some(order) = keys::order_of(key) else { return };
         match dir.region(order.0) {
             Region::Arriving => {}

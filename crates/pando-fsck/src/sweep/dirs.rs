@@ -7,13 +7,18 @@ use pando_core::keys::{self, Kind};
 use pando_core::record::{Content, Header, Record, Xattrs};
 use pando_types::{DirId, Order, ShardIndex};
 
-use super::{Outside, SIDE_BYTES, Sweep, dir_words};
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor::{self, Cursor};
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Cold, Key, dir_prefix, kind_prefix};
-use crate::source::{Row, Rows, Watch};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::dir_words;
+use crate::rows::cursor::{self, Cursor};
+use crate::rows::key::{Cold, Key, dir_prefix, kind_prefix};
+use crate::rows::source::{Row, Rows, Watch};
+use crate::sweep::pass::{Outside, Sweep};
+use crate::unfinished::place::Place;
+
+/// Bytes in a page of the cursors over cold rows.
+const SIDE_BYTES: usize = 64 << 10;
 
 /// A partition that the shard owns, or will own when it hears of a decision.
 pub struct Owned {
@@ -90,7 +95,7 @@ impl Dir {
 
 impl Sweep<'_> {
     /// Reads all rows of a directory on a shard. The cursor ends behind them.
-    pub(super) fn dir(
+    pub(crate) fn dir(
         &mut self,
         rows: &mut dyn Rows,
         cursor: &mut Cursor,

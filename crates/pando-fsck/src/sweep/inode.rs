@@ -7,19 +7,20 @@ use pando_types::peer::Inode;
 use pando_types::reply::Slice;
 use pando_types::{DirId, ShardIndex};
 
-use super::Sweep;
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor;
-use crate::data::ColdRows;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Cold, Key};
-use crate::source::Rows;
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::learned::needed::ColdRows;
+use crate::rows::cursor;
+use crate::rows::key::{Cold, Key};
+use crate::rows::source::Rows;
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 impl Sweep<'_> {
     /// Judges an inode and the rows beside it.
     #[expect(clippy::too_many_arguments, reason = "an inode, where it is, and how to say so")]
-    pub(super) fn inode(
+    pub(crate) fn inode(
         &mut self,
         rows: &mut dyn Rows,
         inode: &Inode,

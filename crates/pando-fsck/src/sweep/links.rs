@@ -6,20 +6,21 @@ use pando_core::record::{LinkedName, Record};
 use pando_types::peer::Inode;
 use pando_types::{Ino, ShardIndex};
 
-use super::inode::EvidenceBeside;
-use super::names::link_in_words;
-use super::{Sweep, ino_words};
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor::Cursor;
-use crate::data::ColdRows;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Key, link_prefix};
-use crate::source::{Row, Rows};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::{ino_words, link_in_words};
+use crate::learned::needed::ColdRows;
+use crate::rows::cursor::Cursor;
+use crate::rows::key::{Key, link_prefix};
+use crate::rows::source::{Row, Rows};
+use crate::sweep::inode::EvidenceBeside;
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 impl Sweep<'_> {
     /// Reads all rows of a link inode. The cursor ends behind them.
-    pub(super) fn link(
+    pub(crate) fn link(
         &mut self,
         rows: &mut dyn Rows,
         cursor: &mut Cursor,

@@ -6,16 +6,18 @@ use pando_core::record::{Entry, Record};
 use pando_types::peer::{EntryValue, Inode};
 use pando_types::{DirId, Name, Order, ShardIndex};
 
-use super::dirs::{Dir, Region};
-use super::inode::EvidenceBeside;
-use super::{Sweep, dir_words, ino_words};
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor::Cursor;
-use crate::finding::{At, Evidence, Finding};
-use crate::key::{Key, kind_prefix};
-use crate::probe::group_range;
-use crate::source::{Row, Rows, Watch};
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::{At, Finding};
+use crate::findings::words::{dir_words, in_words};
+use crate::lookup::probe::group_range;
+use crate::rows::cursor::Cursor;
+use crate::rows::key::{Key, kind_prefix};
+use crate::rows::source::{Row, Rows, Watch};
+use crate::sweep::dirs::{Dir, Region};
+use crate::sweep::inode::EvidenceBeside;
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 /// The row of an entry.
 struct Read {
@@ -26,7 +28,7 @@ struct Read {
 }
 
 impl Sweep<'_> {
-    pub(super) fn names(
+    pub(crate) fn names(
         &mut self,
         rows: &mut dyn Rows,
         cursor: &mut Cursor,
@@ -211,14 +213,4 @@ impl Sweep<'_> {
         let all = Evidence::range(dir.shard, group_range(dir.id, base.0), rows);
         self.findings.push(finding.known_by(all));
     }
-}
-
-/// Name of an entry in messages.
-pub fn in_words(dir: DirId, name: &Name) -> String {
-    format!("\"{name}\" in {}", dir_words(dir))
-}
-
-/// Name of a link inode in messages.
-pub fn link_in_words(ino: pando_types::Ino) -> String {
-    format!("{} at its link shard", ino_words(ino))
 }

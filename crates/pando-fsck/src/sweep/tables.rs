@@ -2,60 +2,28 @@
 //! outcomes, opens, transactions, arrivals, garbage, owners, incoming hash slots, added shards,
 //! locks, removed files.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{
-    Arriving, Decided, Floor, Incoming, Numbers, Open, OpenAt, Outcome, Owner, Prepared,
-    Record as _, SessionRecord, SessionsHeard, Shred, Stat,
+    Arriving, Decided, Floor, Incoming, Numbers, Open, Outcome, Owner, Prepared, Record as _,
+    SessionRecord, SessionsHeard, Shred, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, Ino, LockSet, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, LockSet, SessionId, ShardIndex, SlotIndex};
 
-use super::{Sweep, ino_words};
-use crate::busy::Place;
-use crate::code::Code;
-use crate::cursor::Cursor;
-use crate::finding::{Evidence, Finding};
-use crate::key::Key;
-use crate::source::{Row, Rows};
-
-/// What the tables say that other rows must agree with.
-#[derive(Default)]
-pub struct Tables {
-    pub numbers: BTreeMap<ShardIndex, (Row, Numbers)>,
-    pub stats: BTreeMap<ShardIndex, (Row, Stat)>,
-    /// Each session's record on each shard; `None` if it cannot be read.
-    pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<SessionRecord>>>,
-    /// How far each shard has heard of sessions.
-    pub heard: BTreeMap<ShardIndex, SessionsHeard>,
-    /// Opens of living sessions: the shard, the inode, the inode's place, the row.
-    pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
-    /// By coordinator: what its counter of transactions must have reached, and a row that says so.
-    pub txns: BTreeMap<ShardIndex, (u64, Evidence)>,
-    /// Directories with unreadable records.
-    pub unreadable_dirs: BTreeSet<DirId>,
-    /// Link inodes that are unreadable.
-    pub unreadable_links: BTreeSet<Ino>,
-}
-
-impl Tables {
-    /// How far a shard has heard of sessions.
-    pub fn heard_by(&self, shard: ShardIndex) -> SessionsHeard {
-        self.heard.get(&shard).copied().unwrap_or_default()
-    }
-
-    /// Whether a session may have begun without this shard having heard of it. Shard 0 has heard of
-    /// all.
-    pub fn may_have_begun(&self, shard: ShardIndex, session: SessionId) -> bool {
-        shard != ShardIndex(0) && session.number() > self.heard_by(shard).last
-    }
-}
+use crate::findings::code::Code;
+use crate::findings::evidence::Evidence;
+use crate::findings::finding::Finding;
+use crate::findings::words::ino_words;
+use crate::rows::cursor::Cursor;
+use crate::rows::key::Key;
+use crate::rows::source::{Row, Rows};
+use crate::sweep::pass::Sweep;
+use crate::unfinished::place::Place;
 
 impl Sweep<'_> {
     /// Reads one row of a table. The cursor ends behind it.
-    pub(super) fn table(
+    pub(crate) fn table(
         &mut self,
         rows: &mut dyn Rows,
         cursor: &mut Cursor,
@@ -294,7 +262,7 @@ impl Sweep<'_> {
         false
     }
 
-    pub(super) fn missing_tables(&mut self, shard: ShardIndex) {
+    pub(crate) fn missing_tables(&mut self, shard: ShardIndex) {
         let key = keys::table(keys::Table::Numbers);
         let unreadable =
             |f: &Finding| (f.code, f.shard) == (Code::UnreadableRecord, shard) && f.what == NUMBERS;

@@ -31,9 +31,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::abi::{self, notify, opcode};
-use super::mount::clone_channel;
-use super::session::{BUFFER_SIZE, write};
+use crate::protocol::abi::{self, notify, opcode};
+use crate::protocol::channel::{BUFFER_SIZE, clone_channel, write};
 
 /// A message: number of the request, then the node (to the dropper) or the errno (from it).
 type Words = [u64; 2];
@@ -44,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// The mount's side of the dropper.
 #[derive(Debug)]
-pub(super) struct Dropper {
+pub(crate) struct Dropper {
     /// Program to run, and its arguments. It calls [`drop_pages`].
     program: Vec<OsString>,
     helper: Mutex<Option<Arc<Helper>>>,
@@ -79,13 +78,13 @@ fn get(mut socket: &UnixStream) -> io::Result<Words> {
 }
 
 impl Dropper {
-    pub(super) fn new(program: Vec<OsString>) -> Self {
+    pub(crate) fn new(program: Vec<OsString>) -> Self {
         Self { program, helper: Mutex::default() }
     }
 
     /// Has all pages of a node dropped, and waits until they are. Returns `None` if there is no
     /// process for it.
-    pub(super) fn drop_pages(&self, channel: &OwnedFd, node: u64) -> Option<Result<(), Errno>> {
+    pub(crate) fn drop_pages(&self, channel: &OwnedFd, node: u64) -> Option<Result<(), Errno>> {
         let helper = self.helper(channel).ok()?;
         let (tell, told) = mpsc::channel();
         {

@@ -1,4 +1,4 @@
-//! The FUSE protocol, by hand: what the threads of a mount read from the device and write to it.
+//! The session of a mount, by hand: what its threads read from `/dev/fuse` and write to it.
 //! This module depends on no file system. It serves anything that implements [`FileSystem`].
 //!
 //! ```text
@@ -13,33 +13,33 @@
 //!
 //! Invariants:
 //! 1. Every request that wants an answer gets exactly one, whatever becomes of its handler.
-//! 2. Each post has at most one thread: one reader for each channel, one task runner ([`crew`]).
-//! 3. A waker only queues its task. It runs no other code ([`task`]).
+//! 2. Each post has at most one thread: one reader for each channel, one task runner
+//!    (`threads/reader_pool.rs`).
+//! 3. A waker only queues its task. It runs no other code (`threads/task.rs`).
 //! 4. If an answer does not reach the kernel, the handler undoes what the kernel does not know of
 //!    ([`Undelivered`]).
 
-pub mod abi;
-mod crew;
-mod dropper;
-mod init;
-mod mount;
-mod notify;
-mod pending;
-mod reply;
-mod request;
-mod session;
-mod submounts;
-mod task;
-mod watch;
+pub(crate) mod doomed;
+pub(crate) mod dropper;
+pub(crate) mod handshake;
+pub(crate) mod notify;
+pub(crate) mod pending;
+pub(crate) mod reply;
+pub(crate) mod running;
+pub(crate) mod serve;
+pub(crate) mod session;
+pub(crate) mod staffing;
+pub(crate) mod threads;
+pub(crate) mod watch;
 
-pub use crew::step_aside;
+pub use crate::protocol::abi;
+pub use crate::protocol::entry::Entry;
+pub use crate::protocol::listing::Listing;
+pub use crate::protocol::request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};
 pub use dropper::drop_pages;
-pub use init::WRITE_SIZE_MAX;
-pub(crate) use mount::is_listed;
-pub use mount::{MountOptions, Unmounter, abort_at, can_mount, clone_channel, mount, unmount_at};
+pub use handshake::shake_hands;
 pub use notify::Notifier;
-pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
-pub use request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};
+pub use running::{Running, start};
 pub use rustix::io::Errno;
-pub use session::{Config, Counts, FileSystem, Running, Session, shake_hands, start};
-pub(crate) use submounts::has_submounts;
+pub use session::{Config, Counts, Delivery, FileSystem, Reply, Session, Undelivered};
+pub use staffing::step_aside;

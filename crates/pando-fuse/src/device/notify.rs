@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use super::abi::{self, notify};
-use super::crew::is_crew;
-use super::session::Session;
+use crate::device::session::Session;
+use crate::device::staffing::is_in_reader_pool;
+use crate::protocol::abi::{self, notify};
 
 /// Tells the kernel what is out of date. To process most notifications, the kernel takes locks of
 /// the directory or file. A caller that waits for an answer may hold such a lock. So these fail
 /// with [`io::ErrorKind::Deadlock`] on threads that answer requests.
 #[derive(Clone, Debug)]
-pub struct Notifier(pub(super) Weak<Session>);
+pub struct Notifier(pub(crate) Weak<Session>);
 
 impl Notifier {
     /// Invalidates a node's attributes, and `len` bytes of its pages from `offset` on. A `len` of 0
@@ -25,7 +25,7 @@ impl Notifier {
     }
 
     /// Invalidates a node's attributes and all its pages. It waits until no page is being read from
-    /// this mount. With a [process for it](super::drop_pages()), this process can still be killed
+    /// this mount. With a [process for it](crate::drop_pages()), this process can still be killed
     /// meanwhile.
     pub fn drop_pages(&self, ino: u64) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
@@ -79,7 +79,7 @@ impl Notifier {
     }
 
     fn send(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
-        if is_crew() {
+        if is_in_reader_pool() {
             let text = "the kernel is not to be told anything by a thread that it waits for";
             return Err(io::Error::new(io::ErrorKind::Deadlock, text));
         }

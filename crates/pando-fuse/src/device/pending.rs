@@ -1,7 +1,8 @@
 //! Pending requests of a session, and the signals that came to their callers.
 //!
 //! Invariant: a request has one answer. The thread that takes the request out of this table sends
-//! it. That is the handler when it is done, or the [watch](super::watch) before that, with `EINTR`.
+//! it. That is the handler when it is done, or the [watch](crate::device::watch) before that, with
+//! `EINTR`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,43 +16,43 @@ const EARLY_MAX: usize = 256;
 
 /// One request that was read and is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Underway {
+pub(crate) struct Underway {
     /// Channel that the answer must go to.
-    pub(super) channel: usize,
+    pub(crate) channel: usize,
     /// Thread of the caller; 0 if unknown.
-    pub(super) pid: u32,
+    pub(crate) pid: u32,
     /// What a signal means for the request.
-    pub(super) patience: Patience,
+    pub(crate) patience: Patience,
     /// When the kernel said that a signal came.
-    pub(super) interrupted: Option<Instant>,
+    pub(crate) interrupted: Option<Instant>,
     /// When the watch first saw the request.
-    pub(super) seen: Option<Instant>,
+    pub(crate) seen: Option<Instant>,
 }
 
 /// What a signal means for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// How long the request goes on after a signal that does not kill.
-    pub(super) after_signal: Duration,
+    pub(crate) after_signal: Duration,
     /// Whether an exiting process may be the caller (`close` at exit). No signal reaches such a
     /// process any more.
-    pub(super) at_exit: bool,
+    pub(crate) at_exit: bool,
 }
 
 /// An interrupt that came before its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Early {
+pub(crate) struct Early {
     /// Number of the request that is interrupted.
-    pub(super) target: u64,
+    pub(crate) target: u64,
     /// Number of the interrupt itself.
-    pub(super) unique: u64,
+    pub(crate) unique: u64,
     /// Channel that the interrupt came by.
-    pub(super) channel: usize,
+    pub(crate) channel: usize,
 }
 
 /// All pending requests of one session.
 #[derive(Default)]
-pub(super) struct Pending(Mutex<Inner>);
+pub(crate) struct Pending(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -61,11 +62,11 @@ struct Inner {
 
 /// Interrupts that were kept when a request began.
 #[derive(Default, Debug)]
-pub(super) struct Begun {
+pub(crate) struct Begun {
     /// Whether an interrupt of this request had come before it.
-    pub(super) is_interrupted: bool,
+    pub(crate) is_interrupted: bool,
     /// Interrupts that belong to no request.
-    pub(super) unknown: Vec<Early>,
+    pub(crate) unknown: Vec<Early>,
 }
 
 impl Pending {
@@ -74,7 +75,7 @@ impl Pending {
     }
 
     /// Adds a request that was read.
-    pub(super) fn begin(&self, unique: u64, mut request: Underway) -> Begun {
+    pub(crate) fn begin(&self, unique: u64, mut request: Underway) -> Begun {
         let mut inner = self.lock();
         let mut begun = Begun::default();
         if !inner.early.is_empty() {
@@ -92,14 +93,14 @@ impl Pending {
     }
 
     /// Takes a request out, so that it can be answered. Returns `None` if it was answered already.
-    pub(super) fn end(&self, unique: u64) -> Option<Underway> {
+    pub(crate) fn end(&self, unique: u64) -> Option<Underway> {
         self.lock().requests.remove(&unique)
     }
 
     /// Notes that a signal came to the caller of request `early.target`. Returns that request. If
     /// it is not here yet, the interrupt is kept. The error is the oldest interrupt if there are
     /// too many, to be answered with `EAGAIN`.
-    pub(super) fn interrupt(&self, early: Early) -> Result<Underway, Option<Early>> {
+    pub(crate) fn interrupt(&self, early: Early) -> Result<Underway, Option<Early>> {
         let mut inner = self.lock();
         if let Some(request) = inner.requests.get_mut(&early.target) {
             request.interrupted.get_or_insert_with(Instant::now);
@@ -111,23 +112,23 @@ impl Pending {
     }
 
     /// Whether a request is unanswered, and no signal came to its caller.
-    pub(super) fn is_wanted(&self, unique: u64) -> bool {
+    pub(crate) fn is_wanted(&self, unique: u64) -> bool {
         self.lock().requests.get(&unique).is_some_and(|request| request.interrupted.is_none())
     }
 
     /// Whether a request is unanswered.
-    pub(super) fn contains(&self, unique: u64) -> bool {
+    pub(crate) fn contains(&self, unique: u64) -> bool {
         self.lock().requests.contains_key(&unique)
     }
 
     /// Whether no request is pending.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lock().requests.is_empty()
     }
 
     /// Requests that may have lost their callers: number, thread, and whether the time after a
     /// signal is up. An exiting process counts after `at_exit_after`.
-    pub(super) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<(u64, u32, bool)> {
+    pub(crate) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<(u64, u32, bool)> {
         let mut doubtful = Vec::new();
         for (&unique, request) in &mut self.lock().requests {
             let since = now.saturating_duration_since(*request.seen.get_or_insert(now));

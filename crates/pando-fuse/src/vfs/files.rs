@@ -5,7 +5,7 @@ use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
-use super::Vfs;
+use crate::vfs::file_system::Vfs;
 
 const READ: u8 = 4;
 const WRITE: u8 = 2;

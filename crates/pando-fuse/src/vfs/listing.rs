@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
-use super::Vfs;
-use crate::namespace::Pages;
+use crate::vfs::file_system::Vfs;
+use crate::vfs::namespace::Pages;
 
 /// Number of entries with attributes asked for at once. It is small, since entries that do not fit
 /// the kernel's buffer are wasted. The buffer often has 32 KiB, for some 200 entries.

@@ -3,7 +3,7 @@
 use pando_types::op::{NewNode, RenameFlags, SYMLINK_MAX};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
-use super::Vfs;
+use crate::vfs::file_system::Vfs;
 
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;

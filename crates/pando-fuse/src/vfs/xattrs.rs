@@ -11,7 +11,7 @@
 use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, Ino};
 
-use super::Vfs;
+use crate::vfs::file_system::Vfs;
 
 const SELINUX: &[u8] = b"security.selinux";
 const CAPABILITY: &[u8] = b"security.capability";

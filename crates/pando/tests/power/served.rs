@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pando_fuse::device::{Entry, Errno, FileSystem, Listing, Operation, Reply, Request, abi};
-use pando_fuse::kernel::session::mount_filesystem;
+use pando_fuse::mount_filesystem;
 use pando_fuse::{Mounted, Options};
 
 use super::common::random::Random;

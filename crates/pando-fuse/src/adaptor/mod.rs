@@ -1,0 +1,14 @@
+//! A [`Vfs`](crate::Vfs) behind the [`device`](crate::device): requests become calls, and their
+//! results become answers.
+
+#[macro_use]
+mod macros;
+
+pub mod alone;
+pub mod answers;
+pub mod callers;
+pub mod convert;
+pub mod file_system;
+pub mod removed;
+pub mod requests;
+pub mod state;

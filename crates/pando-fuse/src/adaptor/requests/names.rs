@@ -1,0 +1,212 @@
+//! Requests about names.
+
+use std::sync::Arc;
+
+use pando_types::{Errno, Ino, Name};
+
+use crate::adaptor::answers::{entry_of, failed};
+use crate::adaptor::callers::Refused;
+use crate::adaptor::convert::{errno, node_kind, permissions};
+use crate::adaptor::state::inner::Inner;
+use crate::device::session::Reply;
+use crate::protocol::entry::Entry;
+use crate::protocol::request::{Caller, Operation, Request};
+use crate::vfs::files::OpenFlags;
+
+/// Checks a name, or replies with its error and returns.
+macro_rules! name {
+    ($bytes:expr, $reply:expr) => {
+        match Name::new($bytes) {
+            Ok(name) => name,
+            Err(error) => return failed($reply, error),
+        }
+    };
+}
+
+/// Replies with the result of `$work` on a name. `$work` can use `$by`, the credentials of the
+/// caller, and `$parent`, the directory.
+macro_rules! named {
+    ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
+        let (caller, dir) = ($request.caller, $request.node);
+        later!($inner, $reply, |$this, reply| {
+            let $parent = Ino(dir);
+            let result = judged!($this, caller, &[dir], |$by| $work.await);
+            let outcome = result.as_ref().map(drop).map_err(|errno| *errno);
+            $this.count_changes(&[dir]);
+            let told = $answer(&$this, reply, result);
+            $this.changed(&[dir], outcome, told);
+        })
+    }};
+}
+
+/// Handles a request about a name.
+pub(crate) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
+    let is_made = |this: &Inner, reply, made| this.made(reply, made);
+    let is_done =
+        |_: &Inner, reply: Reply, result: Result<(), Errno>| reply.done(result.map_err(errno));
+    let (caller, node) = (request.caller, request.node);
+    match request.operation {
+        Operation::Lookup { name } => {
+            let at = (node, name!(name, reply));
+            later!(inner, reply, |this, reply| this.look_up(reply, caller, at).await);
+        }
+        Operation::Create { name, mode, flags, .. } => {
+            let at = (node, name!(name, reply));
+            let (mode, flags) = (permissions(mode), OpenFlags(flags));
+            later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, flags).await);
+        }
+        Operation::Mkdir { name, mode } => {
+            let (name, mode) = (name!(name, reply), permissions(mode));
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.mkdir(by, parent, &name, mode),
+                is_made
+            );
+        }
+        Operation::Rename { name, new_parent, new_name, flags } => {
+            let from = (node, name!(name, reply));
+            let to = (new_parent, name!(new_name, reply));
+            later!(inner, reply, |this, reply| this.rename(reply, caller, from, to, flags).await);
+        }
+        Operation::Mknod { name, mode, rdev } => {
+            let name = name!(name, reply);
+            let Some(kind) = node_kind(mode) else { return failed(reply, Errno::EINVAL) };
+            let mode = permissions(mode);
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.mknod(by, parent, &name, kind, mode, rdev),
+                is_made
+            );
+        }
+        Operation::Symlink { name, target } => {
+            let (name, target) = (name!(name, reply), target.to_vec());
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.symlink(by, parent, &name, &target),
+                is_made
+            );
+        }
+        Operation::Link { old, name } => {
+            let name = name!(name, reply);
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.link(by, Ino(old), parent, &name),
+                is_made
+            );
+        }
+        Operation::Unlink { name } => {
+            let name = name!(name, reply);
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.unlink(by, parent, &name),
+                is_done
+            );
+        }
+        Operation::Rmdir { name } => {
+            let name = name!(name, reply);
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.rmdir(by, parent, &name),
+                is_done
+            );
+        }
+        _ => failed(reply, Errno::ENOSYS),
+    }
+}
+
+impl Inner {
+    async fn look_up(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name)) {
+        let parent = Ino(dir);
+        // A write that is stored meanwhile may be newer than what is found.
+        let stored = self.fs.data().stored();
+        let found = judged!(self, caller, &[dir], |by| { self.fs.lookup(by, parent, &name).await });
+        match found {
+            Ok(attr) => {
+                let _ = self.entry(reply, &attr, stored == self.fs.data().stored());
+            }
+            Err(Errno::ENOENT) => self.absent(reply),
+            Err(error) => failed(reply, error),
+        }
+    }
+
+    /// Replies that a name does not exist.
+    fn absent(&self, reply: Reply) {
+        let telling = self.memory.telling();
+        let timeout = telling.absence_timeout();
+        if timeout.is_zero() {
+            return failed(reply, Errno::ENOENT);
+        }
+        // The reply names no node, so there is no lookup to take back.
+        let _ = reply.entry(&Entry::absent(timeout));
+    }
+
+    async fn create(
+        &self,
+        reply: Reply,
+        caller: Caller,
+        (dir, name): (u64, Name),
+        mode: u16,
+        flags: OpenFlags,
+    ) {
+        let parent = Ino(dir);
+        let created = judged!(self, caller, &[dir], |by| {
+            self.fs.create(by, parent, &name, mode, flags).await
+        });
+        let outcome = created.as_ref().map(drop).map_err(|errno| *errno);
+        self.count_changes(&[dir]);
+        let told = match created {
+            Ok(opened) => {
+                self.appends(opened.attr.ino.0, &opened, flags);
+                let is_settled = self.is_settled(&opened.attr);
+                let delivery = {
+                    let telling = self.memory.telling();
+                    let entry = entry_of(&telling, &opened.attr, is_settled);
+                    reply.created(&entry, self.new_handle(), self.open_flags(&opened))
+                };
+                if delivery.is_err() {
+                    self.fs.release(opened.attr.ino).await;
+                    self.forget(opened.attr.ino.0, 1);
+                }
+                delivery
+            }
+            Err(error) => reply.error(errno(error)),
+        };
+        self.changed(&[dir], outcome, told);
+    }
+
+    async fn rename(
+        &self,
+        reply: Reply,
+        caller: Caller,
+        from: (u64, Name),
+        to: (u64, Name),
+        flags: u32,
+    ) {
+        let (from, to) = ((from.0, &from.1), (to.0, &to.1));
+        let (old, new) = ((Ino(from.0), from.1), (Ino(to.0), to.1));
+        let dirs = [from.0, to.0];
+        let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
+        let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
+        self.count_changes(dirs);
+        let told = reply.done(moved.map_err(errno));
+        self.changed(dirs, moved, told);
+    }
+}

@@ -1,0 +1,145 @@
+//! A mounted file system, from the mount to the unmount. It serves any [`FileSystem`] of this
+//! crate. So a null file system measures the costs of this layer alone.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::device::handshake::shake_hands;
+use crate::device::notify::Notifier;
+use crate::device::running::{Running, start};
+use crate::device::session::{Config, Counts, FileSystem};
+use crate::mounting::mount::mount;
+use crate::mounting::mount_options::MountOptions;
+use crate::mounting::mountpoint::check_mountpoint;
+use crate::mounting::options::Options;
+use crate::mounting::unmount::Unmounter;
+use crate::protocol::channel::clone_channel;
+
+/// A mounted file system. Dropping it unmounts it. If it is in use, it is aborted: its callers get
+/// `ECONNABORTED`.
+#[derive(Debug)]
+pub struct Mounted {
+    unmounter: Unmounter,
+    notifier: Notifier,
+    running: Option<Running>,
+}
+
+/// Mounts any file system at an existing directory.
+pub fn mount_filesystem(
+    filesystem: Arc<dyn FileSystem>,
+    mountpoint: &Path,
+    options: &Options,
+) -> io::Result<Mounted> {
+    let mountpoint = check_mountpoint(mountpoint)?;
+    let mount_options = MountOptions {
+        source: options.source.clone(),
+        allow_other: options.allow_other,
+        read_only: options.read_only,
+        suid: options.suid,
+        dev: options.dev,
+        default_permissions: options.default_permissions,
+    };
+    let readers = options.threads.max(1);
+    let readdir_plus = !options.entry_timeout.is_zero() && !options.attr_timeout.is_zero();
+    let file_locks = filesystem.keeps_locks();
+    let config = Config { readers, readdir_plus, file_locks, ..Config::default() };
+    let (channel, unmounter) = mount(&mountpoint, &mount_options)?;
+    let begin = || {
+        shake_hands(&channel, &config)?;
+        let mut channels = vec![channel];
+        while options.clone_fd && channels.len() < readers {
+            channels.push(clone_channel(&channels[0])?);
+        }
+        start(channels, filesystem, config)
+    };
+    match begin() {
+        Ok(running) => {
+            if !options.dropper.is_empty() {
+                running.drop_pages_by(options.dropper.clone());
+            }
+            Ok(Mounted { unmounter, notifier: running.notifier(), running: Some(running) })
+        }
+        Err(error) => {
+            let _ = unmounter.detach();
+            let text = format!("cannot mount at {}: {error}", mountpoint.display());
+            Err(io::Error::new(error.kind(), text))
+        }
+    }
+}
+
+impl Mounted {
+    /// Path of the mount point.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        self.unmounter.mountpoint()
+    }
+
+    /// Number of the mount's device, `MAJOR:MINOR`, as `/proc/*/mountinfo` shows it.
+    #[must_use]
+    pub fn device(&self) -> &[u8] {
+        self.unmounter.device()
+    }
+
+    /// A sender of notifications to the kernel. Never use it within a request.
+    #[must_use]
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
+    }
+
+    /// Unmounts. Fails with `EBUSY` if the mount is in use; then it goes on. Any thread may call
+    /// this while another waits.
+    pub fn request_unmount(&self) -> io::Result<()> {
+        if self.is_over() { Ok(()) } else { self.unmounter.unmount() }
+    }
+
+    /// Unmounts, and waits until the last request is answered. Fails with `EBUSY` if the mount is
+    /// in use; then it stays mounted.
+    pub fn unmount(mut self) -> Result<(), (io::Error, Self)> {
+        if let Err(error) = self.request_unmount() {
+            return Err((error, self));
+        }
+        self.join().map_err(|error| (error, self))
+    }
+
+    /// Detaches the mount from the tree at once. Programs that use it may go on.
+    pub fn detach(&self) -> io::Result<()> {
+        if self.is_over() { Ok(()) } else { self.unmounter.detach() }
+    }
+
+    /// Waits until the mount is unmounted.
+    pub fn wait(mut self) -> io::Result<()> {
+        self.join()
+    }
+
+    /// Number of requests read so far, for each kind that occurred. The second list is the file
+    /// system's own counters.
+    #[must_use]
+    pub fn counters(&self) -> (Counts, Counts) {
+        self.running.as_ref().map(Running::counters).unwrap_or_default()
+    }
+
+    /// Whether the session is over because the mount was unmounted.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.running.as_ref().is_none_or(Running::is_over)
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        self.running.take().map_or(Ok(()), Running::join)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.running.is_none() {
+            return;
+        }
+        // A mount that cannot be ended goes on until the programs that use it are done.
+        if (self.request_unmount().is_ok() || self.unmounter.abort())
+            && let Err(error) = self.join()
+        {
+            eprintln!("pando: {}: {error}", self.mountpoint().display());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The FUSE protocol as data: the kernel's structures, requests, answers, and the channel that they
+//! pass through.
+
+pub mod abi;
+pub mod channel;
+pub mod entry;
+pub mod init;
+pub mod listing;
+pub mod request;

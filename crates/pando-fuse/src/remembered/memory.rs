@@ -1,0 +1,312 @@
+//! What the kernel may answer from its own memory, and for how long. Also what the mount tells
+//! shards of callers (docs/design/alone.md).
+//!
+//! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
+//! have changed since. So shards judge the callers, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use pando_types::{Attr, FileKind, Ino, Judged, Kill};
+
+use crate::mounting::options::Options;
+use crate::protocol::request::Caller;
+use crate::remembered::appends::Appends;
+use crate::remembered::programs::Programs;
+use crate::remembered::told::Told;
+
+/// How long a kernel alone may remember names, if it can forget all names at once. It must not do
+/// that if something is mounted on one of them; then a recall waits for this time. It is less than
+/// the time for which the other client retries.
+const NAMES_KEPT: Duration = Duration::from_secs(5);
+/// How long a kernel alone may remember names, if it cannot forget all at once.
+const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
+/// How long a kernel alone may remember attributes of anything but directories.
+const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
+/// How long a kernel alone may remember attributes of directories. After a change of its own it may
+/// take older times and counts for newer ones.
+const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
+/// Less than the kernel's unit of time, to which this is rounded up.
+const ONE_JIFFY: Duration = Duration::from_nanos(1);
+
+/// What the kernel was told, and how long it may remember it.
+pub(crate) struct Memory {
+    is_alone: RwLock<bool>,
+    told: Told,
+    /// Sizes that the kernel knows.
+    pub(crate) appends: Appends,
+    programs: Programs,
+    entry_timeout: Duration,
+    attr_timeout: Duration,
+    forgets_names: AtomicBool,
+}
+
+/// Holds the state "alone" or "several" fixed. Answers are chosen and written while it lives.
+pub(crate) struct Telling<'a> {
+    memory: &'a Memory,
+    is_alone: RwLockReadGuard<'a, bool>,
+}
+
+impl Memory {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            is_alone: RwLock::new(false),
+            told: Told::default(),
+            appends: Appends::default(),
+            programs: Programs::default(),
+            entry_timeout: options.entry_timeout,
+            attr_timeout: options.attr_timeout,
+            forgets_names: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets whether the kernel can forget all names at once.
+    pub(crate) fn set_forgets_names(&self, can: bool) {
+        self.forgets_names.store(can, Ordering::Relaxed);
+    }
+
+    /// How long a kernel alone remembers names.
+    pub(crate) fn names_kept(&self) -> Duration {
+        let can = self.forgets_names.load(Ordering::Relaxed);
+        if can { NAMES_KEPT } else { NAMES_KEPT_BRIEFLY }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, bool> {
+        self.is_alone.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that this session is alone on its volume.
+    pub(crate) fn begin_alone(&self) {
+        *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// Notes that this session is not alone any more. When this returns, every answer that was
+    /// chosen for a kernel alone has been written.
+    pub(crate) fn end_alone(&self) {
+        *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    /// Whether this session is alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        *self.read()
+    }
+
+    /// Fixes the state. Hold the result from the choice of a timeout until the answer is written.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        Telling { memory: self, is_alone: self.read() }
+    }
+
+    /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
+    pub(crate) fn may_need_groups(&self, caller: Caller, nodes: &[u64]) -> bool {
+        let needs =
+            |node: &u64| self.told.of(*node).is_some_and(|of| depends_on_groups(of, caller));
+        caller.uid != 0 && nodes.iter().any(needs)
+    }
+
+    /// How long the kernel may remember the name and the attributes of a file that is in a listing.
+    /// It may take a listing in after a recall. So the times are those of one of several sessions.
+    pub(crate) fn listed(&self, attr: &Attr) -> (Duration, Duration) {
+        (self.entry_timeout, if is_program(attr) { Duration::ZERO } else { self.attr_timeout })
+    }
+
+    /// Notes that the kernel is about to be told these attributes.
+    pub(crate) fn tells(&self, node: u64, attr: &Attr) {
+        self.told.put(node, attr.into());
+        self.appends.told(node, attr.size);
+        if is_program(attr) {
+            self.programs.add(node);
+        }
+    }
+
+    /// Mode and owners of a node as the kernel was told last.
+    pub(crate) fn told_of(&self, node: u64) -> Option<Judged> {
+        self.told.of(node)
+    }
+
+    /// Drops a node that the kernel forgets.
+    pub(crate) fn forget(&self, node: u64) {
+        self.told.forget(node);
+        self.appends.forget(node);
+        self.programs.remove(node);
+    }
+
+    /// Whether the kernel was told that this file has setuid or setgid.
+    pub(crate) fn is_program(&self, node: u64) -> bool {
+        self.programs.has(node)
+    }
+
+    /// Notes that shards have taken setuid and setgid off a file. The kernel is about to be told to
+    /// forget its attributes.
+    pub(crate) fn no_program(&self, node: u64) {
+        self.programs.remove(node);
+    }
+}
+
+/// Whether programs started from this file may run with the rights of its owner or group.
+fn is_program(attr: &Attr) -> bool {
+    Kill::concerns(attr.mode) && attr.kind == FileKind::Regular
+}
+
+/// Whether another group than the first of `caller` may decide what it may do with this node.
+const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
+    let (group, others) = (of.mode >> 3 & 7, of.mode & 7);
+    group != others && caller.uid != of.uid && caller.gid != of.gid
+}
+
+impl Telling<'_> {
+    /// Whether the kernel is told as a kernel alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        *self.is_alone
+    }
+
+    /// How long the kernel may remember which node a name leads to.
+    pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
+        match (*self.is_alone, kind) {
+            (true, _) => self.memory.names_kept(),
+            (false, FileKind::Directory) => Duration::ZERO,
+            (false, _) => self.memory.entry_timeout,
+        }
+    }
+
+    /// How long the kernel may remember that a name does not exist.
+    pub(crate) fn absence_timeout(&self) -> Duration {
+        if *self.is_alone { self.memory.names_kept() } else { Duration::ZERO }
+    }
+
+    /// How long the kernel may remember these attributes, which it is about to be told.
+    /// `is_settled` means that the mount has no unstored writes to the file.
+    pub(crate) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
+        let given = self.memory.attr_timeout;
+        self.memory.tells(node, attr);
+        if is_program(attr) {
+            // A write takes these bits off without notice to the kernel, which would remember them.
+            return Duration::ZERO;
+        }
+        if *self.is_alone {
+            return match attr.kind {
+                FileKind::Directory => DIRECTORIES_KEPT.max(given),
+                _ if is_settled => ATTRIBUTES_KEPT.max(given),
+                _ => Duration::ZERO,
+            };
+        }
+        // Every path begins at the root.
+        if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
+    }
+
+    /// How long the kernel may remember attributes that come with a name. At least one jiffy for a
+    /// directory: the kernel has just looked it up for a path, and need not ask again.
+    pub(crate) fn entry_attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
+        let time = self.attributes(node, attr, is_settled);
+        if attr.kind == FileKind::Directory { time.max(ONE_JIFFY) } else { time }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::Timestamp;
+
+    fn attr(kind: FileKind, mode: u16) -> Attr {
+        let zero = Timestamp::default();
+        Attr {
+            ino: Ino(7),
+            kind,
+            mode,
+            nlink: 1,
+            uid: 5,
+            gid: 6,
+            rdev: 0,
+            size: 0,
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            btime: zero,
+            data_version: 1,
+            change: 1,
+            project: 0,
+        }
+    }
+
+    #[test]
+    fn of_several_sessions_little_is_remembered() {
+        let memory = Memory::new(&Options::default());
+        let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
+        let telling = memory.telling();
+        assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
+        assert_eq!(telling.attributes(3, &dir, true), Duration::ZERO);
+        assert_eq!(telling.entry_attributes(3, &dir, true), ONE_JIFFY);
+        assert_eq!(telling.attributes(1, &dir, true), ONE_JIFFY);
+        assert_eq!(telling.attributes(7, &file, true), Duration::ZERO);
+        assert_eq!(telling.absence_timeout(), Duration::ZERO);
+    }
+
+    #[test]
+    fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
+        let memory = Memory::new(&Options::default());
+        let tell = |node, kind, mode| {
+            memory.telling().attributes(node, &attr(kind, mode), true);
+            memory.is_program(node)
+        };
+        assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
+        assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
+        memory.begin_alone();
+        assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
+        memory.no_program(4);
+        memory.forget(6);
+        assert_eq!([4, 5, 6].map(|node| memory.is_program(node)), [false, true, false]);
+        assert!(tell(4, FileKind::Regular, 0o4755));
+    }
+
+    #[test]
+    fn attributes_of_programs_are_not_remembered_however_the_kernel_hears_of_them() {
+        let given = Duration::from_secs(10);
+        let options = Options { entry_timeout: given, attr_timeout: given, ..Options::default() };
+        let memory = Memory::new(&options);
+        for mode in [0o4755, 0o2755, 0o2644, 0o6711] {
+            let program = attr(FileKind::Regular, mode);
+            assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
+            assert_eq!(memory.telling().attributes(7, &program, true), Duration::ZERO, "{mode:o}");
+        }
+        let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
+        assert_eq!(memory.listed(&file), (given, given));
+        assert_eq!(memory.telling().attributes(8, &file, true), given);
+        assert_eq!(memory.telling().attributes(9, &dir, true), given);
+        memory.forget(7);
+        memory.tells(7, &attr(FileKind::Regular, 0o4755));
+        assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
+    }
+
+    #[test]
+    fn a_kernel_alone_remembers_what_only_it_changes() {
+        let memory = Memory::new(&Options::default());
+        memory.begin_alone();
+        assert_eq!(memory.telling().entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
+        memory.set_forgets_names(true);
+        let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
+        {
+            let telling = memory.telling();
+            assert_eq!(telling.absence_timeout(), NAMES_KEPT);
+            assert_eq!(telling.attributes(7, &file, true), ATTRIBUTES_KEPT);
+            assert_eq!(telling.attributes(7, &file, false), Duration::ZERO);
+            // A write takes setuid off, and this kernel would not hear of it.
+            assert_eq!(telling.attributes(7, &program, true), Duration::ZERO);
+        }
+        memory.end_alone();
+        assert_eq!(memory.telling().attributes(7, &file, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn of_a_caller_more_is_looked_up_where_another_group_may_decide() {
+        let memory = Memory::new(&Options::default());
+        // The directories are of user 5 and group 6.
+        for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
+            memory.telling().attributes(node, &attr(FileKind::Directory, mode), true);
+        }
+        let needs = |uid, gid, nodes: &[u64]| {
+            memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)
+        };
+        assert!(needs(9, 9, &[1, 2]) && needs(9, 9, &[3]) && !needs(9, 9, &[1, 4]));
+        assert!(!needs(0, 0, &[2]) && !needs(5, 9, &[2]) && !needs(9, 6, &[2, 3]));
+    }
+}

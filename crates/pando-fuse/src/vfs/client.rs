@@ -1,0 +1,253 @@
+//! The client as the namespace of a mount.
+
+use std::sync::Arc;
+
+use pando_client::{BoxFuture, Client, DirEntry};
+use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
+use pando_types::{
+    Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
+    SessionId, SetAttr,
+};
+
+use crate::vfs::namespace::{Answer, Namespace, Pages};
+
+impl Pages for pando_client::Listing {
+    fn next(&mut self) -> Answer<'_, Vec<DirEntry>> {
+        Box::pin(self.next())
+    }
+}
+
+impl Namespace for Client {
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
+        Box::pin(self.getattr(ino))
+    }
+
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
+        Box::pin(self.setattr(by, ino, set))
+    }
+
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
+        Box::pin(self.lookup(by, parent, name))
+    }
+
+    fn known(&self) -> Vec<Ino> {
+        self.known()
+    }
+
+    fn is_dir(&self, ino: Ino) -> bool {
+        self.is_dir(ino)
+    }
+
+    fn knows(&self, ino: Ino) -> bool {
+        self.knows(ino)
+    }
+
+    fn may_be_alone(&self) -> bool {
+        self.may_be_alone()
+    }
+
+    fn asks_as_openers(&self) -> bool {
+        self.asks_as_openers()
+    }
+
+    fn ask_alone(&self) -> Answer<'_, bool> {
+        Box::pin(self.ask_alone())
+    }
+
+    fn recalled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.recalled())
+    }
+
+    fn end_alone(&self) -> Answer<'_, ()> {
+        Box::pin(self.end_alone())
+    }
+
+    fn afterwards(&self) {
+        self.afterwards();
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.forget(ino, count);
+    }
+
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
+        Box::pin(self.access(by, ino, mask))
+    }
+
+    fn create<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        node: NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Answer<'a, (Attr, bool)> {
+        Box::pin(self.create(by, parent, name, node, exclusive, open))
+    }
+
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.mkdir(by, parent, name, mode))
+    }
+
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.unlink(by, parent, name))
+    }
+
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.rmdir(by, parent, name))
+    }
+
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.link(by, ino, parent, name))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        by: &'a Credentials,
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
+        flags: RenameFlags,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.by_way(None).rename(by, from, to, flags))
+    }
+
+    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.readlink(by, ino))
+    }
+
+    fn open<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        access: AccessMask,
+        truncate: bool,
+        kill: Option<Kill>,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.open(by, ino, access, truncate, kill))
+    }
+
+    fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.release(ino))
+    }
+
+    fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()> {
+        Box::pin(self.release_all(inos))
+    }
+
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.opendir(by, ino))
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        position: u64,
+        limit: u32,
+        plus: bool,
+    ) -> Answer<'a, Vec<DirEntry>> {
+        Box::pin(self.readdir(by, ino, position, limit, plus))
+    }
+
+    fn listing(
+        self: Arc<Self>,
+        by: &Credentials,
+        ino: Ino,
+        position: u64,
+    ) -> Result<Box<dyn Pages>, Errno> {
+        Ok(Box::new(Self::listing(&self, by, ino, position)?))
+    }
+
+    fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {
+        Box::pin(self.parent(ino))
+    }
+
+    fn getxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.getxattr(by, ino, name))
+    }
+
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        Box::pin(self.listxattr(by, ino))
+    }
+
+    fn setxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+        value: &'a [u8],
+        mode: XattrMode,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.setxattr(by, ino, name, value, mode))
+    }
+
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
+        Box::pin(self.removexattr(by, ino, name))
+    }
+
+    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+        Box::pin(self.statfs())
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn try_lock<'a>(&'a self, ino: Ino, lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(self.try_lock(ino, lock))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        ino: Ino,
+        lock: Lock,
+        is_wanted: &'a (dyn Fn() -> bool + Sync),
+    ) -> Answer<'a, ()> {
+        Box::pin(self.lock(ino, lock, is_wanted))
+    }
+
+    fn test_lock<'a>(&'a self, ino: Ino, lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(self.test_lock(ino, lock))
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        ino: Ino,
+        space: LockSpace,
+        owner: LockOwner,
+        range: LockRange,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.unlock(ino, space, owner, range))
+    }
+
+    fn forget_locks<'a>(
+        &'a self,
+        ino: Ino,
+        space: LockSpace,
+        owner: LockOwner,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(self.forget_locks(ino, space, owner))
+    }
+
+    fn is_own(&self, session: SessionId) -> bool {
+        self.is_own(session)
+    }
+}
