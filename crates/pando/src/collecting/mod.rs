@@ -1,0 +1,5 @@
+//! Deletes objects that no file names, while the volume runs.
+
+pub mod by_itself;
+pub mod collect;
+pub mod live;
