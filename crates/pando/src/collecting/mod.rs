@@ -1,4 +1,5 @@
-//! Deletes objects that no file names, while the volume runs.
+//! Deletes objects that no file names, while the volume runs: by command, and in servers at
+//! intervals.
 
 pub mod by_itself;
 pub mod collect;
