@@ -35,7 +35,7 @@ impl Failure {
     pub fn report(&self, as_json: bool) -> ExitCode {
         eprintln!("pando: {}", self.message);
         if as_json {
-            crate::output::json(&serde_json::json!({ "error": self }));
+            crate::console::output::json(&serde_json::json!({ "error": self }));
         }
         ExitCode::from(self.code)
     }

@@ -1,43 +1,39 @@
 //! The `pando` command: makes volumes, serves and mounts them, and shows their state.
 //!
-//! There is one file for each subcommand. [`cli`] has the arguments and their help, [`failure`] the
-//! exit codes.
+//! # Rooms
+//!
+//! Each folder or file imports only what stands above it here:
+//!
+//! | folder or file | holds |
+//! |---|---|
+//! | `console` | what the user types and reads: numbers, text, JSON, progress |
+//! | `mounts` | the kernel's list of mounts |
+//! | `failure` | a failed command: its message and its exit code |
+//! | `process` | a process that serves until it is stopped: background, log, signals |
+//! | `volume` | a volume as the user names it: its keys, connections to its servers, how it is made |
+//! | `admin` | other Pando processes of this machine, and what they answer |
+//! | `sources` | a volume's records and objects, as `pando-fsck` reads them |
+//! | `collecting` | the deletion of objects that no file names |
+//! | `serving` | the shards that this process serves |
+//! | `mounting` | the mounted tree of this process |
+//! | `commands` | the subcommands: a file or a folder for each, with its arguments |
+//! | `bench`, `repro` | measurements, and the figures of papers once more |
+//! | [`cli`] | the command line: all commands together |
 
-mod asking;
-mod auth;
-mod background;
+mod admin;
 mod bench;
 mod cli;
-mod connect;
-mod down;
+mod collecting;
+mod commands;
+mod console;
 mod failure;
-mod fill;
-mod format;
-mod fsck;
-mod gc;
-mod hosting;
-mod info;
-mod keys;
-mod manifest;
-mod meter;
-mod mount;
 mod mounting;
 mod mounts;
-mod number;
-mod output;
-mod protocol;
+mod process;
 mod repro;
-mod rmr;
-mod server;
-mod settle;
-mod shard;
-mod signals;
-mod status;
-mod store;
-mod sync;
-mod text;
-mod umount;
-mod up;
+mod serving;
+mod sources;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -45,6 +41,10 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
 use cli::{Cli, Command};
+use commands::{
+    auth, down, drop_pages, fill, format, fsck, gc, info, manifest, mount, rmr, server, shard,
+    status, store, sync, umount, up,
+};
 
 fn main() -> ExitCode {
     let cli = parse();
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
-        Command::DropPages => (false, mounting::drop_pages()),
+        Command::DropPages => (false, drop_pages::run()),
         Command::Bench(args) => (args.is_json(), bench::run(args)),
         Command::Repro(args) => (args.is_json(), repro::run(args)),
     };

@@ -26,9 +26,9 @@ use serde_json::json;
 
 use crate::bench::watch::Progress;
 use crate::bench::{context, failure, with};
+use crate::console::output;
+use crate::console::text::table;
 use crate::failure::Failure;
-use crate::output;
-use crate::text::table;
 use args::{GigaArgs, Part, ReproArgs, ReproCommand};
 use steps::Steps;
 

@@ -10,8 +10,9 @@ use pando_bench::mix::Mix;
 use pando_bench::{Layout, Order, Phase, Workload};
 use serde::Serialize;
 
-use crate::cli::{DurabilityArg, SHARDS};
-use crate::number::number;
+use crate::console::number::number;
+use crate::serving::options::DurabilityArg;
+use crate::volume::format::SHARDS;
 
 /// Measure metadata operations, and what they could cost at best
 #[derive(Args, Debug)]

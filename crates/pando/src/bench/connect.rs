@@ -13,11 +13,11 @@ use pando_types::ShardIndex;
 use pando_types::op::Request;
 use tempfile::TempDir;
 
-use crate::cli::DurabilityArg;
-use crate::connect::Named;
 use crate::failure::Failure;
-use crate::keys;
-use crate::up::transport::call_here;
+use crate::serving::options::DurabilityArg;
+use crate::serving::transport::call_here;
+use crate::volume::keys;
+use crate::volume::named::Named;
 
 /// A connected volume. Dropping it stops what was started for it.
 pub struct Connected {
@@ -78,7 +78,7 @@ pub fn temporary(shards: u16, options: &HostOptions) -> Result<Connected, Failur
     let temporary = TempDir::with_prefix("pando-bench-")
         .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
     let folder = Folder::new(&temporary.path().join("volume"))?;
-    crate::format::format(&folder, shards)?;
+    crate::volume::format::format(&folder, shards)?;
     open(folder, options, Some(temporary))
 }
 

@@ -11,8 +11,8 @@ use super::args::{FloorArgs, FloorPart, Serve};
 use super::servers::Server;
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::output;
 
 /// Numbers of processes that work on the null file system.
 const PROCESSES: [u32; 2] = [1, 4];

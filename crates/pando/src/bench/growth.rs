@@ -18,9 +18,9 @@ use super::connect::{Connected, open, temporary};
 use super::servers::Server;
 use super::watch::Progress;
 use super::{context, failure, show, with};
+use crate::console::output;
+use crate::console::text::{count, table};
 use crate::failure::Failure;
-use crate::output;
-use crate::text::{count, table};
 use mounted::Mounted;
 
 /// The result of one run, in which one directory grows.

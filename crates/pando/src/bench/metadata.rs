@@ -14,9 +14,10 @@ use super::args::{Api, MetadataArgs};
 use super::connect::connect;
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
+use crate::admin::protocol::{Query, Told};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::protocol::{Query, Told};
-use crate::{mounts, output};
+use crate::mounts;
 
 pub fn run(args: &MetadataArgs) -> Result<ExitCode, Failure> {
     let workload = args.workload.workload();

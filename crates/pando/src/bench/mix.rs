@@ -9,9 +9,9 @@ use super::args::MixArgs;
 use super::connect::connect;
 use super::watch::Progress;
 use super::{context, failure, show, with};
+use crate::console::output;
+use crate::console::text::{count, table};
 use crate::failure::Failure;
-use crate::output;
-use crate::text::{count, table};
 
 pub fn run(args: &MixArgs) -> Result<ExitCode, Failure> {
     let mix = args.mix();

@@ -8,8 +8,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::args::{NullArgs, NullKernel};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::output;
 
 /// Interval of checks whether another process has unmounted the file system.
 const LOOK: Duration = Duration::from_millis(50);

@@ -13,8 +13,8 @@ use super::args::{OrderArg, PairsArgs, WorkloadArgs};
 use super::servers::{Server, Volume};
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::output;
 
 /// Files of the run in which kernel requests are counted. Enough to make one-time requests
 /// negligible, and few enough for the trace buffer.

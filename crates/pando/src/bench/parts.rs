@@ -27,8 +27,8 @@ use super::args::{PartsArgs, Serve};
 use super::servers::{Server, Volume};
 use super::watch::Progress;
 use super::{context, failure, with, worker};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::output;
 
 /// Operations of an application, with the requests to shards that each causes on a mount. The
 /// kernel remembers directories and nothing else. The requests were counted on a mount.

@@ -67,7 +67,7 @@ impl Server {
     /// A new volume that no process serves yet.
     pub fn idle(shards: u16) -> Result<Self, Failure> {
         let server = Self::new()?;
-        crate::format::format(&Folder::new(&server.volume())?, shards)?;
+        crate::volume::format::format(&Folder::new(&server.volume())?, shards)?;
         Ok(server)
     }
 

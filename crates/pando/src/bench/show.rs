@@ -6,7 +6,7 @@ use pando_bench::requests::{RequestPair, Requests};
 use pando_bench::{Layout, Report, Workload};
 use serde_json::Value;
 
-use crate::text::{count, table};
+use crate::console::text::{count, table};
 
 pub fn metadata(facts: &Value, report: &Report) -> String {
     let fact = |key: &str| facts[key].as_str().map(str::to_owned);

@@ -10,8 +10,8 @@ use pando_bench::Watch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::console::text::count;
 use crate::failure::Failure;
-use crate::text::count;
 
 /// Interval of progress lines where no bar can be drawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use std::time::UNIX_EPOCH;
 
 use pando_data::{DataFs, Loss};
 
-use crate::protocol::LostFile;
-use crate::text::{bytes, date};
+use crate::admin::protocol::LostFile;
+use crate::console::text::{bytes, date};
 
 /// The files with lost bytes of a mount at this path.
 pub fn of(mountpoint: &str, data: &DataFs) -> Vec<LostFile> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pando_fuse::Mounted;
 use signal_hook::consts::SIGTERM;
 
-use crate::signals::Stop;
+use crate::process::signals::Stop;
 
 /// Interval of checks whether another process has unmounted the tree.
 const LOOK: Duration = Duration::from_millis(200);

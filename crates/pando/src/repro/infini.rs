@@ -29,8 +29,8 @@ use super::args::{InfiniArgs, InfiniPart};
 use super::show;
 use crate::bench::watch::Progress;
 use crate::bench::{context, failure, with};
+use crate::console::output;
 use crate::failure::Failure;
-use crate::output;
 use cluster::Cluster;
 
 /// Number of callers for the rates of Figure 14.

@@ -63,7 +63,7 @@ impl Running {
         let temporary = TempDir::with_prefix("pando-repro-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
         let folder = Folder::new(&temporary.path().join("volume"))?;
-        let superblock = crate::format::format(&folder, load.shards)?;
+        let superblock = crate::volume::format::format(&folder, load.shards)?;
         let options = HostOptions { split_threshold: load.threshold, ..HostOptions::default() };
         let (host, _) = Host::start(&folder, &superblock, &options, &superblock.all_shards())?;
         let volume =

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::super::args::GrowthArgs;
 use super::super::servers::{Server, option};
 use super::{resident, show};
+use crate::console::text::bytes;
 use crate::failure::Failure;
-use crate::text::bytes;
 
 /// Times and memory of listing a directory through a mount whose process has not seen it before.
 #[derive(Clone, Debug, Serialize)]

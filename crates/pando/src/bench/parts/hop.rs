@@ -13,9 +13,10 @@ use pando_types::{Credentials, ShardIndex};
 use super::requests::unexpected;
 use crate::bench::args::Serve;
 use crate::bench::servers::{Server, Volume};
-use crate::connect::{self, Named};
 use crate::failure::Failure;
-use crate::keys;
+use crate::volume::connect;
+use crate::volume::keys;
+use crate::volume::named::Named;
 
 /// Mean microseconds of a round trip of the smallest request, one at a time. It begins with the
 /// call, in a thread like those that read from the kernel. It ends when the waiting thread is

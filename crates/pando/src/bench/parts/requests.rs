@@ -28,7 +28,7 @@ impl Shard {
         let temporary = TempDir::with_prefix("pando-bench-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
         let folder = Folder::new(&temporary.path().join("volume"))?;
-        crate::format::format(&folder, 1)?;
+        crate::volume::format::format(&folder, 1)?;
         let superblock = folder.read()?;
         let (host, _) =
             Host::start(&folder, &superblock, &HostOptions::default(), &superblock.all_shards())?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::measure::Costs;
 use crate::bench::show;
-use crate::text::table;
+use crate::console::text::table;
 
 /// Parts of one operation, in microseconds.
 #[derive(Clone, Debug, Serialize)]

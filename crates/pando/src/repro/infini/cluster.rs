@@ -42,7 +42,7 @@ impl Cluster {
         let temporary = TempDir::with_prefix("pando-repro-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
         let folder = Folder::new(&temporary.path().join("volume"))?;
-        crate::format::format(&folder, shards)?;
+        crate::volume::format::format(&folder, shards)?;
         let doors = temporary.path().to_owned();
         // The servers use no keys, since encryption is no part of the measurement.
         let door = |shard| Door {

@@ -1,0 +1,20 @@
+//! The subcommands: each in a file or a folder of its name, with its arguments.
+
+pub mod auth;
+pub mod down;
+pub mod drop_pages;
+pub mod fill;
+pub mod format;
+pub mod fsck;
+pub mod gc;
+pub mod info;
+pub mod manifest;
+pub mod mount;
+pub mod rmr;
+pub mod server;
+pub mod shard;
+pub mod status;
+pub mod store;
+pub mod sync;
+pub mod umount;
+pub mod up;

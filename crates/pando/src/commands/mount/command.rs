@@ -1,0 +1,202 @@
+//! `pando mount`: mounts a volume whose shards are served by other processes.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Weak};
+
+use pando_client::{Client, Transport, Volume};
+use pando_data::{DataFs, LocalStore, SyncObjects};
+use pando_fuse::Mounted;
+use pando_keys::Squash;
+use pando_server::admin::{self, SocketFile};
+use pando_server::inspect::Inspector;
+use pando_types::op::Request;
+
+use crate::admin::protocol::{MountStatus, Query, Told};
+use crate::admin::sockets::{log, socket};
+use crate::commands::mount::args::MountArgs;
+use crate::failure::Failure;
+use crate::mounting::answers::{parse_names, pong, sync, unmount};
+use crate::mounting::mount::{Mounting, Plan, can_mount};
+use crate::mounting::mountpoint;
+use crate::mounting::stop::serve_until_unmounted;
+use crate::mounts;
+use crate::process::background::{self, Service, Way};
+use crate::process::signals::{self, Stop};
+use crate::volume::connect::{Connected, connect_for};
+use crate::volume::keys;
+use crate::volume::named::Named;
+
+pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
+    can_mount()?;
+    let named = Named::parse(&args.target)?;
+    let folder = match &named {
+        Named::Folder(folder, _) => Some(folder.path()),
+        Named::Servers(_) => None,
+    };
+    let path = mountpoint::prepare(&args.path, folder)?;
+    let log = match &args.log {
+        Some(path) => path.clone(),
+        None => log(&path)?,
+    };
+    let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
+    let own_log = args.log.is_none().then(|| log.clone());
+    background::run(way, || bring_up(args, &named, path, own_log))
+}
+
+/// A mounted tree of this process. Fields are dropped in this order.
+struct Tree {
+    mounting: Mounting,
+    connected: Connected,
+    named: String,
+    /// The admin socket. Set once the process answers there.
+    socket: Option<SocketFile>,
+    /// The log, if its path is the default and not the user's choice.
+    own_log: Option<PathBuf>,
+}
+
+fn bring_up(
+    args: &MountArgs,
+    named: &Named,
+    path: PathBuf,
+    own_log: Option<PathBuf>,
+) -> Result<(Tree, Receiver<Stop>), Failure> {
+    let keys = keys::find(named, args.key.as_ref())?;
+    let squash = keys.as_ref().and_then(|keys| keys.identity().squash);
+    let connected = connect_for(named, keys, args.timeout)?;
+    let objects = connected.objects(args.objects.as_ref())?;
+    let store = LocalStore::open(&objects).map_err(|error| {
+        Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
+    })?;
+    let _ = std::env::set_current_dir("/");
+    let (stop, stops) = signals::listen()?;
+    let mounting = Mounting::start(Plan {
+        transport: connected.transport.clone(),
+        volume: connected.volume(),
+        objects: Arc::new(store),
+        // The servers cannot sync objects that this process stores.
+        sync_objects: SyncObjects::BeforeCommit,
+        mountpoint: &path,
+        source: mounts::source(&named.shown()),
+        threads: args.threads,
+        patience: args.timeout,
+        // With any other squash all requests act as one user, so the opener makes no difference.
+        as_openers: matches!(squash, Some(Squash::Root { .. })),
+        kernel: args.kernel,
+    })?;
+    let socket = socket(&path)?;
+    let named = named.shown();
+    let mut tree = Tree { mounting, connected, named, socket: None, own_log };
+    tree.socket = Some(answer(&tree, &socket, stop)?);
+    Ok((tree, stops))
+}
+
+impl Service for Tree {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({
+            "volume": self.named,
+            "mount": self.mounting.mountpoint().display().to_string(),
+            "shards": self.connected.facts.map.shards,
+            "pid": std::process::id(),
+        })
+    }
+
+    fn greeting(&self) -> String {
+        let path = self.mounting.mountpoint().display();
+        format!("{} is mounted at {path}; `pando umount {path}` unmounts it", self.named)
+    }
+
+    fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
+        serve_until_unmounted(&self.mounting.mounted, stops);
+        let shown = self.mounting.mountpoint().display().to_string();
+        let result = self.mounting.finish(stops);
+        // On failure the socket stays. It tells `pando umount` that not all data is stored.
+        result?;
+        eprintln!("pando: {shown} is unmounted, all is stored");
+        // The log goes before the socket. Once the socket is gone, another mount may begin here.
+        if let Some(log) = &self.own_log {
+            remove_log(log);
+        }
+        // Another mount at this path may have its own socket there by now. This removes only our
+        // own.
+        if let Some(socket) = &self.socket {
+            socket.remove();
+        }
+        Ok(())
+    }
+}
+
+/// Removes the log after success. A log that is not this process's standard error belongs to
+/// another process, and stays.
+fn remove_log(log: &Path) {
+    let of = |is: std::fs::Metadata| (is.dev(), is.ino());
+    let own = std::fs::metadata("/proc/self/fd/2").map(of).ok();
+    if own.is_some() && std::fs::symlink_metadata(log).map(of).ok() == own {
+        let _ = std::fs::remove_file(log);
+    }
+}
+
+/// What the answers need. Weak, so that a late query does not keep a mount alive.
+struct Parts {
+    transport: Weak<dyn Transport>,
+    client: Weak<Client>,
+    data: Weak<DataFs>,
+    mounted: Weak<Mounted>,
+    volume: Volume,
+    path: String,
+    stop: Sender<Stop>,
+}
+
+fn answer(tree: &Tree, socket: &Path, stop: Sender<Stop>) -> Result<SocketFile, Failure> {
+    let parts = Parts {
+        transport: Arc::downgrade(&tree.connected.transport),
+        client: Arc::downgrade(&tree.mounting.client),
+        data: Arc::downgrade(&tree.mounting.data),
+        mounted: Arc::downgrade(&tree.mounting.mounted),
+        volume: tree.connected.volume(),
+        path: tree.mounting.mountpoint().display().to_string(),
+        stop,
+    };
+    admin::serve(socket, move |query| parts.answer(query))
+        .and_then(|()| SocketFile::at(socket))
+        .map_err(|error| Failure::plain(format!("cannot listen at {}: {error}", socket.display())))
+}
+
+impl Parts {
+    fn answer(&self, query: Query) -> Result<Told, String> {
+        const ENDING: &str = "the mount is ending";
+        match query {
+            Query::Ping => Ok(pong(&*self.data.upgrade().ok_or(ENDING)?)),
+            Query::Status => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                let mounted = self.mounted.upgrade().ok_or(ENDING)?;
+                let status = MountStatus::of(&self.path, &client, &data, &mounted);
+                Ok(Told::Mount(status))
+            }
+            Query::Info { names } => {
+                let transport = self.transport.upgrade().ok_or(ENDING)?;
+                let names = parse_names(&names)?;
+                let call = |shard, request: Request| {
+                    pando_client::block_on(transport.call(shard, request.into())).ok()
+                };
+                let Volume { map, secrets, .. } = self.volume.clone();
+                let inspector = Inspector::new(&call, map, secrets);
+                inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())
+            }
+            Query::Sync => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                sync(&client, &data)
+            }
+            Query::Down { force } => {
+                let mounted = self.mounted.upgrade().ok_or(ENDING)?;
+                unmount(&mounted, force, &format!("pando umount --force {}", self.path))?;
+                let _ = self.stop.send(if force { Stop::Forced } else { Stop::Asked });
+                Ok(Told::Stopping)
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! `pando status`: shows the state of a mount, of a `pando up`, or of all servers of a volume.
+
+mod cluster;
+mod command;
+mod tables;
+
+pub use command::{StatusArgs, run};

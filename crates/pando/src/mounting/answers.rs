@@ -1,0 +1,76 @@
+//! Answers that every process with a mount gives on its admin socket.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use pando_client::Client;
+use pando_data::DataFs;
+use pando_fuse::Mounted;
+use pando_server::superblock::unhex;
+use pando_types::Name;
+
+use super::losses;
+use crate::admin::protocol::{MountStatus, Told};
+
+/// Parses names of a query, which are hexadecimal.
+pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
+    let parse = |digits: &String| {
+        let bytes = unhex(digits).ok_or_else(|| format!("`{digits}` is not hexadecimal"))?;
+        Name::new(&bytes).map_err(|errno| format!("{:?}: {errno}", OsStr::from_bytes(&bytes)))
+    };
+    names.iter().map(parse).collect()
+}
+
+impl MountStatus {
+    /// The status of a mount at this path.
+    pub fn of(path: &str, client: &Client, data: &DataFs, mounted: &Mounted) -> Self {
+        let named = |counts: Vec<(&'static str, u64)>| {
+            counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+        };
+        let (requests, counters) = mounted.counters();
+        Self {
+            path: path.to_owned(),
+            known_inodes: client.known_inodes() as u64,
+            dirty_bytes: data.dirty_bytes(),
+            lost_bytes: data.lost_bytes(),
+            losses: losses::of(path, data),
+            requests: named(requests),
+            messages: named(client.counters().requests_by_op()),
+            counters: named(counters),
+        }
+    }
+}
+
+/// The answer to a ping.
+pub fn pong(data: &DataFs) -> Told {
+    Told::Pong { pid: std::process::id(), unstored: data.dirty_bytes() + data.lost_bytes() }
+}
+
+/// Makes durable what programs wrote through the mount, and all changes of the volume.
+pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
+    let stored = data.store_all();
+    stored.map_err(|errno| {
+        format!(
+            "cannot store all that programs wrote ({errno}): their next fsync or close says so, too"
+        )
+    })?;
+    let synced = data.store().sync();
+    synced.map_err(|error| format!("cannot sync the objects with file data: {error}"))?;
+    pando_client::block_on(client.sync_all()).map_err(|errno| {
+        format!("some shard has not synced ({errno}): `pando status` of the volume tells which")
+    })?;
+    Ok(Told::Synced)
+}
+
+/// Unmounts. If programs use the mount, `force` detaches it. Else the error names `again`, the
+/// command that forces it.
+pub fn unmount(mounted: &Mounted, force: bool, again: &str) -> Result<(), String> {
+    let Err(error) = mounted.request_unmount() else { return Ok(()) };
+    let shown = mounted.mountpoint().display();
+    if !force {
+        return Err(format!(
+            "{error}: programs have files open or work within {shown}. End them (`fuser -m {shown}` lists them), or `{again}`"
+        ));
+    }
+    mounted.detach().map_err(|error| format!("cannot detach the mount at {shown}: {error}"))
+}

@@ -1,0 +1,5 @@
+//! A process that serves until it is stopped, in the background or in the foreground.
+
+pub mod background;
+pub mod log;
+pub mod signals;

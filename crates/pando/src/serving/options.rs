@@ -1,0 +1,89 @@
+//! Arguments that say how a process serves shards: durability and sizes.
+
+use std::num::NonZeroU16;
+
+use clap::{Args, ValueEnum};
+use pando_server::Durability;
+use pando_server::host::HostOptions;
+use pando_server::store::StoreOptions;
+
+use crate::console::number::number;
+
+/// How directories are spread, and sizes that tests make small.
+#[derive(Args, Debug, Clone)]
+pub struct SizesArgs {
+    /// Partitions of a directory on each shard at which it stops splitting; 0: it never does
+    ///
+    /// Counts for directories that begin to split from now on; one that has begun keeps its number.
+    /// One partition a shard spreads a directory over all shards with the least splits; more even
+    /// out what each holds.
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = number(0..=u16::MAX))]
+    pub partitions_per_shard: u16,
+    /// Entries beyond which a directory's partition splits
+    #[arg(long, value_name = "ENTRIES", hide = true, default_value_t = 8_000)]
+    pub split_threshold: u64,
+    /// Memory of a shard's tree at which a checkpoint begins
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 64 << 20)]
+    pub checkpoint_bytes: usize,
+    /// Log space is taken from the disk in pieces of this size
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
+    pub log_chunk_bytes: u64,
+    /// A client that is not heard of for so many milliseconds has ended
+    #[arg(long, value_name = "MS", hide = true, default_value_t = 60_000)]
+    pub lease_ms: u64,
+    /// Log space that only deletions may use
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 1 << 20)]
+    pub reserve_bytes: u64,
+    /// Room that a shard keeps for the day when the disk is full, beyond what a checkpoint needs
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
+    pub ballast_bytes: u64,
+    /// Seconds from one search for file data that no file names to the next; 0: none
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    pub gc_seconds: u64,
+}
+
+/// See docs/SEMANTICS.md.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DurabilityArg {
+    /// With the kernel: survives kill -9; loss of power takes at most the last second
+    Os,
+    /// Fsynced: survives loss of power
+    Disk,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(durability: DurabilityArg) -> Self {
+        match durability {
+            DurabilityArg::Os => Self::Os,
+            DurabilityArg::Disk => Self::Disk,
+        }
+    }
+}
+
+impl DurabilityArg {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Os => "os",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// The options of a host that these arguments ask for.
+pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
+    let mut options = HostOptions {
+        durability: durability.into(),
+        checkpoint_bytes: sizes.checkpoint_bytes,
+        store: StoreOptions {
+            log_chunk_bytes: sizes.log_chunk_bytes,
+            reserve_bytes: sizes.reserve_bytes,
+            ballast_bytes: sizes.ballast_bytes,
+            ..StoreOptions::default()
+        },
+        split_threshold: sizes.split_threshold,
+        partitions_per_shard: NonZeroU16::new(sizes.partitions_per_shard),
+        ..HostOptions::default()
+    };
+    options.lease = std::time::Duration::from_millis(sizes.lease_ms);
+    options
+}

@@ -1,0 +1,28 @@
+//! Makes a volume and its keys in a folder.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pando_keys::KeysFolder;
+use pando_server::host::format_shard;
+use pando_server::{Folder, Superblock};
+
+use crate::failure::Failure;
+
+/// Number of shards of a new volume, unless the user gives another.
+pub const SHARDS: u16 = 4;
+
+/// Makes a volume and its keys in the folder.
+pub fn format(folder: &Folder, shards: u16) -> Result<Superblock, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let superblock = Superblock::new(shards, nanos)
+        .map_err(|error| Failure::plain(format!("no random numbers from the system: {error}")))?;
+    folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path))?;
+    KeysFolder::create(&folder.keys(), superblock.id()).map_err(|error| {
+        let shown = folder.path().display();
+        Failure::plain(format!(
+            "the volume in {shown} is made, but not its keys ({error}): `pando auth init {shown}` makes them"
+        ))
+    })?;
+    Ok(superblock)
+}
