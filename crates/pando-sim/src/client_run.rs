@@ -50,7 +50,7 @@ pub struct Shared {
     /// Percentage of the operations by number that move directories.
     pub moves: u64,
     /// Maximum size of a client's remembered paths, bytes.
-    pub ways_bytes: usize,
+    pub paths_bytes: usize,
     /// How often a directory is emptied and filled again before it is removed.
     pub ebbs: u64,
     /// Mean number of operations between two fsyncs of a name of the lane's own; 0: the lane makes
@@ -145,8 +145,8 @@ impl ClientRun {
             };
             // The client has few request slots, so that operations wait for them.
             let slots = self.lanes_wanted.max(2) as u16;
-            let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
-            let options = Options { slots, patience, ways_bytes, ..Options::default() };
+            let (patience, paths_bytes) = (self.shared.patience, self.shared.paths_bytes);
+            let options = Options { slots, patience, paths_bytes, ..Options::default() };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {

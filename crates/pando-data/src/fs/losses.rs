@@ -119,7 +119,7 @@ impl DataFs {
         let open =
             |known: &Known| known.files.iter().find_map(|(&ino, lost)| Some((ino, lost.dir?)));
         while let Some((ino, dir)) = { open(&lock(&self.losses.known)) } {
-            let Ok(mut path) = self.metadata.way_to(dir) else { return };
+            let Ok(mut path) = self.metadata.path_to(dir) else { return };
             if let Some(lost) = lock(&self.losses.known).files.get_mut(&ino) {
                 lost.dir = None;
                 path.append(&mut lost.loss.path);
