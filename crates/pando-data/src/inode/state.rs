@@ -1,4 +1,4 @@
-//! What this mount knows of one open file.
+//! An open file, its unflushed bytes, and what the shards have said of it.
 
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
 use pando_types::{Attr, Ino, Kill, ShardIndex, Timestamp};
 
-use crate::dirty::Dirty;
-use crate::fs::flush::Plan;
+use crate::inode::dirty::Dirty;
+use crate::inode::plan::{Form, Plan};
 
 /// An open file, shared by all its handles.
 ///
@@ -25,14 +25,6 @@ pub(crate) struct Window {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) layout: Layout,
-}
-
-/// How a file's data is kept, as far as is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    Unknown,
-    Inline,
-    Objects,
 }
 
 pub(crate) struct State {

@@ -8,7 +8,8 @@ use pando_wire::{
     Refused, Role, VERSION, Welcome, encode, uuid,
 };
 
-use crate::handshake::{HandshakeError, OWN_VERSIONS, Proof, Reception};
+use crate::handshake::error::{HandshakeError, OWN_VERSIONS, denied};
+use crate::handshake::proof::{Proof, Reception};
 use crate::inbound::{Closed, Inbound};
 use crate::listener::Origin;
 use crate::stream::Stream;
@@ -16,10 +17,6 @@ use crate::tls::{self, HEAD, Keys, Shaken, TlsError};
 use crate::who::Who;
 
 const BUFFER: usize = 8 << 10;
-
-pub(crate) fn denied(refused: Refused, why: impl Into<String>) -> HandshakeError {
-    HandshakeError::Denied { refused, why: why.into() }
-}
 
 /// Splits a list of revoked keys into frames. The first holds what is left in `revoked`, and the
 /// others are returned. Only the last one is not full; it may be empty.

@@ -1,20 +1,11 @@
-//! Where objects are: a key-value store of immutable bytes, which does not know what they mean.
+//! What every store of objects can do.
 
-mod listing;
-mod local;
-mod remote;
-
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use pando_types::Errno;
 use pando_types::op::ObjectId;
-
-pub use listing::Listing;
-pub use local::{LocalStore, Syncs};
-pub use remote::RemoteStore;
 
 /// Why a store failed.
 #[derive(Debug)]

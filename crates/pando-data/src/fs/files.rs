@@ -1,70 +1,22 @@
-//! The open files of one mount.
-
-mod attributes;
-pub(crate) mod flush;
-pub(crate) mod losses;
-pub(crate) mod maintenance;
-pub(crate) mod range;
-mod read;
-mod write;
+//! All open files, and the beginning and end of each open.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard, TryLockError};
 
 use foldhash::fast::RandomState;
 use pando_client::about_to_wait;
 use pando_types::op::ObjectId;
 use pando_types::{Attr, Errno, Ino};
 
-use self::losses::Losses;
-use crate::inode::{Form, Inode, State};
+use crate::fs::guards::{lock, read};
+use crate::fs::limits::{Limits, OpenInfo};
+use crate::fs::losses::Losses;
+use crate::inode::plan::Form;
+use crate::inode::state::{Inode, State};
 use crate::metadata::Metadata;
 use crate::objects::Objects;
 use crate::store::ObjectStore;
-
-/// Which side makes an object durable before a log record that names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SyncObjects {
-    /// The shards, which are in this process: they call [`ObjectStore::sync`] before they sync a
-    /// log.
-    ByServer,
-    /// This side: it syncs each object before the shards hear of it.
-    BeforeCommit,
-}
-
-/// Budgets of a mount.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Unflushed bytes of one file beyond which it is flushed.
-    pub file_dirty_bytes: u64,
-    /// Unflushed bytes of all files beyond which writers flush.
-    pub dirty_bytes: u64,
-    /// Memory for blocks of objects, bytes.
-    pub cache_bytes: usize,
-    /// Which side makes objects durable.
-    pub sync_objects: SyncObjects,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            file_dirty_bytes: 4 << 20,
-            dirty_bytes: 256 << 20,
-            cache_bytes: 64 << 20,
-            sync_objects: SyncObjects::ByServer,
-        }
-    }
-}
-
-/// What the FUSE side must know after an open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpenInfo {
-    /// Whether the pages that the kernel still has of the file are valid.
-    pub keep_pages: bool,
-}
 
 /// File contents of one mount. Every method may be called from any thread, and blocks until it is
 /// done.
@@ -72,25 +24,25 @@ pub struct OpenInfo {
 /// Files are told apart by ino. [`DataFs::opened`] and [`DataFs::created`] begin an open, and
 /// [`DataFs::release`] ends it.
 pub struct DataFs {
-    metadata: Arc<dyn Metadata>,
-    objects: Objects,
-    limits: Limits,
-    files: Mutex<HashMap<Ino, OpenFile, RandomState>>,
+    pub(super) metadata: Arc<dyn Metadata>,
+    pub(super) objects: Objects,
+    pub(super) limits: Limits,
+    pub(super) files: Mutex<HashMap<Ino, OpenFile, RandomState>>,
     /// Data version of the pages that the kernel has of each file.
-    pages: Mutex<HashMap<Ino, u64, RandomState>>,
-    dirty_bytes: AtomicU64,
-    losses: Losses,
+    pub(super) pages: Mutex<HashMap<Ino, u64, RandomState>>,
+    pub(super) dirty_bytes: AtomicU64,
+    pub(super) losses: Losses,
     /// Objects that are not needed, and that the store did not delete yet.
-    undeleted: Mutex<Vec<ObjectId>>,
+    pub(super) undeleted: Mutex<Vec<ObjectId>>,
     /// Objects of writes that a shard answered with `EIO`: its log may name them.
-    perhaps_named: Mutex<HashSet<ObjectId>>,
+    pub(super) perhaps_named: Mutex<HashSet<ObjectId>>,
     /// Number of flushes that have stored something.
-    stored: AtomicU64,
+    pub(super) stored: AtomicU64,
 }
 
-struct OpenFile {
-    inode: Arc<Inode>,
-    opens: u64,
+pub(super) struct OpenFile {
+    pub(super) inode: Arc<Inode>,
+    pub(super) opens: u64,
 }
 
 impl DataFs {
@@ -185,7 +137,7 @@ impl DataFs {
         Some(Ok((attr, info)))
     }
 
-    fn told_pages(&self, attr: &Attr) -> OpenInfo {
+    pub(super) fn told_pages(&self, attr: &Attr) -> OpenInfo {
         let before = lock(&self.pages).insert(attr.ino, attr.data_version);
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
@@ -252,15 +204,15 @@ impl DataFs {
         self.losses.bytes()
     }
 
-    fn file(&self, ino: Ino) -> Option<Arc<Inode>> {
+    pub(super) fn file(&self, ino: Ino) -> Option<Arc<Inode>> {
         lock(&self.files).get(&ino).map(|file| Arc::clone(&file.inode))
     }
 
-    fn open_file(&self, ino: Ino) -> Result<Arc<Inode>, Errno> {
+    pub(super) fn open_file(&self, ino: Ino) -> Result<Arc<Inode>, Errno> {
         self.file(ino).ok_or(Errno::EBADF)
     }
 
-    fn write_state<'a>(&self, inode: &'a Inode) -> RwLockWriteGuard<'a, State> {
+    pub(super) fn write_state<'a>(&self, inode: &'a Inode) -> RwLockWriteGuard<'a, State> {
         match inode.state.try_write() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
@@ -273,13 +225,13 @@ impl DataFs {
     }
 
     /// Makes all stored objects durable.
-    fn sync_store(&self) -> Result<(), Errno> {
+    pub(super) fn sync_store(&self) -> Result<(), Errno> {
         about_to_wait();
         self.objects.store().sync().map_err(|_| Errno::EIO)
     }
 
     /// Drops dirty bytes of a range, and takes them off the budget.
-    fn forget_dirty(&self, state: &mut State, start: u64, end: u64) {
+    pub(super) fn forget_dirty(&self, state: &mut State, start: u64, end: u64) {
         let before = state.dirty.bytes();
         state.dirty.remove(start, end);
         self.dirty_bytes.fetch_sub(before - state.dirty.bytes(), Ordering::Relaxed);
@@ -290,28 +242,13 @@ impl DataFs {
 
     /// Notes the data version after this mount's own change. If no other client changed anything,
     /// the kernel's pages are of the new version.
-    fn pages_follow(&self, ino: Ino, before: u64, after: u64) {
+    pub(super) fn pages_follow(&self, ino: Ino, before: u64, after: u64) {
         let mut pages = lock(&self.pages);
         if let Some(version) = pages.get_mut(&ino)
             && *version == before
             && after == before + 1
         {
             *version = after;
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    match lock.try_read() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            about_to_wait();
-            lock.read().unwrap_or_else(PoisonError::into_inner)
         }
     }
 }
