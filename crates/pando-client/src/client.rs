@@ -35,7 +35,8 @@ pub struct Volume {
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most pending changing requests, 1 to [`MAX_SLOTS`]. Further ones wait.
+    /// Most pending changing requests, 1 to [`MAX_SLOTS`](pando_types::op::MAX_SLOTS).
+    /// Further ones wait.
     pub slots: u16,
     /// After this time without an answer a request fails with `ETIMEDOUT`, nanoseconds. `None`:
     /// never. Whether it ran, or will, is unknown until [`Client::maintain`] finds out. Until then

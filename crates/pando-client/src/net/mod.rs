@@ -11,9 +11,9 @@
 //! of that runtime leaves the write to the link's task, so that many calls become one write. A call
 //! from another thread writes on its own, so that no task has to wake for it.
 //!
-//! A call is [`TransportError::Lost`] if its connection breaks, or if no answer comes in time.
-//! Whether the request ran is unknown then. A request that could not be sent yet waits for the
-//! connection.
+//! A call is [`TransportError::Lost`](crate::TransportError::Lost) if its connection breaks, or if
+//! no answer comes in time. Whether the request ran is unknown then. A request that could not be
+//! sent yet waits for the connection.
 
 mod calls;
 mod dial;

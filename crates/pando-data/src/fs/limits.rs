@@ -3,8 +3,8 @@
 /// Which side makes an object durable before a log record that names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncObjects {
-    /// The shards, which are in this process: they call [`ObjectStore::sync`] before they sync a
-    /// log.
+    /// The shards, which are in this process: they call
+    /// [`ObjectStore::sync`](crate::ObjectStore::sync) before they sync a log.
     ByServer,
     /// This side: it syncs each object before the shards hear of it.
     BeforeCommit,

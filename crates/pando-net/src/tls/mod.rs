@@ -2,8 +2,8 @@
 //! that follows is encrypted.
 //!
 //! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the reader
-//! and the writers of a connection share no lock. A [`Sealer`] is under the lock of
-//! [`crate::Outbound`], and an [`Opener`] in [`crate::Inbound`].
+//! and the writers of a connection share no lock. A `Sealer` is under the lock of
+//! [`crate::Outbound`], and an `Opener` in [`crate::Inbound`].
 //!
 //! The end of a connection is not proved: an attacker that can cut the wire can end it. An end says
 //! only that unanswered requests may not have run.
