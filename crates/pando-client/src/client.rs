@@ -1,29 +1,25 @@
-//! The client: its parts, its beginning and its end.
+//! The client: its parts and its options.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_placement::{ClusterMap, Secrets};
-use pando_types::op::{MAX_SLOTS, ObjectId, Op};
-use pando_types::{Credentials, Errno, Ino, SessionId};
+use pando_types::op::ObjectId;
+use pando_types::{Ino, SessionId};
 use parking_lot::Mutex;
 
-use crate::cache::{WayStats, Ways};
-use crate::call::{Failure, Via};
-use crate::clocks::Clocks;
-use crate::counters::Counters;
-use crate::doubts::Doubts;
-use crate::given_back::GivenBack;
-use crate::locks::Locks;
-use crate::nodes::Nodes;
-use crate::openers::Openers;
-use crate::renames::Renames;
-use crate::route::Routes;
-use crate::sessions::Sessions;
-use crate::transport::Transport;
-
-/// Credentials for the client's own requests, which no user's permissions restrict.
-pub(crate) const SYSTEM: &Credentials = &Credentials::ROOT;
+use crate::cache::remembered::{PathStats, RememberedPaths};
+use crate::nodes::openers::Openers;
+use crate::nodes::renames::Renames;
+use crate::nodes::table::Nodes;
+use crate::route::routes::Routes;
+use crate::session::doubts::Doubts;
+use crate::session::locks::Locks;
+use crate::session::sessions::Sessions;
+use crate::session::unlocks::GivenBack;
+use crate::transport::clocks::Clocks;
+use crate::transport::counters::Counters;
+use crate::transport::traits::Transport;
 
 /// What a client must know of a volume before it can use it.
 #[derive(Clone, Debug)]
@@ -39,7 +35,8 @@ pub struct Volume {
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most pending changing requests, 1 to [`MAX_SLOTS`]. Further ones wait.
+    /// Most pending changing requests, 1 to [`MAX_SLOTS`](pando_types::op::MAX_SLOTS).
+    /// Further ones wait.
     pub slots: u16,
     /// After this time without an answer a request fails with `ETIMEDOUT`, nanoseconds. `None`:
     /// never. Whether it ran, or will, is unknown until [`Client::maintain`] finds out. Until then
@@ -47,7 +44,7 @@ pub struct Options {
     pub patience: Option<u64>,
     /// Most memory for remembered paths of directories, bytes. A directory takes some 300. With 0
     /// none is remembered.
-    pub ways_bytes: usize,
+    pub paths_bytes: usize,
     /// Whether the client guesses the unknown components of a path, and asks for all at once. Else
     /// it asks for one after the other, which serves measurements only.
     pub guesses: bool,
@@ -58,8 +55,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let ways_bytes = 32 << 20;
-        Self { slots: 256, patience: None, ways_bytes, guesses: true, as_openers: false }
+        let paths_bytes = 32 << 20;
+        Self { slots: 256, patience: None, paths_bytes, guesses: true, as_openers: false }
     }
 }
 
@@ -78,7 +75,7 @@ pub struct Client {
     pub(crate) locks: Locks,
     pub(crate) given_back: GivenBack,
     pub(crate) renames: Renames,
-    pub(crate) ways: Ways,
+    pub(crate) paths: RememberedPaths,
     pub(crate) counters: Counters,
     pub(crate) clocks: Clocks,
     pub(crate) traces: AtomicU64,
@@ -94,34 +91,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Lets a shard in this process do deferred work on the calling thread. Call it when the thread
-    /// has used the result of its last call, and has nothing else to do.
-    pub fn afterwards(&self) {
-        self.transport.afterwards();
-    }
-
-    /// Opens a session with default [`Options`].
-    pub async fn connect(transport: Arc<dyn Transport>, volume: Volume) -> Result<Self, Errno> {
-        Self::connect_with(transport, volume, Options::default()).await
-    }
-
-    /// Opens a session. `EINVAL` if an option is out of range.
-    pub async fn connect_with(
-        transport: Arc<dyn Transport>,
-        volume: Volume,
-        options: Options,
-    ) -> Result<Self, Errno> {
-        if !(1..=MAX_SLOTS).contains(&options.slots) {
-            return Err(Errno::EINVAL);
-        }
+    /// A client without a session.
+    pub(crate) fn new(transport: Arc<dyn Transport>, volume: Volume, options: Options) -> Self {
         let Volume { id, secrets, map } = volume;
-        let client = Self {
+        Self {
             transport,
             volume: id,
             secrets,
             sessions: Sessions::new(),
             doubts: Doubts::default(),
-            ways: Ways::new(options.ways_bytes),
+            paths: RememberedPaths::new(options.paths_bytes),
             openers: Openers::new(options.as_openers),
             options,
             routes: Routes::new(map),
@@ -137,26 +116,13 @@ impl Client {
             heard: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             unneeded: Mutex::default(),
-        };
-        let deadline = client.deadline(Via::Current);
-        client.session_for(deadline).await?;
-        client.ways.begin(client.version.load(Ordering::Relaxed));
-        Ok(client)
+        }
     }
 
-    /// Ends the session, and closes all that it has open. No call is possible afterwards.
-    pub async fn close(&self) -> Result<(), Errno> {
-        let deadline = self.deadline(Via::Current);
-        let session = self.within(deadline, self.sessions.to_end()).await;
-        if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
-            match self.run(SYSTEM, Op::EndSession(session.id)).await {
-                // An earlier copy of this request ended the session, or its lease did.
-                Ok(_) | Err(Failure::Over) => {}
-                Err(failure) => return Err(failure.into()),
-            }
-        }
-        self.sessions.close();
-        Ok(())
+    /// Lets a shard in this process do deferred work on the calling thread. Call it when the thread
+    /// has used the result of its last call, and has nothing else to do.
+    pub fn afterwards(&self) {
+        self.transport.afterwards();
     }
 
     /// The ino of the root directory.
@@ -213,8 +179,8 @@ impl Client {
 
     /// What is remembered of paths, and how often that helped.
     #[must_use]
-    pub fn ways(&self) -> WayStats {
-        self.ways.stats()
+    pub fn path_stats(&self) -> PathStats {
+        self.paths.stats()
     }
 
     /// Number of inodes in the node table: looked up and not yet forgotten, or open.

@@ -3,20 +3,20 @@
 //!
 //! ```text
 //!   FUSE, paths, benchmarks
-//!        │ by ino                        nodes   ino → where its inode is
+//!        │ by ino                        nodes     ino → where its inode is
 //!        ▼
-//!   names · make · moves · files · xattrs · stat · listing · pages
-//!        │ Op                            call    session, slot, redirects, retries
+//!   calls · listing
+//!        │ Op                            request   session, slot, redirects, retries
 //!        ▼
-//!   routes  Op → shard                   slots   one changing request per slot
+//!   route   Op → shard                   session   one changing request per slot
 //!        │ Request
 //!        ▼
 //!   Transport                            sockets, a channel, a simulator
 //! ```
 //!
 //! A client lives longer than its sessions. `maintain` renews the lease. When a session is over
-//! nevertheless, the client goes on in the next (`sessions`, `reopen`). Requests that were given up
-//! are resolved (`doubts`).
+//! nevertheless, the client goes on in the next (`session`, `upkeep`). Requests that were given up
+//! are resolved (`session/doubts.rs`).
 //!
 //! This crate has no runtime, thread, clock or socket of its own. The transport does all waiting,
 //! so a simulator can own time. Attributes are not cached: a caller gets what the reply says. The
@@ -30,54 +30,53 @@
 //!    request changes.
 //! 4. A node's place is a hint. The ino travels with each request, so a wrong place costs messages,
 //!    never a wrong answer.
+//!
+//! # Rooms
+//!
+//! Each folder imports only what stands above it here:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `transport` | how requests reach shards, what they cost, what time it is there |
+//! | `session` | sessions, and what belongs to one: request slots, requests in doubt, locks |
+//! | `nodes` | where each inode is, who has it open, which renames are pending |
+//! | `route` | which shard runs an operation |
+//! | `cache` | the directories that are remembered by their paths |
+//! | `client.rs` | [`Client`]: all of that together, and its options |
+//! | `request` | one operation, from its first request to its final answer |
+//! | `calls` | calls by ino |
+//! | `listing` | listing a directory, over its partitions |
+//! | `path` | calls by path |
+//! | `upkeep` | the beginning, the end and the renewal of sessions, and what a session leaves |
+//! | `net` | the transport over sockets (feature `net`) |
 
 #[macro_use]
 mod planted;
 
-mod alone;
-mod backoff;
-mod block;
-mod by_way;
 mod cache;
-mod call;
+mod calls;
 mod client;
-mod clocks;
-mod counters;
-mod doubts;
-mod files;
-mod given_back;
-mod join;
 mod listing;
-mod locks;
-mod maintain;
-mod make;
-mod moves;
-mod names;
 #[cfg(feature = "net")]
 pub mod net;
 mod nodes;
-mod openers;
-mod pages;
 pub mod path;
-mod releases;
-mod renames;
-mod reopen;
+mod request;
 mod route;
-mod sessions;
-mod slots;
-mod stat;
+mod session;
 mod transport;
-mod volume;
-mod xattrs;
+mod upkeep;
 
-pub use block::{about_to_wait, before_park, block_on};
-pub use by_way::ByWay;
-pub use cache::{Applied, OnPath, Recent, WayStats};
+pub use cache::on_path::OnPath;
+pub use cache::recent::{Applied, Recent};
+pub use cache::remembered::PathStats;
+pub use calls::by_dentry::ByDentry;
+pub use calls::files::WriteError;
 pub use client::{Client, Options, Volume};
-pub use counters::Counters;
-pub use files::WriteError;
-pub use listing::DirEntry;
-pub use pages::{BUFFERED_MAX, Listing};
+pub use listing::ahead::{BUFFERED_MAX, Listing};
+pub use listing::page::DirEntry;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
-pub use transport::{BoxFuture, Called, Calling, Transport, TransportError};
+pub use transport::block::{about_to_wait, before_park, block_on};
+pub use transport::counters::Counters;
+pub use transport::traits::{BoxFuture, Called, Calling, Transport, TransportError};

@@ -83,7 +83,7 @@ impl Metadata for Client {
         self.place(ino)
     }
 
-    fn way_to(&self, dir: DirRef) -> Result<Vec<Name>, Errno> {
-        block_on(self.way_to(dir))
+    fn path_to(&self, dir: DirRef) -> Result<Vec<Name>, Errno> {
+        block_on(self.path_to(dir))
     }
 }

@@ -17,13 +17,26 @@
 //! 3. A byte of an object is handed out only after its block's checksum was compared.
 //!
 //! This crate knows nothing of names, directories, permissions or the kernel.
+//!
+//! # Rooms
+//!
+//! Each file or folder imports only what stands above it here:
+//!
+//! | file or folder | holds |
+//! |---|---|
+//! | [`cache`] | blocks in memory |
+//! | [`object`] | the format of an object |
+//! | [`store`] | where objects are: a local folder, or a remote store |
+//! | [`objects`] | objects, read through the cache |
+//! | [`metadata`], `client.rs` | what the shards are asked, and asking them by a client |
+//! | `inode` | an open file: its unflushed bytes, and how its data is kept |
+//! | `fs` | all open files: reading, writing, flushing, what was lost |
 
 #[macro_use]
 mod planted;
 
 pub mod cache;
 mod client;
-mod dirty;
 mod fs;
 mod inode;
 pub mod metadata;
@@ -31,10 +44,11 @@ pub mod object;
 pub mod objects;
 pub mod store;
 
+pub use fs::files::DataFs;
+pub use fs::limits::{Limits, OpenInfo, SyncObjects};
 pub use fs::losses::Loss;
 pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
-pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};
 pub use metadata::{Metadata, WriteError};
 #[cfg(feature = "planted")]
 pub use planted::Planted;

@@ -74,7 +74,7 @@ pub trait Metadata: Send + Sync {
         None
     }
     /// The names that lead from the root to a directory.
-    fn way_to(&self, _dir: DirRef) -> Result<Vec<Name>, Errno> {
+    fn path_to(&self, _dir: DirRef) -> Result<Vec<Name>, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 }

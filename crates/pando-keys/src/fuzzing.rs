@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use crate::{Bundle, Identity, Serial, uri};
+use crate::identity::uri;
+use crate::{Bundle, Identity, Serial};
 
 /// Reads the URI of an identity.
 pub fn uri(text: &str) {

@@ -9,6 +9,19 @@
 //! Everything that waits does so in tokio. Only [`Outbound::flush`] may be called from any thread.
 //! Over TCP all connections use TLS ([`tls`]). A Unix socket is for root and the owner of its
 //! folder; the kernel tells the other side's user ([`Origin`]).
+//!
+//! # Rooms
+//!
+//! Each file or folder imports only what stands above it here:
+//!
+//! | file or folder | holds |
+//! |---|---|
+//! | `host.rs`, `hosts.rs` | this machine's id; which process has which shard |
+//! | `who.rs` | the other side of a connection |
+//! | `stream.rs`, `listener.rs` | sockets |
+//! | [`tls`] | TLS over TCP: keys, the handshake, records |
+//! | `inbound.rs`, `outbound.rs` | messages that come in, messages that go out |
+//! | `handshake` | the beginning of a connection, from both sides |
 #![forbid(unsafe_code)]
 
 mod handshake;
@@ -18,11 +31,12 @@ mod inbound;
 mod listener;
 mod outbound;
 mod stream;
-mod talk;
 pub mod tls;
 mod who;
 
-pub use handshake::{GREETING_WITHIN, HandshakeError, Opened, Proof, Reception, accept, open};
+pub use handshake::{
+    GREETING_WITHIN, HandshakeError, Opened, Proof, Reception, accept, open, pages_of,
+};
 pub use host::this_host;
 pub use hosts::{HostsFolder, newest};
 pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
@@ -30,7 +44,6 @@ pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
 pub use pando_keys::Serial;
 pub use stream::{Detached, Impostor, Stream, check_server, short_path};
-pub use talk::pages_of;
 #[cfg(feature = "fuzzing")]
 pub use tls::fuzzing;
 pub use tls::{Belief, Keys, Shown};

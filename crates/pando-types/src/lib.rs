@@ -2,6 +2,20 @@
 //!
 //! These types are plain data that keep their own invariants. They do no I/O. Where a name lives is
 //! in `pando-placement`, and what an operation does is in `pando-core`.
+//!
+//! # Rooms
+//!
+//! Each file or folder imports only what stands above it here:
+//!
+//! | file or folder | holds |
+//! |---|---|
+//! | `codec` | values as bytes |
+//! | `error.rs`, `id.rs`, `name.rs` | errnos, ids, names |
+//! | `attr.rs`, `lock.rs` | attributes and credentials, locks of programs |
+//! | `trail.rs` | the directories of a path, and what has changed of them |
+//! | `op.rs`, `watch.rs` | requests, what a shard has seen in a watch |
+//! | `reply.rs` | answers to requests |
+//! | `peer` | messages between shards |
 #![no_std]
 
 extern crate alloc;
@@ -9,14 +23,12 @@ extern crate alloc;
 pub mod attr;
 pub mod codec;
 pub mod error;
-mod floor;
 pub mod id;
 pub mod lock;
 pub mod name;
 pub mod op;
 pub mod peer;
 pub mod reply;
-mod sessions;
 pub mod trail;
 pub mod watch;
 
@@ -31,7 +43,8 @@ pub use id::{
 };
 pub use lock::{Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace};
 pub use name::Name;
-pub use trail::{Glimpse, News, Search, Trail};
+pub use reply::Glimpse;
+pub use trail::{News, Search, Trail};
 
 /// Most shards of a volume.
 pub const SHARDS_MAX: u16 = 256;

@@ -1,11 +1,12 @@
 //! Answers of shards to clients.
 
+use crate::Ino;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
-    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, Judged, LockHolder, Lsn, Name, News, Order,
+    Attr, DirRef, Epoch, Errno, FileKind, Judged, LockHolder, Lsn, Name, News, Order,
     PartitionIndex, Radix, Search, SessionId, ShardIndex, SlotIndex, Timestamp,
 };
 
@@ -330,4 +331,29 @@ pub enum Body {
     /// The lock is granted. It rests on begins and ends of sessions up to this position. The client
     /// sends that position in [`Head::heard`](crate::op::Head::heard) from then on.
     Locked(u64),
+}
+
+/// A shard's answer for one component of a path, in a directory with an id that the client guessed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Glimpse {
+    /// No answer. The name leads to no subdirectory, or no directory has the id. Or the caller may
+    /// not search it, or a lock would have to be waited for.
+    Nothing,
+    /// The name leads to a subdirectory.
+    Dir {
+        /// The directory that has the id.
+        dir: Ino,
+        /// What decides search permission on that directory. The caller has it.
+        search: Search,
+        /// The subdirectory.
+        access: Access,
+    },
+    /// The directory that has the id, and what this shard knows of its partitions. The partition
+    /// for the name is on another shard. The caller may search the directory.
+    Elsewhere(Ino, SplitHistory),
+    /// This shard knows nothing of a directory with the id. Its home and the partition for the name
+    /// are on other shards.
+    AskHome,
+    /// Another shard owns the hash slot of the id.
+    Moved(SlotNews),
 }

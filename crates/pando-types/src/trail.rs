@@ -8,7 +8,6 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::reply::{Access, SlotNews, SplitHistory};
 use crate::{Credentials, Ino};
 
 /// The directories through which a request came to its own directory.
@@ -69,29 +68,4 @@ impl Search {
         };
         self.bits >> shift & 1 != 0
     }
-}
-
-/// A shard's answer for one component of a path, in a directory with an id that the client guessed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Glimpse {
-    /// No answer. The name leads to no subdirectory, or no directory has the id. Or the caller may
-    /// not search it, or a lock would have to be waited for.
-    Nothing,
-    /// The name leads to a subdirectory.
-    Dir {
-        /// The directory that has the id.
-        dir: Ino,
-        /// What decides search permission on that directory. The caller has it.
-        search: Search,
-        /// The subdirectory.
-        access: Access,
-    },
-    /// The directory that has the id, and what this shard knows of its partitions. The partition
-    /// for the name is on another shard. The caller may search the directory.
-    Elsewhere(Ino, SplitHistory),
-    /// This shard knows nothing of a directory with the id. Its home and the partition for the name
-    /// are on other shards.
-    AskHome,
-    /// Another shard owns the hash slot of the id.
-    Moved(SlotNews),
 }

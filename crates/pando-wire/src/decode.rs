@@ -5,7 +5,8 @@ use std::fmt;
 use pando_types::codec::{self, DecodeError};
 use serde::de::DeserializeOwned;
 
-use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, UNASKED, VERSION};
+use crate::limits::{FRAME_MAX, HEADER_LEN, VERSION};
+use crate::message::{Kind, Message, Stream, UNASKED};
 
 /// Capacity that an empty decoder keeps, bytes.
 const KEPT_MAX: usize = 256 << 10;

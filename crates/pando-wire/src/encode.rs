@@ -4,7 +4,8 @@ use pando_types::reply::{Refusal, Reply};
 use pando_types::{Errno, codec};
 use serde::Serialize;
 
-use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, VERSION};
+use crate::limits::{FRAME_MAX, HEADER_LEN, VERSION};
+use crate::message::{Kind, Message, Stream};
 
 /// Appends `message` to `out` as one frame, so that many messages can be written at once.
 pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {

@@ -19,7 +19,7 @@ use pando_types::peer::RowChange;
 use pando_types::{Epoch, Lsn, ShardIndex};
 use serde::{Deserialize, Serialize};
 
-use crate::Hosting;
+use crate::hello::Hosting;
 
 /// Identifies one attempt to move a shard. It is random, so that a late message of another attempt
 /// is not taken for one of this.

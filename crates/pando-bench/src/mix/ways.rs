@@ -1,6 +1,6 @@
 //! Statistics of the clients' remembered paths (InfiniFS §3.4), over all clients.
 
-use pando_client::{Client, WayStats};
+use pando_client::{Client, PathStats};
 use serde::Serialize;
 
 /// Counts of one measurement. `directories` and `bytes` hold at its end.
@@ -28,10 +28,10 @@ pub struct WaysReport {
 
 impl WaysReport {
     pub(super) fn of(clients: &[Client]) -> Self {
-        clients.iter().map(Client::ways).fold(Self::default(), Self::plus)
+        clients.iter().map(Client::path_stats).fold(Self::default(), Self::plus)
     }
 
-    fn plus(self, one: WayStats) -> Self {
+    fn plus(self, one: PathStats) -> Self {
         Self {
             directories: self.directories + one.directories as u64,
             bytes: self.bytes + one.bytes as u64,

@@ -34,7 +34,7 @@ struct Node {
 }
 
 /// The tree of remembered directories.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     nodes: Vec<Node>,
     vacant: Vec<u32>,
     places: HashMap<Ino, u32, FixedState>,
@@ -46,7 +46,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(budget: usize) -> Self {
+    pub(crate) fn new(budget: usize) -> Self {
         let mut tree = Self {
             nodes: Vec::new(),
             vacant: Vec::new(),
@@ -61,17 +61,17 @@ impl Tree {
     }
 
     /// Number of directories, without the root.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len() - 1
     }
 
     /// Weight of all directories, bytes.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Drops everything, and returns how many directories that were.
-    pub(super) fn clear(&mut self) -> u64 {
+    pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.places.len().saturating_sub(1);
         self.nodes.clear();
         self.vacant.clear();
@@ -91,17 +91,17 @@ impl Tree {
     }
 
     /// Search permissions of a directory, if they are known.
-    pub(super) fn search(&self, dir: Ino) -> Option<Search> {
+    pub(crate) fn search(&self, dir: Ino) -> Option<Search> {
         self.node(dir).and_then(|node| node.search)
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, dir: Ino) -> bool {
+    pub(crate) fn contains(&self, dir: Ino) -> bool {
         self.places.contains_key(&dir)
     }
 
     /// The subdirectory `name`, if it is remembered. Counts as a use of it.
-    pub(super) fn child(&mut self, dir: Ino, name: &Name) -> Option<Access> {
+    pub(crate) fn child(&mut self, dir: Ino, name: &Name) -> Option<Access> {
         let place = *self.node(dir)?.children.get(name)?;
         if self.nodes[place as usize].children.is_empty() && self.newest != place {
             self.unlink(place);
@@ -111,13 +111,13 @@ impl Tree {
     }
 
     /// Sets the root's search permissions. No entry tells them.
-    pub(super) fn set_root(&mut self, search: Search) {
+    pub(crate) fn set_root(&mut self, search: Search) {
         self.nodes[ROOT as usize].search = Some(search);
     }
 
     /// Puts a subdirectory beneath `dir`, if `dir` is in the tree, and removes it from where it
     /// was. Returns how many directories were evicted for it.
-    pub(super) fn insert(&mut self, dir: Ino, name: &Name, access: Access) -> u64 {
+    pub(crate) fn insert(&mut self, dir: Ino, name: &Name, access: Access) -> u64 {
         let ino = access.dir.ino;
         if let Some(&place) = self.node(dir).and_then(|node| node.children.get(name))
             && let Some(Access { dir: known, .. }) = self.nodes[place as usize].access
@@ -172,7 +172,7 @@ impl Tree {
 
     /// Removes a directory and all beneath it, and returns how many that were. Of the root, removes
     /// all beneath it, and its search permissions.
-    pub(super) fn remove(&mut self, dir: Ino) -> u64 {
+    pub(crate) fn remove(&mut self, dir: Ino) -> u64 {
         let Some(&place) = self.places.get(&dir) else { return 0 };
         if place == ROOT {
             return self.clear();

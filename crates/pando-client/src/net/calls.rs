@@ -7,7 +7,7 @@ use pando_types::op::Request;
 use pando_types::reply::Reply;
 use pando_wire::Stream;
 
-use crate::transport::{Called, TransportError};
+use crate::transport::traits::{Called, TransportError};
 
 /// The table of pending calls.
 #[derive(Default)]

@@ -1,23 +1,17 @@
 //! Finds shards: in the volume's folder, or through any server that answers.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use pando_net::tls::{Denial, TlsError};
-use pando_net::{
-    HandshakeError, HostsFolder, Inbound, Keys, Opened, Serial, Shown, Stream, newest, open,
-    this_host,
-};
+use pando_net::{HostsFolder, Inbound, Keys, Shown, newest, this_host};
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;
-use tokio::time::timeout;
 
-use super::in_turn::in_turn;
-use super::tool::Questions;
-use super::{NetError, NetOptions, Target};
-
-/// If a server has not welcomed the client by then, the next address is tried.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+use crate::net::dial::{dial, learn};
+use crate::net::in_turn::in_turn;
+use crate::net::options::{NetError, NetOptions, Target};
+use crate::net::questions::ask;
 
 /// A connection to a shard, with the server's proof.
 pub(super) struct Reached {
@@ -57,7 +51,7 @@ impl Finder {
     }
 
     /// The volume's id, and the keys for its servers.
-    pub(super) fn way(&self) -> ([u8; 16], Option<&Keys>) {
+    pub(super) fn volume_and_keys(&self) -> ([u8; 16], Option<&Keys>) {
         (self.volume(), self.keys.as_ref())
     }
 
@@ -194,42 +188,4 @@ fn known(target: &Target) -> Vec<Address> {
             found
         }
     }
-}
-
-/// Takes in revoked serials. They come from a server: over TLS it has proved to be one, and a Unix
-/// socket belongs to the volume's owner.
-fn learn(keys: &Keys, revoked: &[[u8; 16]]) {
-    keys.learn(revoked.iter().map(|serial| Serial(*serial)));
-}
-
-pub(super) async fn dial(
-    address: &Address,
-    volume: [u8; 16],
-    role: Role,
-    keys: Option<&Keys>,
-) -> Result<Opened, HandshakeError> {
-    let attempt = async {
-        let stream = Stream::connect(address).await.map_err(HandshakeError::unreached)?;
-        let opened = open(stream, volume, role, keys).await?;
-        if let Some(keys) = keys {
-            learn(keys, &opened.welcome.revoked);
-            // During the handshake another server may have told that this one is revoked.
-            if let Some(shown) = &opened.shown {
-                keys.judge(shown, true).map_err(HandshakeError::Tls)?;
-            }
-        }
-        Ok(opened)
-    };
-    let silent = HandshakeError::Silent(CONNECT_WITHIN);
-    timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(silent))
-}
-
-/// Asks one server a question.
-pub(super) async fn ask(
-    address: &Address,
-    volume: [u8; 16],
-    keys: Option<&Keys>,
-    ask: Ask,
-) -> Result<Told, NetError> {
-    Questions::open(address, volume, keys).await?.ask(ask).await
 }

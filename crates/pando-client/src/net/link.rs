@@ -15,15 +15,15 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use super::calls::Calls;
-use super::finder::{Finder, Judged, Reached};
-use crate::transport::{Called, TransportError};
+use crate::net::calls::Calls;
+use crate::net::finder::{Finder, Judged, Reached};
+use crate::transport::traits::{Called, TransportError};
 
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What all links share to connect.
-pub(super) struct Way {
+pub(super) struct Shared {
     pub(super) finder: Finder,
     pub(super) notice: fn(&str),
 }
@@ -31,7 +31,7 @@ pub(super) struct Way {
 /// The link to one shard.
 pub(super) struct Link {
     shard: ShardIndex,
-    way: Arc<Way>,
+    shared: Arc<Shared>,
     state: Mutex<State>,
     is_started: AtomicBool,
 }
@@ -49,9 +49,9 @@ struct State {
 }
 
 impl Link {
-    pub(super) fn new(shard: ShardIndex, way: &Arc<Way>) -> Arc<Self> {
+    pub(super) fn new(shard: ShardIndex, shared: &Arc<Shared>) -> Arc<Self> {
         let (state, is_started) = Default::default();
-        Arc::new(Self { shard, way: way.clone(), state, is_started })
+        Arc::new(Self { shard, shared: shared.clone(), state, is_started })
     }
 
     /// Begins to connect, unless it has begun.
@@ -109,10 +109,10 @@ impl Link {
     pub(super) fn judge(&self, now: SystemTime) {
         let mut state = self.state.lock();
         let Some(out) = state.out.clone() else { return };
-        if let Err(why) = self.way.finder.judge(&mut state.judged, now) {
+        if let Err(why) = self.shared.finder.judge(&mut state.judged, now) {
             out.close();
             drop(state);
-            (self.way.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
+            (self.shared.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
         }
     }
 
@@ -121,10 +121,10 @@ impl Link {
         let mut pause = PAUSE_MIN;
         let mut is_missed = false;
         loop {
-            match self.way.finder.connect(self.shard).await {
+            match self.shared.finder.connect(self.shard).await {
                 Ok(reached) => {
                     if is_missed {
-                        (self.way.notice)(&format!("shard {} answers again", self.shard));
+                        (self.shared.notice)(&format!("shard {} answers again", self.shard));
                     }
                     (pause, is_missed) = (PAUSE_MIN, false);
                     let begun = Instant::now();
@@ -132,12 +132,12 @@ impl Link {
                     // A server that accepts and closes at once must not be tried without a pause.
                     if begun.elapsed() < PAUSE_MAX {
                         tokio::time::sleep(pause).await;
-                        self.way.finder.refresh().await;
+                        self.shared.finder.refresh().await;
                     }
                 }
                 Err(why) => {
                     if !is_missed {
-                        (self.way.notice)(&format!(
+                        (self.shared.notice)(&format!(
                             "shard {} cannot be reached, and what needs it waits: {why}",
                             self.shard
                         ));
@@ -145,7 +145,7 @@ impl Link {
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
-                    self.way.finder.refresh().await;
+                    self.shared.finder.refresh().await;
                 }
             }
         }
@@ -173,7 +173,7 @@ impl Link {
         })
         .await;
         if let Some(why @ (Closed::Frame(_) | Closed::Record(_) | Closed::Alert(_))) = why {
-            (self.way.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
+            (self.shared.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
         }
         out.close();
         let mut wakers = Vec::new();
@@ -195,7 +195,7 @@ impl Link {
                     Ok(Some((stream, Message::Reply(reply)))) => {
                         replies.push((stream, Box::new(reply)))
                     }
-                    Ok(Some((_, Message::Revoked(serials)))) => self.way.finder.learn(&serials),
+                    Ok(Some((_, Message::Revoked(serials)))) => self.shared.finder.learn(&serials),
                     // Frames of other kinds mean nothing here.
                     Ok(Some(_)) => {}
                     Ok(None) => break None,

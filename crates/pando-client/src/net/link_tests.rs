@@ -7,7 +7,8 @@ use pando_wire::{Address, Hello, Hosting, Refused, Welcome, encode};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::net::{NetOptions, Target};
+use crate::net::options::NetOptions;
+use crate::net::options::Target;
 
 const VOLUME: [u8; 16] = [7; 16];
 
@@ -58,8 +59,8 @@ fn client(keys: &Keys, addresses: [String; 2]) -> [Arc<Link>; 2] {
         addresses: vec![address],
     };
     finder.know((0..).zip(addresses).map(hosting));
-    let way = Arc::new(Way { finder, notice: options.notice });
-    [0, 1].map(|shard| Link::new(ShardIndex(shard), &way))
+    let shared = Arc::new(Shared { finder, notice: options.notice });
+    [0, 1].map(|shard| Link::new(ShardIndex(shard), &shared))
 }
 
 fn is_open(link: &Link) -> bool {
@@ -111,7 +112,7 @@ async fn is_left_for(says_at_once: bool, what: impl Fn(&Keys) -> Serial, authori
     assert!(!is_open(&to_bad));
     to_good.judge(SystemTime::now());
     assert!(is_open(&to_good));
-    let why = to_bad.way.finder.connect(ShardIndex(0)).await.err().unwrap();
+    let why = to_bad.shared.finder.connect(ShardIndex(0)).await.err().unwrap();
     assert!(why.contains("its key is not accepted"), "{why}");
     // A connection also ends when a good server's certificate expires.
     to_good.judge(SystemTime::now() + Duration::from_secs(2 * 86_400));

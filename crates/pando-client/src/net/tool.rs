@@ -2,52 +2,15 @@
 
 use std::time::Duration;
 
-use pando_net::{HandshakeError, Inbound, Keys, Outbound};
+use futures_util::future::join_all;
+use pando_net::HandshakeError;
 use pando_types::ShardIndex;
-use pando_wire::{Address, Ask, Hosting, Message, Role, Stream, Told, VolumeFacts, encode};
+use pando_wire::{Address, Ask, Hosting, Told, VolumeFacts};
 use tokio::time::timeout;
 
-use super::finder::{self, Finder, dial};
-use super::{NetError, NetOptions, Target, unreachable};
-use crate::join::join_all;
-
-/// Most time for an answer to a question.
-const TOLD_WITHIN: Duration = Duration::from_secs(60);
-const BUFFER: usize = 64 << 10;
-
-/// A connection for questions.
-pub(super) struct Questions {
-    address: Address,
-    inbound: Inbound,
-    out: Outbound,
-    buffer: Vec<u8>,
-}
-
-impl Questions {
-    pub(super) async fn open(
-        address: &Address,
-        volume: [u8; 16],
-        keys: Option<&Keys>,
-    ) -> Result<Self, NetError> {
-        let mut opened = dial(address, volume, Role::Tool, keys)
-            .await
-            .map_err(|error| unreachable(address, &error))?;
-        let out = Outbound::new(&mut opened.inbound);
-        let buffer = vec![0; BUFFER];
-        Ok(Self { address: address.clone(), inbound: opened.inbound, out, buffer })
-    }
-
-    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Told, NetError> {
-        self.out.append(|bytes| encode(bytes, Stream(1), &Message::Ask(ask)));
-        self.out.flush();
-        let told = timeout(TOLD_WITHIN, self.inbound.message(&mut self.buffer)).await;
-        match told.map_err(|_| unreachable(&self.address, &HandshakeError::Silent(TOLD_WITHIN)))? {
-            Ok((_, Message::Told(told))) => Ok(told),
-            Ok(_) => Err(NetError::OutOfTurn(self.address.clone())),
-            Err(closed) => Err(unreachable(&self.address, &closed.into())),
-        }
-    }
-}
+use crate::net::finder::Finder;
+use crate::net::options::{NetError, NetOptions, Target, unreachable};
+use crate::net::questions::{self, Questions};
 
 /// The servers of a volume, for a tool that asks them questions.
 pub struct Tool {
@@ -113,12 +76,12 @@ impl Tool {
         ask: &Ask,
         within: Duration,
     ) -> Vec<Result<Told, NetError>> {
-        let (volume, keys) = self.finder.way();
+        let (volume, keys) = self.finder.volume_and_keys();
         let asked = processes.iter().map(|addresses| async move {
             let asking = async {
                 let mut first = None;
                 for address in addresses {
-                    match finder::ask(address, volume, keys, ask.clone()).await {
+                    match questions::ask(address, volume, keys, ask.clone()).await {
                         Ok(told) => return Ok(told),
                         Err(error) => first = first.or(Some(error)),
                     }
@@ -137,7 +100,7 @@ impl Tool {
         let mut questions = match kept {
             Some(at) => self.kept.swap_remove(at),
             None => {
-                let (volume, keys) = self.finder.way();
+                let (volume, keys) = self.finder.volume_and_keys();
                 Questions::open(address, volume, keys).await?
             }
         };

@@ -8,12 +8,12 @@
 use pando_types::op::{NewNode, Op};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
-use super::Paths;
-use super::walk::Here;
-use super::walked;
+use crate::calls::names::Entry;
 use crate::client::Client;
-use crate::listing::DirEntry;
-use crate::names::Entry;
+use crate::listing::page::DirEntry;
+use crate::path::paths::Paths;
+use crate::path::tries::walked;
+use crate::path::walk::Here;
 
 /// A directory as one user sees it. Calls fail with `ESTALE` or `ENOENT` once it is removed.
 pub struct Dir<'a> {

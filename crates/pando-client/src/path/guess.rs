@@ -24,7 +24,7 @@
 //! these versions, and the next shard that is asked judges all versions above. So it does not
 //! matter in which trip an answer came.
 //!
-//! [`Routes::candidates`]: crate::route::Routes::candidates
+//! [`Routes::candidates`]: crate::route::routes::Routes::candidates
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -36,10 +36,11 @@ use pando_types::{
     Credentials, DirId, DirRef, Errno, Glimpse, Ino, Name, Order, Search, ShardIndex, Trail,
 };
 
-use crate::cache::{OnPath, Read};
+use crate::cache::on_path::OnPath;
+use crate::cache::remembered::Read;
 use crate::client::Client;
-use crate::route::Route;
-use crate::transport::BoxFuture;
+use crate::route::plan::Route;
+use crate::transport::traits::BoxFuture;
 
 /// Most components asked for at once.
 const ROUND_MAX: usize = 256;
@@ -143,7 +144,7 @@ impl Round {
         by: &Credentials,
         trail: &Trail,
     ) -> Result<Vec<(Name, Guessed)>, Errno> {
-        client.ways.guessed();
+        client.paths.guessed();
         let first = self.components.iter().enumerate().map(|(nth, it)| (it.asked, nth));
         let mut asking = self.frames(client, by, trail, first);
         let mut patience: Option<BoxFuture<'_, ()>> = None;
@@ -164,7 +165,7 @@ impl Round {
                 }
                 let again = self.again(client);
                 if !again.is_empty() {
-                    client.ways.repeated();
+                    client.paths.repeated();
                     asking.extend(self.frames(client, by, trail, again));
                 }
             }
@@ -267,7 +268,7 @@ impl Round {
         for component in &self.components[..right] {
             if let Some(Answer::Dir(Told { dir, search, access, version })) = component.answer {
                 let name = &component.name;
-                client.ways.learn(&Read { dir, search, name, access, version });
+                client.paths.learn(&Read { dir, search, name, access, version });
             }
         }
     }

@@ -4,10 +4,10 @@ use pando_types::op::{AccessMask, FileAt, FileRef, Op};
 use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, Errno, FileKind, Name};
 
-use crate::cache::At;
-use crate::call::{Asked, Via};
+use crate::cache::on_path::At;
 use crate::client::Client;
-use crate::nodes::Spot;
+use crate::nodes::table::Spot;
+use crate::request::errand::{Asked, Via};
 
 /// The result of opening by name.
 pub(super) enum Opened {

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pando_types::{Credentials, Errno};
 
-use super::walk::{Memory, Walk};
 use crate::client::Client;
+use crate::path::walk::{Memory, Walk};
 
 /// Number of walks that use what is cached.
 const CACHED_MAX: u32 = 2;
@@ -70,7 +70,7 @@ impl<'a> Tries<'a> {
         }
         let dirs = walk.dirs();
         let last = dirs.len().saturating_sub(1);
-        self.client.ways.forget(if self.walks == 1 { &dirs[last..] } else { dirs });
+        self.client.paths.forget(if self.walks == 1 { &dirs[last..] } else { dirs });
         None
     }
 }

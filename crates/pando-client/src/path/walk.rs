@@ -12,11 +12,12 @@ use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Found;
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Trail};
 
-use super::guess::{Guessed, Round};
-use crate::cache::{At, OnPath};
-use crate::client::{Client, SYSTEM};
-use crate::names::Entry;
-use crate::nodes::Spot;
+use crate::cache::on_path::{At, OnPath};
+use crate::calls::names::Entry;
+use crate::client::Client;
+use crate::nodes::openers::SYSTEM;
+use crate::nodes::table::Spot;
+use crate::path::guess::{Guessed, Round};
 
 /// Longest path in bytes, as in Linux: `PATH_MAX` counts the final NUL.
 const PATH_LEN_MAX: usize = 4095;
@@ -61,7 +62,7 @@ pub(super) struct Walk<'a> {
     by: &'a Credentials,
     memory: Memory,
     /// The directories from the root to where it is.
-    way: Vec<DirRef>,
+    path: Vec<DirRef>,
     /// All directories that it has come through, also those that it left by a symlink or `..`.
     trail: Trail,
     /// Components ahead that were guessed right, the next one last.
@@ -87,15 +88,15 @@ enum Step {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(client: &'a Client, by: &'a Credentials, memory: Memory) -> Self {
-        let trail = Trail { version: client.ways.version(), dirs: vec![Ino::ROOT] };
-        let (way, guessed, ahead) = (vec![DirRef::ROOT], Vec::new(), Vec::new());
-        Self { client, by, memory, way, trail, guessed, ahead, symlinks: 0, is_sure: true }
+        let trail = Trail { version: client.paths.version(), dirs: vec![Ino::ROOT] };
+        let (path, guessed, ahead) = (vec![DirRef::ROOT], Vec::new(), Vec::new());
+        Self { client, by, memory, path, trail, guessed, ahead, symlinks: 0, is_sure: true }
     }
 
     /// Begins at the root once more, for another path of this call. The trail keeps all directories
     /// that it has come through.
     pub(super) fn again(&mut self) {
-        self.way.truncate(1);
+        self.path.truncate(1);
         self.guessed.clear();
         self.ahead.clear();
         self.symlinks = 0;
@@ -113,7 +114,7 @@ impl<'a> Walk<'a> {
     }
 
     fn at(&self) -> DirRef {
-        self.way.last().copied().unwrap_or(DirRef::ROOT)
+        self.path.last().copied().unwrap_or(DirRef::ROOT)
     }
 
     /// Notes that a shard has judged the whole trail: nothing on it had changed up to the shard's
@@ -144,7 +145,7 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, dir: DirRef) {
         self.note(dir);
-        self.way.push(dir);
+        self.path.push(dir);
     }
 
     /// Walks to what `path` names. With `follow` also through a symlink at its end.
@@ -212,10 +213,10 @@ impl<'a> Walk<'a> {
         self.client.dir_access(self.by, At { dir: at, on: on.as_ref() }, SEARCH).await?;
         self.verified(on.as_ref());
         if on.is_some() {
-            self.way.truncate(self.way.len().saturating_sub(1).max(1));
+            self.path.truncate(self.path.len().saturating_sub(1).max(1));
         } else {
             let parent = self.client.parent_of(at).await?;
-            self.way = vec![parent];
+            self.path = vec![parent];
         }
         Ok(())
     }
@@ -244,7 +245,7 @@ impl<'a> Walk<'a> {
         if self.memory != Memory::Cached {
             return None;
         }
-        let access = self.client.ways.step(self.by, self.at().ino, name)?;
+        let access = self.client.paths.step(self.by, self.at().ino, name)?;
         self.is_sure = false;
         Some(access.dir)
     }
@@ -334,7 +335,7 @@ impl<'a> Walk<'a> {
         }
         let target = self.client.readlink_at(self.by, link).await?;
         if target.first() == Some(&b'/') {
-            self.way.truncate(1);
+            self.path.truncate(1);
         }
         self.push(target)
     }

@@ -57,7 +57,7 @@ pub struct State {
     pub on_sleep: Option<OnSleep>,
     hook: Option<Hook>,
     outcomes: HashMap<(SessionId, u16), Outcome>,
-    under_way: HashSet<(SessionId, u16)>,
+    pending: HashSet<(SessionId, u16)>,
     /// Calls begun and neither answered nor dropped, and the most there ever were.
     pub calls: usize,
     pub calls_max: usize,
@@ -87,7 +87,7 @@ impl Cluster {
             on_sleep: None,
             hook: None,
             outcomes: HashMap::new(),
-            under_way: HashSet::new(),
+            pending: HashSet::new(),
             calls: 0,
             calls_max: 0,
             ended: HashSet::new(),
@@ -255,12 +255,12 @@ async fn travel(mut polls: u32) {
 }
 
 /// Ends when the request is answered, or its caller dropped.
-struct UnderWay<'a>(&'a Cluster, (SessionId, u16));
+struct Pending<'a>(&'a Cluster, (SessionId, u16));
 
-impl Drop for UnderWay<'_> {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.0.0.lock() {
-            state.under_way.remove(&self.1);
+            state.pending.remove(&self.1);
             state.calls -= 1;
         }
     }
@@ -274,13 +274,13 @@ impl Transport for Cluster {
             let delay = {
                 let mut state = self.state();
                 if id.sequence > 0 {
-                    assert!(state.under_way.insert(key), "a slot has two requests under way");
+                    assert!(state.pending.insert(key), "a slot has two requests under way");
                 }
                 state.calls += 1;
                 state.calls_max = state.calls_max.max(state.calls);
                 state.delay
             };
-            let _arrives = UnderWay(self, key);
+            let _arrives = Pending(self, key);
             travel(delay).await;
             let reply = self.arrive(shard, *request);
             travel(delay).await;

@@ -10,7 +10,7 @@ use pando_types::reply::{Body, SplitHistory, Spread};
 use pando_types::{Errno, Glimpse, Ino, PartitionIndex, Radix, ShardIndex};
 
 use crate::fake::{Cluster, Fate};
-use crate::ways::{deep, mv, paths};
+use crate::remembered::{deep, mv, paths};
 
 /// A small generator, so that a seed stands for a failing case.
 struct Draw(u64);
@@ -60,7 +60,7 @@ fn names(path: &str) -> Vec<&str> {
 /// Splits the directory at `path`: as far as it may, here and there, or not at all.
 fn split(draw: &mut Draw, cluster: &Cluster, path: &str) {
     let namespace = &mut cluster.state().namespace;
-    let dir = namespace.way(&names(path)).pop().unwrap_or(pando_types::DirRef::ROOT);
+    let dir = namespace.path(&names(path)).pop().unwrap_or(pando_types::DirRef::ROOT);
     match draw.below(3) {
         0 => {}
         1 => namespace.split_all(dir),
@@ -95,7 +95,7 @@ impl Cost {
 }
 
 fn cost(cluster: &Cluster, client: &Client, dir: &str) -> Cost {
-    let before = (client.ways(), client.counters().redirects());
+    let before = (client.path_stats(), client.counters().redirects());
     cluster.take_log();
     let file = format!("{dir}/file");
     assert_eq!(block_on(paths(client).stat(file.as_bytes())), Err(Errno::ENOENT), "{file}");
@@ -107,7 +107,7 @@ fn cost(cluster: &Cluster, client: &Client, dir: &str) -> Cost {
             other => panic!("{other:?}"),
         }
     }
-    let after = client.ways();
+    let after = client.path_stats();
     Cost {
         rounds: after.rounds - before.0.rounds,
         repeats: after.repeats - before.0.repeats,
@@ -118,8 +118,8 @@ fn cost(cluster: &Cluster, client: &Client, dir: &str) -> Cost {
 }
 
 /// A client that remembers partitions, but no paths.
-fn without_ways(cluster: &Arc<Cluster>) -> Client {
-    cluster.client_with(Options { ways_bytes: 0, ..Options::default() })
+fn without_memory(cluster: &Arc<Cluster>) -> Client {
+    cluster.client_with(Options { paths_bytes: 0, ..Options::default() })
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn there_are_no_more_rounds_than_wrong_guesses_and_one() {
         cluster.state().delay = draw.below(3) as u32;
         for dir in &dirs {
             let wrong = cluster.state().namespace.wrong_guesses(&names(dir));
-            let client = without_ways(&cluster);
+            let client = without_memory(&cluster);
             let unknown = cost(&cluster, &client, dir);
             let told = format!("seed {seed}: {dir}: {wrong} wrong, {unknown:?}");
             assert!(unknown.trips() - unknown.repeats <= wrong + 1, "{told}");
@@ -170,11 +170,11 @@ fn figure_5() {
             block_on(paths(&maker).mkdir(path.as_bytes(), 0o755)).expect("made");
             if splits {
                 let namespace = &mut cluster.state().namespace;
-                let dir = namespace.way(&names(path)).pop().expect("it was made");
+                let dir = namespace.path(&names(path)).pop().expect("it was made");
                 namespace.split_all(dir);
             }
         }
-        let client = without_ways(&cluster);
+        let client = without_memory(&cluster);
         cost(&cluster, &client, "/X/Y/Z");
         assert_eq!(cost(&cluster, &client, "/X/Y/Z").trips(), 1, "(a): all guessed right");
         mv(&maker, "/X", "/A/X");
@@ -188,7 +188,7 @@ fn figure_5() {
 fn deep_and_split(cluster: &Arc<Cluster>, depth: usize) -> String {
     let dir = deep(cluster, depth);
     let namespace = &mut cluster.state().namespace;
-    for dir in namespace.way(&names(&dir)) {
+    for dir in namespace.path(&names(&dir)) {
         namespace.split_all(dir);
     }
     dir
@@ -199,7 +199,7 @@ fn however_many_directories_have_split_unnoticed_they_are_asked_for_once_more_to
     for depth in [2, 5, 20] {
         let cluster = Cluster::new();
         let dir = deep_and_split(&cluster, depth);
-        let client = without_ways(&cluster);
+        let client = without_memory(&cluster);
         let unknown = cost(&cluster, &client, &dir);
         assert_eq!((unknown.rounds, unknown.repeats, unknown.frames), (1, 1, 2), "depth {depth}");
         let known = cost(&cluster, &client, &dir);
@@ -211,11 +211,11 @@ fn however_many_directories_have_split_unnoticed_they_are_asked_for_once_more_to
 fn what_is_known_of_partitions_that_are_gone_costs_one_trip_once() {
     let cluster = Cluster::new();
     let dir = deep_and_split(&cluster, 6);
-    let client = without_ways(&cluster);
+    let client = without_memory(&cluster);
     cost(&cluster, &client, &dir);
     {
         let namespace = &mut cluster.state().namespace;
-        for dir in namespace.way(&names(&dir)) {
+        for dir in namespace.path(&names(&dir)) {
             loop {
                 let partitions = namespace.partitions(dir);
                 let last =
@@ -236,7 +236,7 @@ fn what_is_known_of_partitions_that_are_gone_costs_one_trip_once() {
 fn a_directory_that_is_born_again_is_not_looked_for_where_its_last_life_was() {
     let cluster = Cluster::new();
     let dir = deep_and_split(&cluster, 4);
-    let client = without_ways(&cluster);
+    let client = without_memory(&cluster);
     cost(&cluster, &client, &dir);
     let other = cluster.client();
     for path in ["/0/1/2/3", "/0/1/2", "/0/1"] {
@@ -254,10 +254,10 @@ fn a_directory_that_is_born_again_is_not_looked_for_where_its_last_life_was() {
 fn slots_that_have_moved_cost_one_trip() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 8);
-    let client = without_ways(&cluster);
+    let client = without_memory(&cluster);
     {
         let namespace = &mut cluster.state().namespace;
-        for dir in namespace.way(&names(&dir)) {
+        for dir in namespace.path(&names(&dir)) {
             let to = ShardIndex((namespace.cluster.home(dir.id).0 + 1) % 4);
             namespace.cluster.hand_over(dir.id.slot(), to).expect("a shard");
         }
@@ -286,7 +286,7 @@ fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
     for answer in answers {
         let cluster = Cluster::new();
         let dir = deep(&cluster, 6);
-        let client = without_ways(&cluster);
+        let client = without_memory(&cluster);
         let mut nth = 0;
         cluster.on_request(move |_, shard, request| {
             let Op::Glimpse(_, places) = &request.op else { return None };
@@ -316,18 +316,18 @@ fn nobody_is_waited_for_who_need_not_be_asked() {
             log.partition(|(_, request)| matches!(request.op, Op::Glimpse(..)));
         [rounds, alone].map(|log| log.into_iter().map(|(shard, _)| shard).collect::<BTreeSet<_>>())
     };
-    let client = without_ways(&cluster);
+    let client = without_memory(&cluster);
     cluster.take_log();
     let ([asked, alone], [owners, _]) = (walk(&client), walk(&client));
     let homes: BTreeSet<ShardIndex> = {
         let namespace = &cluster.state().namespace;
-        namespace.way(&names(&dir)).iter().map(|it| namespace.cluster.home(it.id)).collect()
+        namespace.path(&names(&dir)).iter().map(|it| namespace.cluster.home(it.id)).collect()
     };
     let is_idle = |it: &&ShardIndex| ![&alone, &owners, &homes].iter().any(|all| all.contains(it));
     let idle = asked.iter().find(is_idle).copied().expect("some are asked in vain");
     cluster.state().delay = 1;
     cluster.on_request(move |_, shard, _| (shard == idle).then_some(Fate::LoseRequest));
-    let client = without_ways(&cluster);
+    let client = without_memory(&cluster);
     assert!(walk(&client)[0].contains(&idle));
-    assert_eq!(client.ways().repeats, 1);
+    assert_eq!(client.path_stats().repeats, 1);
 }

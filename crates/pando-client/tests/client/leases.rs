@@ -8,8 +8,8 @@ use pando_types::{Attr, Errno, Ino, SessionId};
 use crate::doubts::{MILLISECOND, maintain};
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::namespace::LEASE;
+use crate::remembered::{deep, mv, paths};
 use crate::routing::file;
-use crate::ways::{deep, mv, paths};
 
 const FIRST: SessionId = SessionId(1);
 const SECOND: SessionId = SessionId(2);
@@ -136,12 +136,20 @@ fn an_idle_client_hears_with_its_renewal_what_others_have_renamed() {
     assert_eq!(stat(), Err(Errno::ENOENT));
     mv(&other, "/0/1", "/0/moved");
     cluster.take_log();
-    assert_eq!((client.ways().directories, client.ways().drops), (4, 0), "nobody has told it");
-    maintain(&cluster, &client, || client.ways().drops > 0);
+    assert_eq!(
+        (client.path_stats().directories, client.path_stats().drops),
+        (4, 0),
+        "nobody has told it"
+    );
+    maintain(&cluster, &client, || client.path_stats().drops > 0);
     assert_eq!(cluster.ops(), ["Renew"], "nothing else was asked");
-    assert_eq!((client.ways().directories, client.ways().drops), (1, 3), "what is above stays");
+    assert_eq!(
+        (client.path_stats().directories, client.path_stats().drops),
+        (1, 3),
+        "what is above stays"
+    );
     assert_eq!(stat(), Err(Errno::ENOENT));
-    assert_eq!(client.ways().refusals, 0, "no way was taken that has changed");
+    assert_eq!(client.path_stats().refusals, 0, "no way was taken that has changed");
 }
 
 #[test]

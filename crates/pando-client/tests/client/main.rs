@@ -15,8 +15,8 @@ mod places;
 #[cfg(feature = "planted")]
 mod planted;
 mod releases;
+mod remembered;
 mod routing;
 mod sessions;
 mod shrinking;
 mod stat;
-mod ways;

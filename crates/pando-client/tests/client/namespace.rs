@@ -217,7 +217,7 @@ impl Namespace {
     }
 
     /// The directories on a path, without the root.
-    pub fn way(&self, names: &[&str]) -> Vec<DirRef> {
+    pub fn path(&self, names: &[&str]) -> Vec<DirRef> {
         let mut at = DirId::ROOT;
         let mut below = |name: &&str| {
             let order = self.secrets.order(name.as_bytes());
@@ -235,7 +235,7 @@ impl Namespace {
     pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
         let mut at = DirId::ROOT;
         let mut wrong = 0;
-        for (nth, (name, dir)) in names.iter().zip(self.way(names)).enumerate() {
+        for (nth, (name, dir)) in names.iter().zip(self.path(names)).enumerate() {
             let name = Name::new(name.as_bytes()).expect("valid");
             let is_wrong = dir.id != self.secrets.dir_id(at, &name, 0);
             wrong += u64::from(is_wrong && nth + 1 < names.len());

@@ -13,7 +13,7 @@ const AT_HAND: usize = 1_032;
 fn the_calls_there_are_most_of_take_little() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let (calls, a) = (client.by_way(None), name("a"));
+    let (calls, a) = (client.by_dentry(None), name("a"));
     let sizes = [
         ("lookup", size_of_val(&calls.lookup_brief(ROOT, Ino::ROOT, &a))),
         ("create", size_of_val(&calls.create(ROOT, Ino::ROOT, &a, file(), true, true))),

@@ -2,8 +2,9 @@
 
 use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr};
 
-use super::{DataFs, lock};
-use crate::inode::{Inode, merged};
+use crate::fs::files::DataFs;
+use crate::fs::guards::{lock, read};
+use crate::inode::state::{Inode, merged};
 
 impl DataFs {
     /// Whether a file is open. Of others the attributes are as the shards tell them.
@@ -16,7 +17,7 @@ impl DataFs {
         let Some(inode) = self.file(ino) else { return self.metadata.getattr(ino) };
         // Read under the lock, so that no flush comes between the answer and the writes laid over
         // it.
-        let state = super::read(&inode.state);
+        let state = read(&inode.state);
         let mut attr = self.metadata.getattr(ino)?;
         if state.is_to_kill(&attr) {
             drop(state);
@@ -44,7 +45,7 @@ impl DataFs {
     /// are older than the last flush, it asks for them again.
     pub fn show(&self, attr: &mut Attr) -> Result<(), Errno> {
         if let Some(inode) = self.file(attr.ino) {
-            let state = super::read(&inode.state);
+            let state = read(&inode.state);
             if attr.data_version < state.version || state.is_to_kill(attr) {
                 drop(state);
                 *attr = self.getattr(attr.ino)?;

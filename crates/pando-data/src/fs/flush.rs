@@ -10,8 +10,11 @@ use pando_client::about_to_wait;
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::{Attr, Errno, Ino};
 
-use super::{DataFs, SyncObjects, lock};
-use crate::inode::{Form, Inode, State};
+use crate::fs::files::DataFs;
+use crate::fs::guards::{lock, read};
+use crate::fs::limits::SyncObjects;
+use crate::inode::plan::{Form, Plan};
+use crate::inode::state::{Inode, State};
 use crate::metadata::WriteError;
 
 /// Largest object, bytes of content.
@@ -21,23 +24,12 @@ const _: () = assert!(OBJECT_MAX <= SLICE_MAX);
 /// progress.
 const ATTEMPTS: u32 = 64;
 
-/// What a flush sends.
-pub(crate) struct Plan {
-    base: Option<u64>,
-    pieces: Vec<Piece>,
-    objects: Vec<ObjectId>,
-    form: Form,
-    /// The dirty bytes that it was made from, by their
-    /// [`Dirty::changes`](crate::dirty::Dirty::changes).
-    of: u64,
-}
-
 impl DataFs {
     /// Stores unflushed writes of the file, for `close`. `EIO`, once, if bytes of the file were
     /// lost and no program was told. A file without unflushed writes costs nothing.
     pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
         let inode = self.open_file(ino)?;
-        if super::read(&inode.state).dirty.is_empty() && !self.losses.is_untold(ino) {
+        if read(&inode.state).dirty.is_empty() && !self.losses.is_untold(ino) {
             return Ok(());
         }
         let mut state = self.write_state(&inode);
@@ -53,7 +45,7 @@ impl DataFs {
     /// goes to the next program that closes or syncs the file.
     pub fn hand_on(&self, ino: Ino) {
         let Some(inode) = self.file(ino) else { return };
-        if !super::read(&inode.state).dirty.is_empty() {
+        if !read(&inode.state).dirty.is_empty() {
             let mut state = self.write_state(&inode);
             self.flush_aside(&inode, &mut state);
         }
@@ -61,7 +53,7 @@ impl DataFs {
 
     /// Whether all writes to the file are stored, or lost for good.
     pub fn is_stored(&self, ino: Ino) -> bool {
-        self.file(ino).is_none_or(|inode| super::read(&inode.state).dirty.is_empty())
+        self.file(ino).is_none_or(|inode| read(&inode.state).dirty.is_empty())
     }
 
     /// A count that goes up when writes are stored. Attributes that were read before may be older.

@@ -8,11 +8,10 @@ use std::time::SystemTime;
 
 use pando_types::{DirRef, Errno, Ino, Name};
 
-use super::{DataFs, lock};
-use crate::inode::{Inode, State};
+use crate::fs::guards::lock;
 
 /// Most files with losses that are kept by name. Of further files only bytes are counted.
-const NAMED_MAX: usize = 1024;
+pub(super) const NAMED_MAX: usize = 1024;
 
 /// Bytes of a file that were lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,23 +34,23 @@ pub struct Loss {
 /// All losses of a mount.
 #[derive(Default)]
 pub(super) struct Losses {
-    known: Mutex<Known>,
+    pub(super) known: Mutex<Known>,
     /// Number of files in [`Known::untold`], readable without the lock.
-    untold: AtomicUsize,
-    bytes: AtomicU64,
+    pub(super) untold: AtomicUsize,
+    pub(super) bytes: AtomicU64,
 }
 
 #[derive(Default)]
-struct Known {
-    files: BTreeMap<Ino, Lost>,
+pub(super) struct Known {
+    pub(super) files: BTreeMap<Ino, Lost>,
     /// Files with a loss that no program was told of.
-    untold: HashSet<Ino>,
+    pub(super) untold: HashSet<Ino>,
 }
 
-struct Lost {
-    loss: Loss,
+pub(super) struct Lost {
+    pub(super) loss: Loss,
     /// The file's directory, while the path to it is not looked up.
-    dir: Option<DirRef>,
+    pub(super) dir: Option<DirRef>,
 }
 
 impl Losses {
@@ -72,60 +71,5 @@ impl Losses {
         let was_untold = known.untold.remove(&ino);
         self.untold.store(known.untold.len(), Ordering::SeqCst);
         was_untold
-    }
-}
-
-impl DataFs {
-    /// Files of which bytes were lost, by ino, as many as are kept by name. The other bytes of
-    /// [`DataFs::lost_bytes`] are of further files.
-    pub fn losses(&self) -> Vec<Loss> {
-        lock(&self.losses.known).files.values().map(|lost| lost.loss.clone()).collect()
-    }
-
-    /// Whether the next `close` or `fsync` of the file must fail because bytes of it were lost.
-    pub fn has_untold_loss(&self, ino: Ino) -> bool {
-        self.losses.is_untold(ino)
-    }
-
-    /// Drops the dirty bytes, which cannot be stored. The next program that closes or syncs the
-    /// file is told, unless `is_told` says that one was.
-    pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, is_told: bool) {
-        let bytes = state.dirty.bytes();
-        self.forget_dirty(state, 0, u64::MAX);
-        if bytes == 0 {
-            return;
-        }
-        self.losses.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let mut known = lock(&self.losses.known);
-        if !is_told {
-            known.untold.insert(inode.ino);
-            self.losses.untold.store(known.untold.len(), Ordering::SeqCst);
-        }
-        let is_full = known.files.len() >= NAMED_MAX;
-        if let Some(lost) = known.files.get_mut(&inode.ino) {
-            lost.loss.bytes += bytes;
-        } else if !is_full {
-            let (dir, name) = self.metadata.place(inode.ino).unzip();
-            let path = Vec::from_iter(name);
-            let since = SystemTime::now();
-            let loss = Loss { ino: inode.ino, path, is_whole_path: false, bytes, since, errno };
-            known.files.insert(inode.ino, Lost { loss, dir });
-        }
-    }
-
-    /// Looks up the paths of files that have lost bytes. What fails is tried again at the next
-    /// call.
-    pub(super) fn look_into_losses(&self) {
-        let open =
-            |known: &Known| known.files.iter().find_map(|(&ino, lost)| Some((ino, lost.dir?)));
-        while let Some((ino, dir)) = { open(&lock(&self.losses.known)) } {
-            let Ok(mut path) = self.metadata.way_to(dir) else { return };
-            if let Some(lost) = lock(&self.losses.known).files.get_mut(&ino) {
-                lost.dir = None;
-                path.append(&mut lost.loss.path);
-                lost.loss.path = path;
-                lost.loss.is_whole_path = true;
-            }
-        }
     }
 }

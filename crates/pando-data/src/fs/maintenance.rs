@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use pando_types::Errno;
 
-use super::{DataFs, lock};
-use crate::inode::State;
+use crate::fs::files::DataFs;
+use crate::fs::guards::{lock, read};
+use crate::inode::state::State;
 
 /// Most time between a write and its flush.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
@@ -79,7 +80,7 @@ impl DataFs {
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
         for inode in files {
             let is_old = |state: &State| !state.dirty.is_empty() && is_wanted(state);
-            if is_old(&super::read(&inode.state)) {
+            if is_old(&read(&inode.state)) {
                 let mut state = self.write_state(&inode);
                 if is_old(&state) {
                     self.flush_aside(&inode, &mut state);

@@ -3,8 +3,10 @@
 use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
 use pando_types::{Errno, Ino, Kill, SetAttr, TimeSet};
 
-use super::{DataFs, lock};
-use crate::inode::{Form, Inode, State};
+use crate::fs::files::DataFs;
+use crate::fs::guards::lock;
+use crate::inode::plan::Form;
+use crate::inode::state::{Inode, State};
 use crate::metadata::WriteError;
 
 /// Bytes copied at once.

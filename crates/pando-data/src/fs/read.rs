@@ -6,8 +6,9 @@ use std::time::Duration;
 use pando_types::reply::Layout;
 use pando_types::{Errno, Ino};
 
-use super::{DataFs, lock};
-use crate::inode::{Inode, State, Window};
+use crate::fs::files::DataFs;
+use crate::fs::guards::{lock, read};
+use crate::inode::state::{Inode, State, Window};
 use crate::objects::ReadError;
 
 /// Bytes of a file that one request for a layout covers.
@@ -21,7 +22,7 @@ impl DataFs {
     /// The bytes `offset .. offset + len`, fewer at the end of the file.
     pub fn read(&self, ino: Ino, offset: u64, len: u64) -> Result<Vec<u8>, Errno> {
         let inode = self.open_file(ino)?;
-        let state = super::read(&inode.state);
+        let state = read(&inode.state);
         self.read_locked(&inode, &state, offset, len)
     }
 

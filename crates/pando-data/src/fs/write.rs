@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use pando_types::op::FILE_SIZE_MAX;
 use pando_types::{Errno, Ino, Kill, SetAttr};
 
-use super::{DataFs, lock};
-use crate::inode::{Inode, State};
+use crate::fs::files::DataFs;
+use crate::fs::guards::lock;
+use crate::inode::state::{Inode, State};
 
 /// Extents of one file beyond which it is flushed, however small they are.
 const EXTENTS_MAX: usize = 2048;

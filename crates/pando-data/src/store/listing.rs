@@ -1,13 +1,13 @@
 //! Lists all objects of a local folder in the order of their ids, one folder at a time.
 
 use std::collections::VecDeque;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use pando_types::op::ObjectId;
 
-use super::local::PER_FOLDER;
+/// Objects of one session in one folder.
+pub(super) const PER_FOLDER: u64 = 4096;
 
 /// Iterates over ids and bytes on disk. An object that is deleted meanwhile may be left out. Files
 /// that are not named like objects are skipped. It ends after an error.

@@ -20,14 +20,12 @@ use pando_types::op::ObjectId;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::listing::Listing;
-use super::{ObjectStore, Space, StoreError};
+use crate::store::listing::{Listing, PER_FOLDER};
+use crate::store::traits::{ObjectStore, Space, StoreError};
 
 /// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` of each, on file
 /// systems where `syncfs` is reliable.
 const SINGLE_SYNCS_MAX: usize = 64;
-/// Objects of one session in one folder.
-pub(super) const PER_FOLDER: u64 = 4096;
 
 /// Objects in a local folder.
 pub struct LocalStore {

@@ -14,7 +14,7 @@ use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 use pando_types::op::ObjectId;
 
-use super::{ObjectStore, Space, StoreError};
+use crate::store::traits::{ObjectStore, Space, StoreError};
 
 /// Objects below a prefix of a remote store.
 pub struct RemoteStore {

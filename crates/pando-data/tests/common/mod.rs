@@ -486,7 +486,7 @@ impl Metadata for Shards {
         Some((DirRef::ROOT, Name::new(format!("file{}", ino.0).as_bytes()).unwrap()))
     }
 
-    fn way_to(&self, _: DirRef) -> Result<Vec<Name>, Errno> {
+    fn path_to(&self, _: DirRef) -> Result<Vec<Name>, Errno> {
         Ok(vec![Name::new(b"folder").unwrap()])
     }
 

@@ -121,7 +121,7 @@ impl Namespace for Client {
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()> {
-        Box::pin(self.by_way(None).rename(by, from, to, flags))
+        Box::pin(self.by_dentry(None).rename(by, from, to, flags))
     }
 
     fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {

@@ -1,7 +1,7 @@
 //! Feeds an opener with sealed records and other bytes, in pieces.
 
-use super::pair::pair;
-use super::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD};
+use crate::tls::pair::pair;
+use crate::tls::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD};
 
 /// Zeros that a record may have besides its content.
 const PADDING: usize = 256;

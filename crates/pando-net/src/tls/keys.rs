@@ -22,9 +22,9 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
-use super::TlsError;
-use super::shown::Shown;
-use super::verify::Verifier;
+use crate::tls::error::TlsError;
+use crate::tls::shown::Shown;
+use crate::tls::verify::Verifier;
 
 /// A key with its certificate, and the authorities that it trusts. Clones share their state.
 #[derive(Clone)]

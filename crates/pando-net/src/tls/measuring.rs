@@ -1,7 +1,7 @@
 //! Measures sealing alone, for `benches/seal.rs`.
 
-use super::pair::side;
-use super::record::{Fed, HEAD, Opener, Sealer};
+use crate::tls::pair::side;
+use crate::tls::record::{Fed, HEAD, Opener, Sealer};
 
 /// One direction of a connection, with both ends in one place.
 #[derive(Debug)]

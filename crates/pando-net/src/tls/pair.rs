@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::{ConnectionTrafficSecrets, Error};
 
-use super::record::{Keychain, Opener, Sealer, Shared};
+use crate::tls::record::{Keychain, Opener, Sealer, Shared};
 
 /// Keys that both sides derive by counting.
 struct Counted {

@@ -19,7 +19,7 @@ use ring::aead::{
 use rustls::kernel::KernelConnection;
 use rustls::{ConnectionTrafficSecrets, Error};
 
-use super::alert::Alert;
+use crate::tls::alert::Alert;
 
 /// Bytes before what is sealed.
 pub(crate) const HEAD: usize = 5;

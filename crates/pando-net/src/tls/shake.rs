@@ -10,11 +10,11 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{CommonState, Error, ExtractedSecrets};
 
-use super::keys::Keys;
-use super::record::{HEAD, Opener, Sealer, Shared};
-use super::shown::Shown;
-use super::{Denial, TlsError};
 use crate::stream::Stream;
+use crate::tls::error::{Denial, TlsError};
+use crate::tls::keys::Keys;
+use crate::tls::record::{HEAD, Opener, Sealer, Shared};
+use crate::tls::shown::Shown;
 
 /// Bytes that are read at once.
 const READ: usize = 8 << 10;

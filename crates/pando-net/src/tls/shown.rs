@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pando_keys::{CertificateDer, Identity, KeyError, identity_of, validity_of};
 
-use super::{Denial, TlsError};
+use crate::tls::error::{Denial, TlsError};
 
 /// A certificate with the chain that vouches for it. It was accepted when the connection began.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use rustls::{
     PeerIncompatible, RootCertStore, SignatureScheme,
 };
 
-use super::{Denial, TlsError};
+use crate::tls::error::{Denial, TlsError};
 
 /// Verifies certificates. It is made once for each change of what is believed: it shares the list
 /// of revoked keys, and copies nothing.

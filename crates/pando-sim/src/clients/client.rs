@@ -38,7 +38,7 @@ pub struct Shared {
     /// Percentage of the operations by number that move directories.
     pub moves: u64,
     /// Maximum size of a client's remembered paths, bytes.
-    pub ways_bytes: usize,
+    pub paths_bytes: usize,
     /// How often a directory is emptied and filled again before it is removed.
     pub ebbs: u64,
     /// Mean number of operations between two fsyncs of a name of the lane's own; 0: the lane makes

@@ -20,8 +20,8 @@ impl ClientRun {
             };
             // The client has few request slots, so that operations wait for them.
             let slots = self.lanes_wanted.max(2) as u16;
-            let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
-            let options = Options { slots, patience, ways_bytes, ..Options::default() };
+            let (patience, paths_bytes) = (self.shared.patience, self.shared.paths_bytes);
+            let options = Options { slots, patience, paths_bytes, ..Options::default() };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {

@@ -56,7 +56,7 @@ pub struct SimConfig {
     /// Percentage of operations that go by path, through the client's remembered paths.
     pub by_path: u64,
     /// Maximum size of a client's remembered paths, bytes.
-    pub ways_bytes: usize,
+    pub paths_bytes: usize,
     /// Percentage of the operations by number that make directories and move them into each other.
     pub moves: u64,
     /// How long a rename of a directory waits until all shards have its version, nanoseconds.
@@ -204,7 +204,7 @@ impl SimConfig {
         Self {
             kind: "PATHS",
             by_path: random.between(70, 100),
-            ways_bytes: *random.pick(&[1 << 20, 1 << 20, 1_000]),
+            paths_bytes: *random.pick(&[1 << 20, 1 << 20, 1_000]),
             versions_wait: random.between(50, 500) * MILLISECOND,
             names: 8,
             ..Self::new(seed)
@@ -267,7 +267,7 @@ impl SimConfig {
             names: 20,
             churn: 60,
             by_path: 15,
-            ways_bytes: 1 << 20,
+            paths_bytes: 1 << 20,
             moves: 0,
             versions_wait: 10 * SECOND,
             votes_wait: random.between(20, 500) * MILLISECOND,

@@ -37,7 +37,7 @@ impl Run {
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
         let (names, churn, ebbs, moves) = (config.names, config.churn, config.ebbs, config.moves);
-        let (by_path, ways_bytes, keeping) = (config.by_path, config.ways_bytes, config.keeping);
+        let (by_path, paths_bytes, keeping) = (config.by_path, config.paths_bytes, config.keeping);
         let (locking, lock_patience, locks) =
             (config.locking, config.lock_patience, Arc::default());
         let world = World::new(config, &map, &secrets, Arc::clone(&history), Arc::clone(&locks));
@@ -53,7 +53,7 @@ impl Run {
             ebbs,
             by_path,
             moves,
-            ways_bytes,
+            paths_bytes,
             keeping,
             promises: Arc::default(),
             locking,

@@ -44,7 +44,7 @@ impl Stats {
 
     /// Adds the counts of one client.
     pub fn client(&mut self, client: &pando_client::Client, lost_opens: u64) {
-        let (counters, ways) = (client.counters(), client.ways());
+        let (counters, ways) = (client.counters(), client.path_stats());
         self.guesses.0 += ways.rounds;
         self.guesses.1 += ways.repeats;
         self.lost_sessions.0 += counters.sessions_over();

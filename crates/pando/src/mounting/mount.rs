@@ -63,7 +63,7 @@ impl Mounting {
         // The kernel resolves paths, so the client remembers none.
         let options = pando_client::Options {
             patience,
-            ways_bytes: 0,
+            paths_bytes: 0,
             as_openers: plan.as_openers,
             ..pando_client::Options::default()
         };

@@ -34,7 +34,7 @@ use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table, percent, 
 /// Directories above each file. All files share the first [`SHARED`] of them.
 const DEPTH: u32 = 10;
 const SHARED: u32 = 4;
-/// Memory of a remembered directory, in bytes (`Options::ways_bytes`).
+/// Memory of a remembered directory, in bytes (`Options::paths_bytes`).
 const DIRECTORY_BYTES: u64 = 300;
 /// "The lease expiration time is set to 1s, 5s, and 10s" (Figure 13); `None`: lazy invalidation.
 pub const LEASES: [Option<u64>; 4] = [None, Some(10), Some(5), Some(1)];
@@ -189,8 +189,8 @@ impl Run<'_> {
     async fn measure(&self, time: Duration) -> Result<Point, BenchError> {
         let stage = self.stage;
         // A tenth more than the directories take, so that the last one fits, too.
-        let ways_bytes = (self.kept * DIRECTORY_BYTES * 11 / 10) as usize;
-        let options = |_| Options { ways_bytes, ..Options::default() };
+        let paths_bytes = (self.kept * DIRECTORY_BYTES * 11 / 10) as usize;
+        let options = |_| Options { paths_bytes, ..Options::default() };
         let clients = stage.clients(self.callers, options).await?;
         let mut callers: Vec<Caller<'_>> = clients
             .iter()

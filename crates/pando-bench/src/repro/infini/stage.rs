@@ -44,8 +44,8 @@ impl How {
     pub(super) fn options(self) -> Options {
         let all = Options::default();
         match self {
-            Self::Sequential => Options { ways_bytes: 0, guesses: false, ..all },
-            Self::Speculative => Options { ways_bytes: 0, ..all },
+            Self::Sequential => Options { paths_bytes: 0, guesses: false, ..all },
+            Self::Speculative => Options { paths_bytes: 0, ..all },
             Self::Cached => all,
         }
     }

@@ -1,0 +1,4 @@
+//! Listing a directory, over its partitions.
+
+pub mod ahead;
+pub mod page;

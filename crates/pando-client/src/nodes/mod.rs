@@ -1,0 +1,5 @@
+//! What the client knows of inodes: where each is, who has it open, which are being renamed.
+
+pub mod openers;
+pub mod renames;
+pub mod table;

@@ -1,0 +1,176 @@
+//! One request, sent until a shard answers: redirects are followed, and lost copies sent again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pando_types::Errno;
+use pando_types::op::{Head, Request, RequestId};
+use pando_types::reply::{Improper, Refusal, Reply};
+
+use crate::client::Client;
+use crate::request::backoff::Backoff;
+use crate::request::errand::Errand;
+use crate::request::outcome::{Answer, Failure, Unanswered, errno_of};
+use crate::transport::traits::TransportError;
+
+/// Redirects without progress that one request may get. After that many it fails with `EIO`.
+const ASTRAY_MAX: u32 = 64;
+/// How many of these are followed at once. Before each further one comes a pause, since the target
+/// of a split may not be ready yet.
+const ASTRAY_AT_ONCE: u32 = 4;
+/// Redirects with progress (the client learned something) that one request may get. Further ones
+/// count as without progress. A tree of partitions is 24 deep, and the client may know as many
+/// partitions that are gone.
+const LEARNED_MAX: u32 = 48;
+
+impl Client {
+    /// Follows redirects until a shard answers. `is_unsure` is true while a copy may run without an
+    /// answer: while one is pending, and after one was lost.
+    pub(crate) async fn chase(
+        &self,
+        errand: &Errand<'_>,
+        is_unsure: &mut bool,
+    ) -> Result<Answer, Unanswered> {
+        let route = errand.route;
+        let (mut astray, mut learned) = (0, 0);
+        let mut backoff = Backoff::astray();
+        let failed = |failure| Ok(Answer::Final(Err(failure)));
+        loop {
+            let reply = self.send(errand, is_unsure).await?;
+            self.given_back.answered(errand.head.id, errand.asked.op, &reply);
+            let refusal = match reply.result {
+                Ok(body) => return Ok(Answer::Final(Ok(body))),
+                Err(refusal) => refusal,
+            };
+            let is_progress = match refusal {
+                Refusal::Errno(errno) => return failed(Failure::Errno(errno)),
+                Refusal::NotUnderName => return failed(Failure::NotThere),
+                Refusal::DataChanged => return failed(Failure::DataChanged),
+                // Only this client answers for its slots, so an outcome that is gone means a fault.
+                Refusal::Answered => return failed(Failure::Unsure(Errno::EIO)),
+                Refusal::NoSession => return Ok(Answer::NoSession),
+                // The caller stores the objects of a session that is over once more.
+                Refusal::Improper(Improper::ForeignObject) => return failed(Failure::DataChanged),
+                Refusal::Improper(improper) => {
+                    return failed(Failure::Errno(errno_of(improper)));
+                }
+                Refusal::Stale => {
+                    self.paths.refused();
+                    return failed(Failure::Stale);
+                }
+                Refusal::Redirect(history) => {
+                    self.counters.redirected();
+                    let dir = route.dir().filter(|_| !is_planted!(RedirectNotLearned));
+                    dir.is_some_and(|dir| self.routes.learn(dir, &history))
+                }
+                Refusal::Slot(news) => {
+                    self.counters.redirected();
+                    let is_news = self.routes.learn_slot(news);
+                    // If what is known here is newer, the request asked that shard for a partition.
+                    // Then the directory's map was wrong.
+                    if !is_news && let Some(dir) = route.dir() {
+                        self.routes.forget(dir);
+                    }
+                    is_news
+                }
+                Refusal::AskHome => {
+                    self.counters.redirected();
+                    if let Some(dir) = route.dir() {
+                        self.routes.forget(dir);
+                    }
+                    false
+                }
+            };
+            if is_progress && learned < LEARNED_MAX {
+                learned += 1;
+                continue;
+            }
+            astray += 1;
+            if astray >= ASTRAY_MAX && *is_unsure {
+                return Err(Unanswered::Astray);
+            }
+            if astray >= ASTRAY_MAX {
+                return failed(Failure::Errno(Errno::EIO));
+            }
+            if astray > ASTRAY_AT_ONCE {
+                Box::pin(backoff.pause(self)).await;
+            }
+        }
+    }
+
+    /// Sends the request until a reply comes.
+    pub(crate) async fn send(
+        &self,
+        errand: &Errand<'_>,
+        is_unsure: &mut bool,
+    ) -> Result<Box<Reply>, Unanswered> {
+        let was_unsure = *is_unsure;
+        let mut was_lost = false;
+        let mut backoff = Backoff::lost();
+        // The shard is chosen once, whatever other requests learn meanwhile. If it has run a lost
+        // copy, it has the outcome, even if the directory is gone.
+        let shard = self.routes.shard(errand.route);
+        loop {
+            if self.sessions.is_closed() {
+                return Err(Unanswered::Stopped);
+            }
+            let id = match was_lost && is_planted!(RetryRenumbered) {
+                true => RequestId { sequence: errand.head.id.sequence + 1, ..errand.head.id },
+                false => errand.head.id,
+            };
+            let shard = match was_lost && is_planted!(RetryAstray) {
+                true => self.routes.beside(shard),
+                false => shard,
+            };
+            let request = Box::new(Request {
+                head: Head {
+                    id,
+                    clock: self.clock.load(Ordering::Relaxed),
+                    version: self.version.load(Ordering::Relaxed),
+                    heard: self.heard.load(Ordering::Acquire),
+                    ..errand.head
+                },
+                credentials: errand.by.clone(),
+                op: errand.asked.op.clone(),
+                trail: errand.asked.on.map(|on| on.trail.clone()),
+            });
+            self.counters.sent(errand.asked.op);
+            let asked = self.transport.machine_nanos();
+            *is_unsure = true;
+            match self.transport.call(shard, request).await {
+                Ok(reply) => {
+                    *is_unsure = was_unsure || was_lost;
+                    raise(&self.clock, reply.clock);
+                    if reply.shard == shard {
+                        let moments = (asked, self.transport.machine_nanos());
+                        self.clocks.hear(shard, reply.clock, moments);
+                    }
+                    raise(&self.version, reply.version);
+                    if let Some(news) = &reply.news {
+                        self.paths.apply(news);
+                    }
+                    if let Some(on) = errand.asked.on {
+                        on.answered(reply.version);
+                    }
+                    return Ok(reply);
+                }
+                Err(TransportError::Stopped) => return Err(Unanswered::Stopped),
+                Err(TransportError::Lost) => was_lost = true,
+            }
+            let left = |at: u64| at.saturating_sub(self.transport.now_nanos());
+            let left = errand.deadline.map_or(u64::MAX, left);
+            if left == 0 {
+                return Err(Unanswered::TimedOut);
+            }
+            self.counters.retried();
+            Box::pin(backoff.pause_at_most(self, left)).await;
+        }
+    }
+}
+
+/// Raises `cell` to `value`. It writes only if that changes something, as many threads share the
+/// cell.
+fn raise(cell: &AtomicU64, value: u64) {
+    if cell.load(Ordering::Relaxed) < value {
+        cell.fetch_max(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,7 @@
+//! One operation from its first request to its final answer.
+
+pub mod backoff;
+pub mod chase;
+pub mod errand;
+pub mod outcome;
+pub mod run;

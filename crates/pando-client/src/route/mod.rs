@@ -1,0 +1,4 @@
+//! Which shard runs an operation.
+
+pub mod plan;
+pub mod routes;

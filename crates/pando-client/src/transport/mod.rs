@@ -1,0 +1,6 @@
+//! How requests reach shards, what they cost, and what time it is there.
+
+pub mod block;
+pub mod clocks;
+pub mod counters;
+pub mod traits;

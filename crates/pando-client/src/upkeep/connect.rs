@@ -1,0 +1,51 @@
+//! The beginning and the end of a client.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pando_types::Errno;
+use pando_types::op::{MAX_SLOTS, Op};
+
+use crate::client::{Client, Options, Volume};
+use crate::nodes::openers::SYSTEM;
+use crate::request::errand::Via;
+use crate::request::outcome::Failure;
+use crate::transport::traits::Transport;
+
+impl Client {
+    /// Opens a session with default [`Options`].
+    pub async fn connect(transport: Arc<dyn Transport>, volume: Volume) -> Result<Self, Errno> {
+        Self::connect_with(transport, volume, Options::default()).await
+    }
+
+    /// Opens a session. `EINVAL` if an option is out of range.
+    pub async fn connect_with(
+        transport: Arc<dyn Transport>,
+        volume: Volume,
+        options: Options,
+    ) -> Result<Self, Errno> {
+        if !(1..=MAX_SLOTS).contains(&options.slots) {
+            return Err(Errno::EINVAL);
+        }
+        let client = Self::new(transport, volume, options);
+        let deadline = client.deadline(Via::Current);
+        client.session_for(deadline).await?;
+        client.paths.begin(client.version.load(Ordering::Relaxed));
+        Ok(client)
+    }
+
+    /// Ends the session, and closes all that it has open. No call is possible afterwards.
+    pub async fn close(&self) -> Result<(), Errno> {
+        let deadline = self.deadline(Via::Current);
+        let session = self.within(deadline, self.sessions.to_end()).await;
+        if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
+            match self.run(SYSTEM, Op::EndSession(session.id)).await {
+                // An earlier copy of this request ended the session, or its lease did.
+                Ok(_) | Err(Failure::Over) => {}
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        self.sessions.close();
+        Ok(())
+    }
+}
