@@ -4,13 +4,13 @@ use pando_types::Name;
 
 use crate::model::Op;
 
-/// Whether a name belongs to one of these files.
+/// Whether a name belongs to a file that programs lock.
 #[must_use]
 pub fn is_locked(name: &Name) -> bool {
     name.as_bytes().starts_with(b"lock")
 }
 
-/// Whether an operation creates or renames one of these files, or a file with objects.
+/// Whether an operation creates or renames a file that programs lock, or a file with objects.
 pub(crate) fn concerns(op: &Op) -> bool {
     match op {
         Op::Create { name, .. } | Op::Rename { name, .. } => is_locked(name) || has_objects(name),
