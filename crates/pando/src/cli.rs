@@ -11,7 +11,6 @@ use pando_wire::Address;
 use crate::auth::args::AuthArgs;
 use crate::bench::args::BenchArgs;
 use crate::number::number;
-use crate::repro::args::ReproArgs;
 use crate::shard::args::ShardArgs;
 
 /// Number of shards of a new volume, unless the user gives another.
@@ -74,7 +73,6 @@ pub enum Command {
     #[command(hide = true)]
     DropPages,
     Bench(BenchArgs),
-    Repro(ReproArgs),
 }
 
 /// Make a volume in an empty or new folder

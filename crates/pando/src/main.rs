@@ -26,7 +26,6 @@ mod mounts;
 mod number;
 mod output;
 mod protocol;
-mod repro;
 mod rmr;
 mod server;
 mod settle;
@@ -67,8 +66,7 @@ fn main() -> ExitCode {
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
         Command::DropPages => (false, mounting::drop_pages()),
-        Command::Bench(args) => (args.is_json(), bench::run(args)),
-        Command::Repro(args) => (args.is_json(), repro::run(args)),
+        Command::Bench(args) => (args.json, bench::run(&args)),
     };
     match result {
         Ok(code) => code,
