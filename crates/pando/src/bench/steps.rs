@@ -49,11 +49,12 @@ impl Work<'_> {
     }
 
     fn part(&self, step: Step, thread: u32) -> Result<Done, Failure> {
+        let size = u64::from(self.args.file_size);
         match step {
-            Step::Create => self.small("create", thread, calls::create),
-            Step::Stat => self.small("look at", thread, calls::stat),
-            Step::Read => self.small("read", thread, calls::read),
-            Step::Remove => self.small("remove", thread, calls::remove),
+            Step::Create => self.small("create", size, thread, calls::create),
+            Step::Stat => self.small("look at", 0, thread, calls::stat),
+            Step::Read => self.small("read", size, thread, calls::read),
+            Step::Remove => self.small("remove", 0, thread, calls::remove),
             Step::List => self.list(),
             Step::WriteLarge => self.write_large(thread),
             Step::ReadLarge => self.read_large(thread),
@@ -64,8 +65,8 @@ impl Work<'_> {
         self.interrupted.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 
-    /// One call for each small file of a thread.
-    fn small(&self, what: &str, thread: u32, call: Call) -> Result<Done, Failure> {
+    /// One call for each small file of a thread. Each call moves `bytes`.
+    fn small(&self, what: &str, bytes: u64, thread: u32, call: Call) -> Result<Done, Failure> {
         let (files, threads) = (self.args.files, u64::from(self.args.threads));
         let first = |thread: u64| files * thread / threads;
         let mut content = vec![0; self.args.file_size as usize];
@@ -78,7 +79,7 @@ impl Work<'_> {
             fill(&mut content, file);
             let begun = Instant::now();
             let is_right = call(&path, &content);
-            done.add(begun.elapsed(), 1, content.len() as u64);
+            done.add(begun.elapsed(), 1, bytes);
             self.check(what, &path, is_right)?;
         }
         Ok(done)
@@ -131,11 +132,12 @@ impl Work<'_> {
         mut act: impl FnMut(&[u8]) -> io::Result<bool>,
     ) -> Result<Done, Failure> {
         let (mut done, mut block) = (Done::default(), vec![0; MIB as usize]);
+        fill(&mut block, thread.into());
         for number in 0..self.args.large {
             if self.is_over() {
                 break;
             }
-            fill(&mut block, u64::from(thread) << 32 | u64::from(number));
+            block[..4].copy_from_slice(&number.to_le_bytes());
             let begun = Instant::now();
             let is_right = act(&block);
             done.add(begun.elapsed(), 1, MIB);
