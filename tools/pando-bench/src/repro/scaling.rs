@@ -69,7 +69,7 @@ pub struct Scaling {
     pub live: Vec<Point>,
     /// GIGA+'s prototype, with the rate of one server from Table 1.
     pub prototype: Vec<Point>,
-    /// Rate at [`SENSITIVITY_SERVERS`] servers with unchanged costs and fewer files.
+    /// Rate at `SENSITIVITY_SERVERS` servers with unchanged costs and fewer files.
     pub base: f64,
     /// Rates with one assumption changed each.
     pub sensitivity: Vec<Sensitivity>,
