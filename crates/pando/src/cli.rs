@@ -20,7 +20,6 @@ use crate::commands::store::StoreArgsGroup;
 use crate::commands::sync::SyncArgs;
 use crate::commands::umount::UmountArgs;
 use crate::commands::up::UpArgs;
-use crate::repro::args::ReproArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -79,5 +78,4 @@ pub enum Command {
     #[command(hide = true)]
     DropPages,
     Bench(BenchArgs),
-    Repro(ReproArgs),
 }

@@ -17,7 +17,7 @@
 //! | `serving` | the shards that this process serves |
 //! | `mounting` | the mounted tree of this process |
 //! | `commands` | the subcommands: a file or a folder for each, with its arguments |
-//! | `bench`, `repro` | measurements, and the figures of papers once more |
+//! | `bench` | `pando bench`: measures a mount |
 //! | [`cli`] | the command line: all commands together |
 
 mod admin;
@@ -30,7 +30,6 @@ mod failure;
 mod mounting;
 mod mounts;
 mod process;
-mod repro;
 mod serving;
 mod sources;
 mod volume;
@@ -67,8 +66,7 @@ fn main() -> ExitCode {
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
         Command::DropPages => (false, drop_pages::run()),
-        Command::Bench(args) => (args.is_json(), bench::run(args)),
-        Command::Repro(args) => (args.is_json(), repro::run(args)),
+        Command::Bench(args) => (args.json, bench::run(&args)),
     };
     match result {
         Ok(code) => code,

@@ -3,295 +3,112 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, all, pando};
+use common::{Scratch, Volume, all, pando};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-fn bench(scratch: &Scratch, words: &[&str]) -> Output {
-    // Temporary files that are left behind are found there.
-    pando().arg("bench").args(words).env("TMPDIR", scratch.path()).output().unwrap()
+const STEPS: [&str; 7] = ["create", "stat", "list", "read", "remove", "write_large", "read_large"];
+
+fn bench(path: &Path, words: &[&str]) -> Output {
+    pando().arg("bench").arg(path).args(words).output().unwrap()
 }
 
-fn json(scratch: &Scratch, words: &[&str]) -> Value {
-    let output = bench(scratch, &[words, &["--json"]].concat());
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).unwrap().next().is_none()
+}
+
+#[test]
+fn a_mount_is_measured_and_left_as_it_was() {
+    let mut volume = Volume::up(&[]);
+    let words = ["--files", "61", "--file-size", "5000", "--threads", "2", "--large", "3"];
+    let output = bench(&volume.mount, &[&words[..], &["--json"]].concat());
     assert!(output.status.success(), "{}", all(&output));
-    assert_eq!(entries(scratch.path()), Vec::<String>::new(), "something stayed");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn entries(path: &Path) -> Vec<String> {
-    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
-    names.map(|name| name.to_string_lossy().into_owned()).collect()
-}
-
-fn phases(report: &Value) -> Vec<&str> {
-    let phases = report["phases"].as_array().unwrap();
-    assert!(phases.iter().all(|phase| phase["ops_per_second"].as_f64().unwrap() > 0.0));
-    phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect()
-}
-
-#[test]
-fn the_library_is_measured_on_a_temporary_volume() {
-    let scratch = Scratch::new();
-    let words =
-        ["metadata", "--files", "100", "--clients", "2", "--in-flight", "3", "--shards", "2"];
-    let report = json(&scratch, &words);
-    assert_eq!(phases(&report), ["create", "stat", "readdir", "unlink"]);
-    assert_eq!(report["durability"], "os");
-    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
-    assert_eq!(report["command"][1], "bench");
-}
-
-#[test]
-fn the_library_is_measured_on_a_volume_and_leaves_it_as_it_was() {
-    let scratch = Scratch::new();
-    let folder = scratch.path().join("volume");
-    let words = ["metadata", folder.to_str().unwrap(), "--files", "50", "--layout", "unique"];
-    let output = bench(&scratch, &words);
-    assert!(!output.status.success() && all(&output).contains("pando format"), "{}", all(&output));
-    assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
-    for _ in 0..2 {
-        let output = bench(&scratch, &[&words[..], &["--naming", "handle"]].concat());
-        assert!(output.status.success(), "{}", all(&output));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("50 files, 1 client") && text.contains("requests/op"), "{text}");
-    }
-}
-
-#[test]
-fn the_library_is_measured_over_sockets() {
-    let scratch = Scratch::new();
-    let folder = scratch.path().join("volume");
-    let shown = folder.to_str().unwrap();
-    let output = pando().args(["format", shown, "--shards", "2"]).output().unwrap();
-    assert!(output.status.success(), "{}", all(&output));
-    let key = format!("{shown}/keys/admin.pem");
-    let listen = ["--shard", "all", "--listen", "127.0.0.1:0", "--json"];
-    let mut command = pando();
-    command.args(["server", shown]).args(listen).stdout(std::process::Stdio::piped());
-    let mut server = Ended(command.spawn().unwrap());
-    let mut line = String::new();
-    let stdout = server.0.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    for address in said["addresses"].as_array().unwrap() {
-        let address = address.as_str().unwrap();
-        let words = ["metadata", address, "--files", "200", "--clients", "3", "--in-flight", "8"];
-        let more = ["--naming", "handle", "--json", "--key", &key];
-        let output = bench(&scratch, &[&words[..], &more].concat());
-        assert!(output.status.success(), "{}", all(&output));
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(phases(&report), ["create", "stat", "readdir", "unlink"]);
-        assert_eq!(report["phases"][0]["operations"], 200);
-    }
-}
-
-/// A process that is killed when the test ends.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn a_directory_is_measured_by_processes() {
-    let scratch = Scratch::new();
-    let target = scratch.path().to_str().unwrap().to_owned();
-    let words = ["metadata", &target, "--api", "mount", "--clients", "3", "--files", "40"];
-    let report = json(&scratch, &[&words[..], &["--phases", "create,unlink"]].concat());
-    assert_eq!(phases(&report), ["create", "unlink"]);
-    assert!(report["file_system"].is_string());
-}
-
-#[test]
-fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
-    let scratch = Scratch::new();
-    let small = ["mix", "--table1", "--files", "60", "--per-directory", "5", "--shards", "3"];
-    let load = ["--clients", "2", "--in-flight", "3", "--operations", "3000", "--depth", "4"];
-    let report = json(&scratch, &[&small[..], &load].concat());
-    let kinds = report["kinds"].as_array().unwrap();
-    let count = |at: usize| kinds[at]["count"].as_u64().unwrap();
-    assert_eq!((kinds.len(), (0..12).map(count).sum::<u64>()), (12, 3_000));
-    // Opens are 52.6 % of the draws, with 96 creates per 1,000. The seed decides how many exactly.
-    assert!((1_450..1_700).contains(&count(0)), "{report:#}");
-    for kind in &kinds[..5] {
-        assert!(kind["latency_micros"]["p99"].as_f64().unwrap() > 0.0, "{kind}");
-    }
-    let left = report["files_left"].as_u64().unwrap();
-    assert_eq!(left, 60 + count(2) - count(3), "creates and removals add up");
-    assert!(report["requests_per_operation"].as_f64().unwrap() >= 1.0);
-    let ways = |what: &str| report["ways"][what].as_u64().unwrap();
-    assert!(ways("hits") > 3_000 && ways("hits") > 10 * ways("misses"), "{report:#}");
-    assert!(ways("directories") > 0 && ways("bytes") > 0 && ways("evictions") == 0, "{report:#}");
-    let again = json(&scratch, &[&small[..], &load].concat());
-    let counts = |report: &Value| {
-        let kinds = report["kinds"].as_array().unwrap();
-        kinds.iter().map(|kind| kind["count"].as_u64().unwrap()).collect::<Vec<_>>()
-    };
-    assert_eq!(counts(&report), counts(&again), "one seed, one mix");
-
-    let folder = scratch.path().join("volume");
-    assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
-    let words = ["mix", folder.to_str().unwrap(), "--table1", "--files", "20"];
-    let output = bench(&scratch, &[&words[..], &["--operations", "300"]].concat());
-    assert!(output.status.success(), "{}", all(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("open/close") && text.contains("52.5876 %"), "{text}");
-    assert!(text.contains("of directories on paths") && text.contains("were remembered"), "{text}");
-    let words = ["mix", folder.to_str().unwrap(), "--table1", "--files", "20", "--keep"];
-    let output = bench(&scratch, &[&words[..], &["--operations", "300"]].concat());
-    assert!(output.status.success(), "{}", all(&output));
-    let output = pando().arg("fsck").arg(&folder).output().unwrap();
-    assert!(output.status.success(), "{}", all(&output));
-}
-
-#[test]
-fn the_floor_is_measured() {
-    let scratch = Scratch::new();
-    let report = json(&scratch, &["floor", "--files", "40", "--seconds", "0.02"]);
-    assert_eq!(report["null_file_system"].as_array().unwrap().len(), 2);
-    assert_eq!(phases(&report["null_file_system"][1]), ["create", "stat", "readdir", "unlink"]);
-    assert_eq!(report["echo"].as_array().unwrap().len(), 6);
-}
-
-#[test]
-fn the_parts_of_an_operation_are_measured() {
-    let scratch = Scratch::new();
-    let words = ["parts", "--files", "40", "--seconds", "0.02", "--rounds", "1"];
-    let report = json(&scratch, &words);
-    let parts = report["micros_per_operation"].as_array().unwrap();
-    let operations: Vec<_> = parts.iter().map(|part| part["operation"].as_str().unwrap()).collect();
-    assert_eq!(operations, ["create", "stat", "unlink"]);
-    for part in parts {
-        for name in ["kernel", "codec", "shard"] {
-            assert!(part[name].as_f64().unwrap() > 0.0, "{name} of {part}");
-        }
-        for road in ["up", "unix", "tcp"] {
-            let figure = |name: &str| part[road][name].as_f64().unwrap();
-            assert!(figure("measured") > 0.0, "{road} of {part}");
-            assert_eq!(figure("hops") > 0.0, road != "up", "{road} of {part}");
-        }
-    }
-    assert_eq!(report["nanos_per_request"].as_array().unwrap().len(), 8);
-    assert_eq!(entries(scratch.path()), Vec::<String>::new());
-}
-
-#[test]
-fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
-    let scratch = Scratch::new();
-    let small = ["growth", "--files", "2000", "--shards", "3", "--split-threshold", "300"];
-    let report = json(&scratch, &[&small[..], &["--pairs", "1"]].concat());
-    let pair = &report["pairs"][0];
-    let number = |of: &str, what: &str| pair[of]["work"][what].as_u64().unwrap();
-    assert!(number("growth", "splits") >= 2 && number("growth", "entries_moved") > 100);
-    assert_eq!((number("control", "splits"), number("control", "entries_moved")), (0, 0));
-    assert!(number("growth", "log_bytes") > number("control", "log_bytes"));
-    let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone"]].concat());
-    let run = &report["runs"][0];
-    assert!(
-        run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0)
-    );
-    assert!(run["mount"].is_null());
-    let splits = |run: &Value| run["work"]["splits"].as_u64().unwrap();
-    let ever = ["--pairs", "1", "--alone", "--partitions-per-shard", "0"];
-    let report = json(&scratch, &[&small[..], &ever].concat());
-    assert!(splits(&report["runs"][0]) > splits(run), "it splits without an end");
-    // `ls -U` lists as many names as were made, or the command fails.
-    let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone", "--mount"]].concat());
-    assert!(report["runs"][0]["mount"]["first_names_micros"].as_f64().unwrap() > 0.0);
-    let output = bench(&scratch, &["growth", "--files", "3"]);
-    assert!(!output.status.success() && all(&output).contains("10 to"), "{}", all(&output));
-}
-
-#[test]
-fn mounts_are_measured_in_pairs_however_they_are_served() {
-    for serve in ["up", "unix", "tcp"] {
-        let scratch = Scratch::new();
-        let words = ["mount-pairs", "--files", "40", "--pairs", "2", "--processes", "2"];
-        let report = json(&scratch, &[&words[..], &["--shards", "2", "--serve", serve]].concat());
-        let series = &report["series"][0];
-        assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
-        assert_eq!(report["serve"], serve);
-        // Not every kernel counts requests. If it does, both sides must have got equal numbers of
-        // each.
-        match report["requests_not_counted"].as_str() {
-            None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
-            Some(why) => assert!(!why.is_empty()),
-        }
-    }
-}
-
-#[test]
-fn wrong_arguments_are_explained() {
-    let scratch = Scratch::new();
-    for (words, word) in [
-        (&["metadata", "--api", "mount"][..], "needs a directory"),
-        (&["metadata", "/no/such", "--api", "mount"], "/no/such"),
-        (&["metadata", "/no/such"], "/no/such"),
-        (&["metadata", "--phases", "stat"], "first phase must be create"),
-        (&["metadata", "--phases", "create,unlink,stat"], "in this order"),
-        (&["metadata", "--phases", "copy"], "possible values"),
-        (&["metadata", "--clients", "0"], "clients"),
-        (&["metadata", "--files", "0"], "files"),
-        (&["metadata", "--layout", "unique", "--depth", "1"], "depth 1"),
-        (&["metadata", "--in-flight", "5000"], "5000"),
-        (&["mix"], "--table1"),
-        (&["mix", "--table1", "--depth", "2"], "depth 2"),
-        (&["mix", "--table1", "--files", "3", "--in-flight", "4"], "need 4"),
-        (&["mount-pairs", "--pairs", "0"], "--pairs"),
-        (&["mount-pairs", "--against", "/no/such", "--files", "10"], "/no/such"),
-        (&["floor", "--seconds", "0"], "0.01 to 3600"),
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (key, value) in [
+        ("path", json!(volume.mount)),
+        ("volume", json!(volume.folder)),
+        ("threads", json!(2)),
+        ("files", json!(61)),
+        ("file_bytes", json!(5000)),
+        ("large_file_bytes", json!(3 << 20)),
     ] {
-        let output = bench(&scratch, words);
+        assert_eq!(report[key], value, "{report:#}");
+    }
+    assert!(report["file_system"].as_str().unwrap().starts_with("fuse"), "{report:#}");
+    let steps = report["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(names, STEPS);
+    for step in steps {
+        let number = |key: &str| step[key].as_f64().unwrap();
+        let is_large = step["step"].as_str().unwrap().ends_with("_large");
+        assert_eq!(number("operations"), if is_large { 6.0 } else { 61.0 }, "{step}");
+        let bytes = match step["step"].as_str().unwrap() {
+            "create" | "read" => 61.0 * 5000.0,
+            "write_large" | "read_large" => 6.0 * 1024.0 * 1024.0,
+            _ => 0.0,
+        };
+        assert_eq!(number("bytes"), bytes, "{step}");
+        assert!(number("operations_per_second") > 0.0 && number("seconds") > 0.0, "{step}");
+        let micros = |key: &str| step["latency_micros"][key].as_f64().unwrap();
+        assert!(micros("p50") > 0.0 && micros("p50") <= micros("max"), "{step}");
+    }
+    assert!(is_empty(&volume.mount));
+
+    let output = bench(&volume.mount, &["--files", "20", "--large", "0"]);
+    assert!(output.status.success(), "{}", all(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for word in ["1 thread, 20 files of 4.0 KiB", "files/s", "names/s", " µs", "99 %"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("large"), "{text}");
+    assert!(is_empty(&volume.mount));
+    volume.stop();
+}
+
+#[test]
+fn what_cannot_be_measured_is_explained() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("file");
+    fs::write(&file, "").unwrap();
+    let disk = scratch.small_disk(1);
+    for (path, words, said) in [
+        (Path::new("/no/such"), &[][..], "there is no folder /no/such"),
+        (&file, &[], "there is no folder"),
+        (Path::new("/proc"), &[], "cannot make a folder in /proc"),
+        (&disk, &["--files", "0"], "write a number from 1 to"),
+        (&disk, &["--threads", "0"], "write a number from 1 to 256"),
+        (&disk, &["--large", "5", "--files", "5"], "the run needs 5.0 MiB of space"),
+        (&disk, &["--threads", "3", "--file-size", "100000"], "smaller --files, --file-size"),
+    ] {
+        let output = bench(path, words);
         assert!(!output.status.success(), "{words:?}");
         let text = all(&output);
-        assert!(text.contains(word) && !text.contains("panicked"), "{words:?}: {text}");
-        assert_eq!(entries(scratch.path()), Vec::<String>::new(), "{words:?}");
+        assert!(text.contains(said) && !text.contains("panicked"), "{words:?}: {text}");
+        assert!(is_empty(&disk), "{words:?}");
     }
 }
 
 #[test]
 fn a_signal_ends_a_run_and_everything_is_removed() {
-    for words in [
-        &["metadata", "--in-flight", "4"][..],
-        &["metadata", ".", "--api", "mount", "--clients", "2"],
-        &["mix", "--table1", "--in-flight", "4"],
-        &["mount-pairs", "--pairs", "1000", "--processes", "2"],
-    ] {
-        let scratch = Scratch::new();
-        let mut command = pando();
-        command.arg("bench").args(words).args(["--files", "20000000"]);
-        command.current_dir(scratch.path()).env("TMPDIR", scratch.path());
-        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let begun = Instant::now();
-        while !has_files(scratch.path()) && begun.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
-        let output = child.wait().unwrap();
-        assert!(!output.success(), "{words:?}");
-        assert_eq!(entries(scratch.path()), Vec::<String>::new(), "{words:?}");
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-        assert!(said.contains("interrupted"), "{words:?}: {said}");
+    let scratch = Scratch::new();
+    let mut command = pando();
+    command.arg("bench").arg(scratch.path()).args(["--files", "10000000", "--threads", "2"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let has_files = || {
+        let mut runs = fs::read_dir(scratch.path()).unwrap().flatten();
+        runs.any(|run| fs::read_dir(run.path()).is_ok_and(|files| files.count() > 0))
+    };
+    while !has_files() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no file is made");
+        std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Whether a run has made files.
-fn has_files(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|entries| {
-        entries.flatten().any(|entry| {
-            entry.file_name().as_encoded_bytes().starts_with(b"pando-bench-")
-                && fs::read_dir(entry.path()).is_ok_and(|inside| inside.count() > 0)
-        })
-    })
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && all(&output).contains("interrupted"), "{}", all(&output));
+    assert!(is_empty(scratch.path()));
 }

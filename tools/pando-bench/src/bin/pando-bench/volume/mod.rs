@@ -1,0 +1,11 @@
+//! Volumes to measure, and the processes that serve them.
+
+pub mod durability;
+pub mod here;
+pub mod make;
+pub mod mounts;
+pub mod named;
+pub mod net;
+pub mod process;
+pub mod program;
+pub mod servers;
