@@ -10,9 +10,7 @@
 //!    [`Need`].
 //! 4. After each `handle` it calls again with [`Input::Ready`] while
 //!    [`Shard::has_ready`](crate::Shard::has_ready).
-//! 5. A shard that answers [`Halt::NotResident`] has changed nothing. The shell fetches the block
-//!    and runs the same input again.
-//! 6. After [`Halt::Unreadable`] the shell calls [`Shard::begin_anew`](crate::Shard::begin_anew)
+//! 5. After [`Halt::Unreadable`] the shell calls [`Shard::begin_anew`](crate::Shard::begin_anew)
 //!    before the next input. It does so, too, after it has dropped effects that it could not write.
 
 use alloc::boxed::Box;
@@ -81,15 +79,9 @@ impl Now {
     }
 }
 
-/// Number of a block that is not in memory. Only the shell knows what it means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotResident(pub u64);
-
 /// Why an input could not be handled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// The shell fetches this block and runs the input again.
-    NotResident(NotResident),
     /// A block of the store cannot be read. The input may have changed some of the shard's memory,
     /// so the shard must [begin anew](crate::Shard::begin_anew).
     Unreadable(String),

@@ -66,7 +66,7 @@ mod state;
 mod txn;
 
 pub use contract::{
-    ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, NotResident, Now, Out, Rows, Write,
+    ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
 pub use counters::{Counters, TxnKind};
 #[cfg(feature = "planted")]

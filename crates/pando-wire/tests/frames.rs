@@ -1,7 +1,7 @@
 //! Frames encoded and decoded: in pieces, damaged, hostile.
 
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
-use pando_types::peer::{Behalf, Floor, Peer, Prepare, Say};
+use pando_types::peer::{Behalf, Floor, Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
     Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, News, SessionId,
@@ -79,7 +79,7 @@ fn messages() -> impl Strategy<Value = Message> {
             txn: TxnId { shard: ShardIndex(1), number },
             step,
             floor: Floor { below: number, but: vec![number / 2] },
-            say: Say::Prepare(place, Prepare::Home(dir)),
+            say: PeerMessage::Prepare(place, Prepare::Home(dir)),
         })
     });
     prop_oneof![request, reply, peer]
@@ -181,7 +181,7 @@ fn what_a_shard_sends_unasked_is_skipped() {
         txn: TxnId::default(),
         step: 0,
         floor: Floor::default(),
-        say: Say::Finished,
+        say: PeerMessage::Finished,
     });
     encode(&mut bytes, Stream(5), &message);
     let mut decoder = Decoder::new();

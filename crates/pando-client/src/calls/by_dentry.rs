@@ -11,8 +11,8 @@ use crate::calls::names::{Entry, brief};
 use crate::client::Client;
 use crate::nodes::openers::{READ, SYSTEM, WRITE};
 use crate::nodes::table::Spot;
-use crate::request::errand::Via;
 use crate::request::outcome::{Failure, stale, take};
+use crate::request::pending::Via;
 
 /// The calls of [`Client`] of the same names, for a caller that came by a path.
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@ use crate::client::Client;
 use crate::nodes::openers::{READ, SYSTEM, WRITE};
 use crate::nodes::table::{Spot, Stamp};
 use crate::request::backoff::Backoff;
-use crate::request::errand::{Asked, Via};
 use crate::request::outcome::{Failure, stale, take};
+use crate::request::pending::{Asked, Via};
 
 /// Most places at which a file is looked for, while this client itself moves files.
 const PLACES_MAX: u32 = 64;
@@ -160,6 +160,9 @@ impl Client {
             let (from, file) = (layout.until, self.file(ino, Errno::EISDIR)?);
             let more = Box::pin(self.read_some(&file, from, end - from)).await?;
             if more.attr.data_version == layout.attr.data_version {
+                if more.until <= from {
+                    return Err(Errno::EIO);
+                }
                 layout.slices.extend(more.slices);
                 layout.until = more.until;
             } else {

@@ -12,8 +12,8 @@ use pando_types::{
 use crate::client::Client;
 use crate::nodes::openers::{READ, SYSTEM, WRITE};
 use crate::nodes::table::Spot;
-use crate::request::errand::Via;
 use crate::request::outcome::{Failure, take};
+use crate::request::pending::Via;
 use crate::session::locks::Turn;
 use crate::session::sessions::Session;
 

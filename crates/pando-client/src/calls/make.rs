@@ -9,8 +9,8 @@ use crate::calls::names::{Entry, LOOKS_MAX};
 use crate::client::Client;
 use crate::nodes::table::Spot;
 use crate::request::backoff::Backoff;
-use crate::request::errand::{Asked, Via};
 use crate::request::outcome::{stale, take};
+use crate::request::pending::{Asked, Via};
 
 impl Client {
     /// Makes anything but a directory. Returns also whether it is new. Without `exclusive` an

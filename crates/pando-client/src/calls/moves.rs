@@ -8,8 +8,8 @@ use crate::cache::on_path::At;
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
 use crate::request::backoff::Backoff;
-use crate::request::errand::{Asked, Via};
 use crate::request::outcome::{Failure, take};
+use crate::request::pending::{Asked, Via};
 
 impl Client {
     /// Gives a file a further name. Counts as one more lookup of the file.

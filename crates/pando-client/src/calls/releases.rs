@@ -6,8 +6,8 @@ use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
-use crate::request::errand::Via;
 use crate::request::outcome::{Failure, stale};
+use crate::request::pending::Via;
 use crate::route::plan::Route;
 
 /// Files thought to be on one shard, opened in one session.

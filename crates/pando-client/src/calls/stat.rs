@@ -24,8 +24,8 @@ use crate::cache::on_path::At;
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
 use crate::request::backoff::Backoff;
-use crate::request::errand::Via;
 use crate::request::outcome::{stale, take};
+use crate::request::pending::Via;
 use crate::route::plan::Route;
 
 /// Rounds that may pass without progress before the call fails with `EIO`.
@@ -205,9 +205,9 @@ impl Client {
         let op = Op::PartitionStat(dir, i);
         // Not by the shared routes: these may have forgotten that the directory ever split, and the
         // home does not correct what is elsewhere.
-        let mut errand = self.errand(SYSTEM, (&op).into(), Route::Shard(owner), self.reading());
-        errand.deadline = self.deadline(Via::Current);
-        let reply = self.send(&errand, &mut false).await;
+        let mut pending = self.pending(SYSTEM, (&op).into(), Route::Shard(owner), self.reading());
+        pending.deadline = self.deadline(Via::Current);
+        let reply = self.send(&pending, &mut false).await;
         match reply.map_err(Errno::from)?.result {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
             Err(Refusal::Redirect(history)) => {

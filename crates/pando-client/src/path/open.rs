@@ -7,7 +7,7 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Name};
 use crate::cache::on_path::At;
 use crate::client::Client;
 use crate::nodes::table::Spot;
-use crate::request::errand::{Asked, Via};
+use crate::request::pending::{Asked, Via};
 
 /// The result of opening by name.
 pub(super) enum Opened {

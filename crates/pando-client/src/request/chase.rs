@@ -8,8 +8,8 @@ use pando_types::reply::{Improper, Refusal, Reply};
 
 use crate::client::Client;
 use crate::request::backoff::Backoff;
-use crate::request::errand::Errand;
 use crate::request::outcome::{Answer, Failure, Unanswered, errno_of};
+use crate::request::pending::PendingRequest;
 use crate::transport::traits::TransportError;
 
 /// Redirects without progress that one request may get. After that many it fails with `EIO`.
@@ -27,16 +27,16 @@ impl Client {
     /// answer: while one is pending, and after one was lost.
     pub(crate) async fn chase(
         &self,
-        errand: &Errand<'_>,
+        pending: &PendingRequest<'_>,
         is_unsure: &mut bool,
     ) -> Result<Answer, Unanswered> {
-        let route = errand.route;
+        let route = pending.route;
         let (mut astray, mut learned) = (0, 0);
         let mut backoff = Backoff::astray();
         let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
-            let reply = self.send(errand, is_unsure).await?;
-            self.given_back.answered(errand.head.id, errand.asked.op, &reply);
+            let reply = self.send(pending, is_unsure).await?;
+            self.given_back.answered(pending.head.id, pending.asked.op, &reply);
             let refusal = match reply.result {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,
@@ -100,7 +100,7 @@ impl Client {
     /// Sends the request until a reply comes.
     pub(crate) async fn send(
         &self,
-        errand: &Errand<'_>,
+        pending: &PendingRequest<'_>,
         is_unsure: &mut bool,
     ) -> Result<Box<Reply>, Unanswered> {
         let was_unsure = *is_unsure;
@@ -108,14 +108,14 @@ impl Client {
         let mut backoff = Backoff::lost();
         // The shard is chosen once, whatever other requests learn meanwhile. If it has run a lost
         // copy, it has the outcome, even if the directory is gone.
-        let shard = self.routes.shard(errand.route);
+        let shard = self.routes.shard(pending.route);
         loop {
             if self.sessions.is_closed() {
                 return Err(Unanswered::Stopped);
             }
             let id = match was_lost && is_planted!(RetryRenumbered) {
-                true => RequestId { sequence: errand.head.id.sequence + 1, ..errand.head.id },
-                false => errand.head.id,
+                true => RequestId { sequence: pending.head.id.sequence + 1, ..pending.head.id },
+                false => pending.head.id,
             };
             let shard = match was_lost && is_planted!(RetryAstray) {
                 true => self.routes.beside(shard),
@@ -127,13 +127,13 @@ impl Client {
                     clock: self.clock.load(Ordering::Relaxed),
                     version: self.version.load(Ordering::Relaxed),
                     heard: self.heard.load(Ordering::Acquire),
-                    ..errand.head
+                    ..pending.head
                 },
-                credentials: errand.by.clone(),
-                op: errand.asked.op.clone(),
-                trail: errand.asked.on.map(|on| on.trail.clone()),
+                credentials: pending.by.clone(),
+                op: pending.asked.op.clone(),
+                trail: pending.asked.on.map(|on| on.trail.clone()),
             });
-            self.counters.sent(errand.asked.op);
+            self.counters.sent(pending.asked.op);
             let asked = self.transport.machine_nanos();
             *is_unsure = true;
             match self.transport.call(shard, request).await {
@@ -148,7 +148,7 @@ impl Client {
                     if let Some(news) = &reply.news {
                         self.paths.apply(news);
                     }
-                    if let Some(on) = errand.asked.on {
+                    if let Some(on) = pending.asked.on {
                         on.answered(reply.version);
                     }
                     return Ok(reply);
@@ -157,7 +157,7 @@ impl Client {
                 Err(TransportError::Lost) => was_lost = true,
             }
             let left = |at: u64| at.saturating_sub(self.transport.now_nanos());
-            let left = errand.deadline.map_or(u64::MAX, left);
+            let left = pending.deadline.map_or(u64::MAX, left);
             if left == 0 {
                 return Err(Unanswered::TimedOut);
             }

@@ -2,6 +2,6 @@
 
 pub mod backoff;
 pub mod chase;
-pub mod errand;
 pub mod outcome;
+pub mod pending;
 pub mod run;

@@ -41,8 +41,8 @@ use pando_types::{Credentials, Errno, SessionId};
 use crate::cache::on_path::OnPath;
 use crate::client::Client;
 use crate::request::backoff::Backoff;
-use crate::request::errand::{Asked, Errand, Via};
 use crate::request::outcome::{Answer, Failure};
+use crate::request::pending::{Asked, PendingRequest, Via};
 use crate::route::plan::{Plan, plan};
 use crate::session::doubts::Doubt;
 use crate::session::sessions::Session;
@@ -81,13 +81,13 @@ impl Client {
         asked: Asked<'_>,
     ) -> Result<(Body, SessionId), Failure> {
         let Plan { route, changes } = plan(asked.op, &self.secrets);
-        let mut errand = self.errand(by, asked, route, self.reading());
-        errand.deadline = self.deadline(via);
+        let mut pending = self.pending(by, asked, route, self.reading());
+        pending.deadline = self.deadline(via);
         if changes {
-            return self.run_once(via, &mut errand).await;
+            return self.run_once(via, &mut pending).await;
         }
-        match self.chase(&errand, &mut false).await {
-            Ok(Answer::Final(answer)) => answer.map(|body| (body, errand.head.id.session)),
+        match self.chase(&pending, &mut false).await {
+            Ok(Answer::Final(answer)) => answer.map(|body| (body, pending.head.id.session)),
             Ok(Answer::NoSession) => Err(Failure::Over),
             Err(unanswered) => Err(Failure::Errno(unanswered.into())),
         }
@@ -102,16 +102,16 @@ impl Client {
         deadline: Option<u64>,
     ) -> Result<Body, Failure> {
         let route = plan(op, &self.secrets).route;
-        let mut errand = self.errand(by, op.into(), route, self.reading());
-        errand.deadline = deadline;
-        self.run_once(Via::In(session), &mut errand).await.map(|(body, _)| body)
+        let mut pending = self.pending(by, op.into(), route, self.reading());
+        pending.deadline = deadline;
+        self.run_once(Via::In(session), &mut pending).await.map(|(body, _)| body)
     }
 
     /// Runs a changing operation exactly once.
     async fn run_once(
         &self,
         via: Via<'_>,
-        errand: &mut Errand<'_>,
+        pending: &mut PendingRequest<'_>,
     ) -> Result<(Body, SessionId), Failure> {
         let mut backoff = Backoff::lost();
         loop {
@@ -121,7 +121,7 @@ impl Client {
                 Via::Current => {
                     next = match self.sessions.live() {
                         Some(session) => session,
-                        None => Box::pin(self.session_for(errand.deadline))
+                        None => Box::pin(self.session_for(pending.deadline))
                             .await
                             .map_err(Failure::Errno)?,
                     };
@@ -129,7 +129,7 @@ impl Client {
                 }
             };
             {
-                match self.run_in(session, errand).await {
+                match self.run_in(session, pending).await {
                     Ok(Err(Failure::Errno(Errno::EBUSY))) => {}
                     Ok(answer) => return answer.map(|body| (body, session.id)),
                     Err(Over) if matches!(via, Via::In(_)) => return Err(Failure::Over),
@@ -137,10 +137,10 @@ impl Client {
                 }
             }
             // Some shard could not be told of the change in time.
-            if self.is_past(errand.deadline) {
+            if self.is_past(pending.deadline) {
                 return Err(Failure::Errno(Errno::ETIMEDOUT));
             }
-            Box::pin(backoff.pause_until(self, errand.deadline)).await;
+            Box::pin(backoff.pause_until(self, pending.deadline)).await;
         }
     }
 
@@ -148,26 +148,26 @@ impl Client {
     async fn run_in(
         &self,
         session: &Arc<Session>,
-        errand: &mut Errand<'_>,
+        pending: &mut PendingRequest<'_>,
     ) -> Result<Result<Body, Failure>, Over> {
         const TIMED_OUT: Result<Body, Failure> = Err(Failure::Errno(Errno::ETIMEDOUT));
         if self.doubts.count() > 0 {
-            let clear = self.doubts.clear_of(errand.asked.op);
-            if Box::pin(self.within(errand.deadline, clear)).await.is_none() {
+            let clear = self.doubts.clear_of(pending.asked.op);
+            if Box::pin(self.within(pending.deadline, clear)).await.is_none() {
                 return Ok(TIMED_OUT);
             }
         }
         let slot = match session.slots.acquire_now() {
             Some(slot) => slot,
-            None => match Box::pin(self.within(errand.deadline, session.slots.acquire())).await {
+            None => match Box::pin(self.within(pending.deadline, session.slots.acquire())).await {
                 Some(Ok(slot)) => slot,
                 Some(Err(Closed)) => return Err(Over),
                 None => return Ok(TIMED_OUT),
             },
         };
-        errand.head = self.head(Self::changing(session, slot));
-        let mut pending = Pending { client: self, session, slot, errand, is_unsure: false };
-        match self.chase(pending.errand, &mut pending.is_unsure).await {
+        pending.head = self.head(Self::changing(session, slot));
+        let mut pending = Pending { client: self, session, slot, pending, is_unsure: false };
+        match self.chase(pending.pending, &mut pending.is_unsure).await {
             Ok(Answer::Final(answer)) => {
                 pending.is_unsure = false;
                 Ok(answer)
@@ -176,7 +176,7 @@ impl Client {
                 self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut pending.is_unsure, false);
                 if was_lost
-                    && !concerns_only_its_session(pending.errand.asked.op)
+                    && !concerns_only_its_session(pending.pending.asked.op)
                     && !is_planted!(LostSaysNotRun)
                 {
                     return Ok(Err(Failure::Unsure(Errno::EIO)));
@@ -193,7 +193,7 @@ struct Pending<'a> {
     client: &'a Client,
     session: &'a Arc<Session>,
     slot: Slot,
-    errand: &'a Errand<'a>,
+    pending: &'a PendingRequest<'a>,
     is_unsure: bool,
 }
 
@@ -209,9 +209,9 @@ impl Drop for Pending<'_> {
         self.client.doubts.add(Doubt {
             session: self.session.clone(),
             slot: self.slot,
-            by: self.errand.by.clone(),
-            op: self.errand.asked.op.clone(),
-            trail: self.errand.asked.on.map(|on| on.trail.clone()),
+            by: self.pending.by.clone(),
+            op: self.pending.asked.op.clone(),
+            trail: self.pending.asked.on.map(|on| on.trail.clone()),
         });
     }
 }

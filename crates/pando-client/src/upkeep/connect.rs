@@ -8,8 +8,8 @@ use pando_types::op::{MAX_SLOTS, Op};
 
 use crate::client::{Client, Options, Volume};
 use crate::nodes::openers::SYSTEM;
-use crate::request::errand::Via;
 use crate::request::outcome::Failure;
+use crate::request::pending::Via;
 use crate::transport::traits::Transport;
 
 impl Client {

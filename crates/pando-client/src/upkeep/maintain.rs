@@ -13,8 +13,8 @@ use pando_types::{Errno, ShardIndex, Trail};
 use crate::cache::on_path::OnPath;
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
-use crate::request::errand::Asked;
 use crate::request::outcome::{Answer, Failure, Unanswered};
+use crate::request::pending::Asked;
 use crate::route::plan::{Route, plan};
 use crate::session::doubts::Taken;
 use crate::session::sessions::{Maintained, Need, Session};
@@ -65,8 +65,8 @@ impl Client {
             // The reply's news tell an idle client of changed directories.
             let on = OnPath::new(Trail { version: self.paths.version(), dirs: Vec::new() });
             let asked = Asked { op: &op, on: Some(&on) };
-            let errand = self.errand(SYSTEM, asked, route, self.reading());
-            let answer = self.chase(&errand, &mut false).await;
+            let pending = self.pending(SYSTEM, asked, route, self.reading());
+            let answer = self.chase(&pending, &mut false).await;
             let pause = match answer {
                 Ok(Answer::Final(Ok(Body::Lease(nanos)))) => nanos / RENEWALS,
                 Ok(Answer::Final(_)) => NO_LEASE,
@@ -115,8 +115,8 @@ impl Client {
         let id = Self::changing(&doubt.session, doubt.slot);
         let on = doubt.trail.clone().map(OnPath::new);
         let asked = Asked { op: &doubt.op, on: on.as_ref() };
-        let errand = self.errand(&doubt.by, asked, route, id);
-        match self.chase(&errand, &mut true).await {
+        let pending = self.pending(&doubt.by, asked, route, id);
+        match self.chase(&pending, &mut true).await {
             Ok(Answer::Final(Ok(body))) => {
                 self.counters.doubt_resolved(true);
                 let (session, op) = (doubt.session.clone(), doubt.op.clone());

@@ -22,8 +22,8 @@ use pando_types::{Errno, Ino, SessionId, ShardIndex};
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
 use crate::request::backoff::Backoff;
-use crate::request::errand::Via;
 use crate::request::outcome::{Answer, Failure, Unanswered, stale};
+use crate::request::pending::Via;
 use crate::route::plan::Route;
 use crate::session::sessions::{Lead, Need, Session};
 
@@ -69,8 +69,8 @@ impl Client {
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
-            let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
-            let id = match self.chase(&errand, &mut false).await.map_err(NotOpened::Unanswered)? {
+            let pending = self.pending(SYSTEM, (&op).into(), route, self.reading());
+            let id = match self.chase(&pending, &mut false).await.map_err(NotOpened::Unanswered)? {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 // Another session is alone, and has just been asked to end that.
                 Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {

@@ -7,8 +7,8 @@ use pando_types::{Lock, LockKind, LockOwner, LockRange, LockSet, LockSpace, Sess
 
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
-use crate::request::errand::Via;
 use crate::request::outcome::{Failure, Unanswered};
+use crate::request::pending::Via;
 use crate::route::plan::Route;
 use crate::session::locks::Turn;
 use crate::session::unlocks::Key;
@@ -27,9 +27,9 @@ impl Client {
             self.transport.sleep(ASK_AFTER).await;
             for shard in self.given_back.shards() {
                 let (op, route) = (Op::Sync(shard), Route::Shard(shard));
-                let mut errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
-                errand.deadline = Some(self.transport.now_nanos().saturating_add(PATIENCE));
-                match self.send(&errand, &mut false).await {
+                let mut pending = self.pending(SYSTEM, (&op).into(), route, self.reading());
+                pending.deadline = Some(self.transport.now_nanos().saturating_add(PATIENCE));
+                match self.send(&pending, &mut false).await {
                     Ok(reply) => self.given_back.confirm(&reply),
                     Err(Unanswered::Stopped) => return,
                     Err(Unanswered::TimedOut | Unanswered::Astray) => {}

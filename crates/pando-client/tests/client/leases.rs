@@ -263,6 +263,23 @@ fn a_layout_that_comes_in_parts_is_one() {
     assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
 }
 
+/// A faulty shard answers with parts that do not go on. The read fails instead of asking for ever.
+#[test]
+fn a_layout_that_does_not_go_on_is_an_error() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let attr = Attr { size: 30, data_version: 7, ..made.expect("made").0 };
+    let ino = attr.ino;
+    cluster.on_request(move |_, _, request| {
+        let Op::ReadData { .. } = request.op else { return None };
+        let (attr, slices) = (attr.clone(), Vec::new());
+        let layout = Layout { attr, is_inline: false, inline: Vec::new(), slices, until: 10 };
+        Some(Fate::Answer(Ok(Body::Layout(layout))))
+    });
+    assert_eq!(block_on(client.read_data(ino, 0, 1_000)).map(drop), Err(Errno::EIO));
+}
+
 /// The disk of shard 0 is full, or has failed, for a while. `maintain` goes on, and renews the
 /// session that is opened in the end.
 #[test]

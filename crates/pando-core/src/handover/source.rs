@@ -3,7 +3,9 @@
 
 use alloc::vec::Vec;
 use pando_types::op::Place;
-use pando_types::peer::{Change, OpenHere, Prepare, RowChange, Say, Seen, SlotArrival, Tally};
+use pando_types::peer::{
+    Change, OpenHere, PeerMessage, Prepare, RowChange, Seen, SlotArrival, Tally,
+};
 use pando_types::reply::{Body, SlotNews};
 use pando_types::{DirId, Lsn, SlotIndex, TxnId};
 
@@ -79,7 +81,7 @@ impl Handover {
     /// Gives the handover up: the hash slot is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         let target = self.slot.owner;
-        shard.tell(ctx, crate::Need::Committed, target, (txn, 0), Say::Finish(None));
+        shard.tell(ctx, crate::Need::Committed, target, (txn, 0), PeerMessage::Finish(None));
         shard.forget_copy(txn);
         shard.counters.handovers_failed += 1;
         shard.pause_target(ctx, target);
@@ -96,7 +98,8 @@ impl Mover for Handover {
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = Say::SlotPage { slot: self.slot, number: copy.pages, synced: copy.syncs, rows };
+        let say =
+            PeerMessage::SlotPage { slot: self.slot, number: copy.pages, synced: copy.syncs, rows };
         Next::Send(self.slot.owner, say)
     }
 

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::{
-    EntryValue, Inode, OpenHere, Peer, Prepare, RowChange, Say, SlotArrival, Tally,
+    EntryValue, Inode, OpenHere, Peer, PeerMessage, Prepare, RowChange, SlotArrival, Tally,
 };
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, SlotIndex, TxnId};
@@ -23,11 +23,13 @@ use crate::state::stop::{Stop, broken};
 impl Shard {
     /// Takes a page of a hash slot on its way here.
     pub(crate) fn slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let Say::SlotPage { slot: news, number, synced, rows } = peer.say else { return Ok(()) };
+        let PeerMessage::SlotPage { slot: news, number, synced, rows } = peer.say else {
+            return Ok(());
+        };
         let at = (peer.txn, peer.step);
         let slot = news.slot;
         if !self.has_joined() {
-            self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
+            self.tell(ctx, Need::Committed, peer.from, at, PeerMessage::PageDone(0));
             return Ok(());
         }
         let known = self.config.map.news(slot).map_or(0, |known| known.version);
@@ -68,12 +70,12 @@ impl Shard {
             ctx.put(keys::incoming(slot), record.encode());
         } else if number > record.next_page {
             // This shard lost an earlier page in a crash, and says so.
-            self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
+            self.tell(ctx, Need::Committed, peer.from, at, PeerMessage::PageDone(0));
             return Ok(());
         }
         self.migration.incoming.insert(slot, (record, ctx.now.nanos));
         let need = if synced { Need::Synced } else { Need::Committed };
-        self.tell(ctx, need, peer.from, at, Say::PageDone(number + 1));
+        self.tell(ctx, need, peer.from, at, PeerMessage::PageDone(number + 1));
         Ok(())
     }
 

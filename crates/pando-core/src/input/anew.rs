@@ -31,7 +31,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::Request;
-use pando_types::peer::{Peer, Say, Vote};
+use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::Refusal;
 use pando_types::{Errno, SessionId, TxnId};
 
@@ -199,7 +199,7 @@ impl Shard {
             }
             for (step, to) in txn.asked() {
                 let at = (TxnId { shard: own, number }, step);
-                self.tell(ctx, Need::Committed, to, at, Say::Finish(None));
+                self.tell(ctx, Need::Committed, to, at, PeerMessage::Finish(None));
             }
             if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
                 self.counters.restarts += 1;
@@ -219,8 +219,8 @@ impl Shard {
         let answer = match said.kind {
             // The transaction is undone here, so no answer is needed.
             _ if said.from == self.config.shard && said.kind != Kind::Other => return,
-            Kind::Prepare => Say::Voted(Vote::No(refuse)),
-            Kind::Page => Say::PageDone(0),
+            Kind::Prepare => PeerMessage::Voted(Vote::No(refuse)),
+            Kind::Page => PeerMessage::PageDone(0),
             // The transaction is undone. Every shard that asks about it hears so from now on.
             Kind::Other if self.is_undone(said.at.0) => return,
             Kind::Other => {

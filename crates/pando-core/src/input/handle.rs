@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Peer, PeerMessage};
 use pando_types::{Ino, KeyId, SessionId, ShardIndex};
 
 use crate::contract::{COORDINATOR, Config, Effects, Halt, Input, Now, Row, Rows};
@@ -151,8 +151,8 @@ impl Shard {
         self.concerned.clear();
         self.sessions.outcomes.settle();
         self.namespace.opens.settle();
-        let mut ctx =
-            Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.namespace.lookup_cache));
+        let mut ctx = Ctx::new(now, rows)
+            .with_lookup_cache(core::mem::take(&mut self.namespace.lookup_cache));
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),
             Err(halt) => Err(halt),
@@ -196,20 +196,27 @@ impl Shard {
 
     fn peer(&mut self, ctx: &mut Ctx<'_>, peer: Box<Peer>) -> Result<(), Halt> {
         match peer.say {
-            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
-                self.participate(ctx, *peer)
-            }
-            Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => {
-                self.coordinate(ctx, *peer)
-            }
-            Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
+            PeerMessage::Prepare(..)
+            | PeerMessage::Finish(_)
+            | PeerMessage::Page { .. }
+            | PeerMessage::SlotPage { .. } => self.participate(ctx, *peer),
+            PeerMessage::Voted(_)
+            | PeerMessage::Finished
+            | PeerMessage::Ask
+            | PeerMessage::PageDone(_)
+            | PeerMessage::Elsewhere(_) => self.coordinate(ctx, *peer),
+            PeerMessage::Versions { .. }
+            | PeerMessage::VersionsKnown(_)
+            | PeerMessage::AskVersions(_) => {
                 self.hear_versions(ctx, *peer);
                 Ok(())
             }
-            Say::Sessions { .. } | Say::SessionsHeard { .. } | Say::AskSessions { .. } => {
-                self.hear_sessions(ctx, *peer)
+            PeerMessage::Sessions { .. }
+            | PeerMessage::SessionsHeard { .. }
+            | PeerMessage::AskSessions { .. } => self.hear_sessions(ctx, *peer),
+            PeerMessage::Shrunk { dir, partition } => {
+                self.told_shrunk(ctx, peer.from, dir, partition)
             }
-            Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),
         }
     }
 
@@ -318,7 +325,7 @@ impl Shard {
         let mut done = ctx.finish();
         // Only headers are written after this. The lookup cache holds none, so it is up to date
         // here.
-        self.namespace.lookup_cache = core::mem::take(&mut done.sightings);
+        self.namespace.lookup_cache = core::mem::take(&mut done.lookup_cache);
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }

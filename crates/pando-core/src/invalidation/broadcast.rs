@@ -10,7 +10,7 @@
 //!    through it. Other shards would then refuse these walks again and again.
 
 use alloc::vec::Vec;
-use pando_types::peer::{Peer, Say, Seen, Vote};
+use pando_types::peer::{Peer, PeerMessage, Seen, Vote};
 use pando_types::{Epoch, Errno, Ino, ShardIndex, TxnId};
 
 use crate::contract::{COORDINATOR, Halt, Need};
@@ -47,7 +47,7 @@ impl Shard {
         if self.is_told_in_vain(ctx.now.nanos) {
             // The coordinator would hold its locks in vain, and ask again and again.
             self.counters.versions_given_up += 1;
-            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
+            self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::No(Errno::EBUSY)));
             return Ok(());
         }
         let version = self.numbers.txn(ctx).number;
@@ -133,14 +133,14 @@ impl Shard {
         let (floor, _) = self.paths.versions.all();
         let since = known.max(floor);
         let changed = self.paths.versions.above(since).copied().collect();
-        let say = Say::Versions { since, version, changed, answers };
+        let say = PeerMessage::Versions { since, version, changed, answers };
         self.tell(ctx, Need::Committed, shard, NO_TXN, say);
     }
 
     /// Handles a peer message about versions.
     pub(crate) fn hear_versions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) {
         match peer.say {
-            Say::Versions { since, version, changed, answers } => {
+            PeerMessage::Versions { since, version, changed, answers } => {
                 if self.config.shard == COORDINATOR {
                     return;
                 }
@@ -167,10 +167,16 @@ impl Shard {
                 let waiting = self.locks.wake(LockKey::Versions);
                 self.queue.ready.extend(waiting);
                 if let Some(known) = self.paths.versions.known() {
-                    self.tell(ctx, Need::Committed, peer.from, NO_TXN, Say::VersionsKnown(known));
+                    self.tell(
+                        ctx,
+                        Need::Committed,
+                        peer.from,
+                        NO_TXN,
+                        PeerMessage::VersionsKnown(known),
+                    );
                 }
             }
-            Say::VersionsKnown(version) => {
+            PeerMessage::VersionsKnown(version) => {
                 let other = self.paths.broadcast.others.entry(peer.from).or_default();
                 other.known = version.max(other.known);
                 other.silent_since = None;
@@ -178,7 +184,7 @@ impl Shard {
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);
             }
-            Say::AskVersions(epoch) if self.config.shard == COORDINATOR => {
+            PeerMessage::AskVersions(epoch) if self.config.shard == COORDINATOR => {
                 self.tell_above(ctx, peer.from, 0, Some(epoch));
             }
             _ => {}
@@ -192,7 +198,7 @@ impl Shard {
             && let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version)
         {
             let vote = Vote::Yes(Seen::Version(version));
-            self.tell(ctx, Need::Committed, from, at, Say::Voted(vote));
+            self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(vote));
         }
     }
 
@@ -212,7 +218,7 @@ impl Shard {
                     Need::Committed,
                     COORDINATOR,
                     NO_TXN,
-                    Say::AskVersions(ctx.now.epoch),
+                    PeerMessage::AskVersions(ctx.now.epoch),
                 );
             }
             if self.paths.broadcast.is_waiting_in_vain(&self.config, now) {
@@ -232,7 +238,13 @@ impl Shard {
         for version in late {
             if let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version) {
                 self.counters.versions_given_up += 1;
-                self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
+                self.tell(
+                    ctx,
+                    Need::Committed,
+                    from,
+                    at,
+                    PeerMessage::Voted(Vote::No(Errno::EBUSY)),
+                );
             }
         }
         if is_due && self.is_any_behind() {

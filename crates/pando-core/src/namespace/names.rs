@@ -9,7 +9,7 @@ use crate::contract::Halt;
 use crate::records::keys;
 use crate::records::record::{Entry, Header, Record};
 use crate::state::ctx::Ctx;
-use crate::state::lookup_cache as sightings;
+use crate::state::lookup_cache;
 use crate::state::shard::Shard;
 use crate::state::stop::Stop;
 
@@ -104,7 +104,7 @@ pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sough
 }
 
 /// The result for a name from the record with ordinal 0, which is the name's entry or missing.
-fn sought(order: Order, entry: sightings::Entry) -> Sought {
+fn sought(order: Order, entry: lookup_cache::Entry) -> Sought {
     match entry {
         Some((value, crowded)) => Sought::Found(FoundEntry { order, value, crowded }),
         None => Sought::Absent(Vacancy(None)),

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use pando_types::peer::{Say, SessionAsk, SessionEvent, SessionTable, SessionsTold};
+use pando_types::peer::{PeerMessage, SessionAsk, SessionEvent, SessionTable, SessionsTold};
 use pando_types::reply::Refusal;
 use pando_types::{Lsn, SessionId};
 
@@ -50,7 +50,7 @@ impl Shard {
         }
         // What this shard acknowledges must survive a loss of power.
         let need = if heard == before { Need::Durable } else { Need::Synced };
-        let say = Say::SessionsHeard { position: heard.position, known, freed };
+        let say = PeerMessage::SessionsHeard { position: heard.position, known, freed };
         self.tell(ctx, need, COORDINATOR, NO_TXN, say);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Shard {
     /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
         let position = self.sessions.log.heard.position;
-        let say = Say::AskSessions { position, about };
+        let say = PeerMessage::AskSessions { position, about };
         self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
     }
 

@@ -5,7 +5,7 @@
 //! 2. A new event is told at once, after the event that was told last. A shard that has missed
 //!    something asks.
 
-use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionsTold};
+use pando_types::peer::{Peer, PeerMessage, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
 
 use crate::contract::{COORDINATOR, Halt, Need};
@@ -103,7 +103,7 @@ impl Shard {
         };
         let other = log.others.entry(shard).or_default();
         (other.told, other.told_known, other.told_freed) = (position, known, freed);
-        let say = Say::Sessions { told, last, known, freed, answers };
+        let say = PeerMessage::Sessions { told, last, known, freed, answers };
         self.tell(ctx, need, shard, NO_TXN, say);
     }
 
@@ -164,7 +164,7 @@ impl Shard {
     pub(crate) fn hear_sessions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let from = peer.from;
         match peer.say {
-            Say::Sessions { told, last, known, freed, answers } => {
+            PeerMessage::Sessions { told, last, known, freed, answers } => {
                 // A new shard gets the sessions with the decision that it joins.
                 if self.config.shard == COORDINATOR || !self.has_joined() {
                     return Ok(());
@@ -174,11 +174,13 @@ impl Shard {
                 self.wake_heard(ctx, answers);
                 Ok(())
             }
-            Say::SessionsHeard { position, known, freed } if self.config.shard == COORDINATOR => {
+            PeerMessage::SessionsHeard { position, known, freed }
+                if self.config.shard == COORDINATOR =>
+            {
                 self.has_heard(ctx, from, position, (known, freed));
                 Ok(())
             }
-            Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
+            PeerMessage::AskSessions { position, about } if self.config.shard == COORDINATOR => {
                 // What the shard has heard may not be on its disk. If it has just started, it has
                 // forgotten which ends are known everywhere.
                 if let Some(other) = self.sessions.log.others.get_mut(&from) {

@@ -16,7 +16,7 @@
 
 use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
-use pando_types::peer::{Behalf, Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, PeerMessage};
 use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 
@@ -195,7 +195,7 @@ impl Shard {
     fn say_shrunk(&self, ctx: &Ctx<'_>, dir: DirRef, partition: PartitionIndex) -> Peer {
         let from = self.config.shard;
         let txn = TxnId { shard: from, number: 0 };
-        let say = Say::Shrunk { dir, partition };
+        let say = PeerMessage::Shrunk { dir, partition };
         Peer {
             from,
             trace: ctx.trace,

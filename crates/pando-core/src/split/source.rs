@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::range;
 use pando_types::op::Place;
-use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
+use pando_types::peer::{Arrival, Change, PeerMessage, Prepare, RowChange, Seen, Tally};
 use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
@@ -127,7 +127,7 @@ impl Move {
 
     /// Gives the move up: the range is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
+        shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), PeerMessage::Finish(None));
         let is_wanted = shard.migration.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
         shard.forget_copy(txn);
         let counters = &mut shard.counters;
@@ -166,7 +166,7 @@ impl Mover for Move {
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = Say::Page {
+        let say = PeerMessage::Page {
             dir: self.dir,
             partition: self.partition,
             given_back: self.is_merge().then_some(self.names),

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
-use pando_types::peer::{Arrival, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, Tally};
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
@@ -32,7 +32,9 @@ use crate::state::txn::step_lock::holder;
 impl Shard {
     /// Takes a page of a partition on its way here.
     pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let Say::Page { dir, partition, given_back, radix, number, synced, rows } = peer.say else {
+        let PeerMessage::Page { dir, partition, given_back, radix, number, synced, rows } =
+            peer.say
+        else {
             return Ok(());
         };
         let at = (dir.id, partition);
@@ -60,10 +62,10 @@ impl Shard {
             if is_refused || self.ask_for_others(ctx, at, &orders) {
                 let step = (peer.txn, peer.step);
                 if let Some(news) = self.news_of_parent(dir.id, partition) {
-                    let say = Say::Elsewhere(news);
+                    let say = PeerMessage::Elsewhere(news);
                     self.tell(ctx, Need::Synced, peer.from, step, say);
                 }
-                self.tell(ctx, Need::Committed, peer.from, step, Say::PageDone(0));
+                self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
                 return Ok(());
             }
         }
@@ -80,13 +82,19 @@ impl Shard {
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {
             // This shard lost an earlier page in a crash, and says so.
-            self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
+            self.tell(
+                ctx,
+                Need::Committed,
+                peer.from,
+                (peer.txn, peer.step),
+                PeerMessage::PageDone(0),
+            );
             return Ok(());
         }
         let done = number + 1;
         self.migration.arriving.insert(at, (record, ctx.now.nanos));
         let need = if synced { Need::Synced } else { Need::Committed };
-        self.tell(ctx, need, peer.from, (peer.txn, peer.step), Say::PageDone(done));
+        self.tell(ctx, need, peer.from, (peer.txn, peer.step), PeerMessage::PageDone(done));
         Ok(())
     }
 
@@ -112,7 +120,7 @@ impl Shard {
             });
         let others: Vec<TxnId> = others.map(|(_, (record, _))| record.txn).collect();
         for txn in &others {
-            self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), Say::Ask);
+            self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), PeerMessage::Ask);
         }
         !others.is_empty()
     }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::Request;
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Peer, PeerMessage};
 use pando_types::{ShardIndex, TxnId};
 
 use crate::contract::ClientTag;
@@ -39,8 +39,8 @@ pub enum Kind {
 impl Said {
     pub(crate) fn of(peer: &Peer) -> Self {
         let kind = match peer.say {
-            Say::Prepare(..) => Kind::Prepare,
-            Say::Page { .. } | Say::SlotPage { .. } => Kind::Page,
+            PeerMessage::Prepare(..) => Kind::Prepare,
+            PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => Kind::Page,
             _ => Kind::Other,
         };
         Self { from: peer.from, at: (peer.txn, peer.step), kind }

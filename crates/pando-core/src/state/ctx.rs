@@ -7,7 +7,7 @@ use pando_types::{CLOCK_SLACK_NANOS, DirId, Ino, Name, Order, SessionId, Timesta
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
 use crate::records::record::{Header, OpenAt, Record, Shred};
-use crate::state::lookup_cache::{Entry, Sightings};
+use crate::state::lookup_cache::{Entry, LookupCache};
 
 /// A change of the table of opens in memory.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Ctx<'a> {
     pub time: Timestamp,
     rows: &'a dyn Rows,
     /// The lookup cache.
-    sightings: RefCell<Sightings>,
+    lookup_cache: RefCell<LookupCache>,
     /// Writes that a failed operation discards.
     writes: Vec<Write>,
     /// Writes that stand even if the operation fails.
@@ -72,7 +72,7 @@ pub struct Done {
     pub locks: Vec<LockChange>,
     pub shreds: Vec<(Vec<u8>, Option<Shred>)>,
     pub meta: GroupMeta,
-    pub sightings: Sightings,
+    pub lookup_cache: LookupCache,
 }
 
 impl<'a> Ctx<'a> {
@@ -81,7 +81,7 @@ impl<'a> Ctx<'a> {
             now,
             time: Timestamp::from_nanos(now.wall),
             rows,
-            sightings: RefCell::default(),
+            lookup_cache: RefCell::default(),
             writes: Vec::new(),
             always: Vec::new(),
             out: Vec::new(),
@@ -106,13 +106,13 @@ impl<'a> Ctx<'a> {
     }
 
     /// Adds the lookup cache that earlier inputs left.
-    pub fn with_sightings(self, sightings: Sightings) -> Self {
-        Self { sightings: RefCell::new(sightings), ..self }
+    pub fn with_lookup_cache(self, lookup_cache: LookupCache) -> Self {
+        Self { lookup_cache: RefCell::new(lookup_cache), ..self }
     }
 
     /// The lookup cache, as this input leaves it.
-    pub fn into_sightings(self) -> Sightings {
-        self.sightings.into_inner()
+    pub fn into_lookup_cache(self) -> LookupCache {
+        self.lookup_cache.into_inner()
     }
 
     /// The lookup cache's entry for a name. `None`: not cached, or this input has written
@@ -121,14 +121,14 @@ impl<'a> Ctx<'a> {
         if !self.writes.is_empty() {
             return None;
         }
-        self.sightings.borrow().get(dir, base, name).cloned()
+        self.lookup_cache.borrow().get(dir, base, name).cloned()
     }
 
     /// Notes in the lookup cache what was read at the order of a name. Does nothing once this input
     /// has written something.
     pub fn sight(&self, dir: DirId, base: Order, name: &Name, entry: &Entry) {
         if self.writes.is_empty() {
-            self.sightings.borrow_mut().note(dir, base, name, entry.clone());
+            self.lookup_cache.borrow_mut().note(dir, base, name, entry.clone());
         }
     }
 
@@ -304,10 +304,10 @@ impl<'a> Ctx<'a> {
 
     pub fn finish(mut self) -> Done {
         self.writes.append(&mut self.always);
-        let mut sightings = self.sightings.into_inner();
-        sightings.forget(&self.writes);
+        let mut lookup_cache = self.lookup_cache.into_inner();
+        lookup_cache.forget(&self.writes);
         Done {
-            sightings,
+            lookup_cache,
             writes: self.writes,
             out: self.out,
             headers: self.headers,

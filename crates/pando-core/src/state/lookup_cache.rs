@@ -2,7 +2,7 @@
 //! caller that changes a name, or asks for its attributes, has mostly looked it up just before. A
 //! kernel always does.
 //!
-//! The cache holds what the store holds. All writes of a shard go through [`Sightings::forget`]
+//! The cache holds what the store holds. All writes of a shard go through [`LookupCache::forget`]
 //! when they leave it, and only the shard writes to its store. An input that has written something
 //! itself reads the store. So does an input after one that could not run.
 
@@ -18,9 +18,9 @@ const SLOTS: usize = 32;
 
 /// The lookup cache of a shard.
 #[derive(Default)]
-pub struct Sightings(Vec<Option<Sighting>>);
+pub struct LookupCache(Vec<Option<CachedLookup>>);
 
-struct Sighting {
+struct CachedLookup {
     dir: DirId,
     base: Order,
     name: Name,
@@ -35,7 +35,7 @@ fn slot(base: Order) -> usize {
     (base.0 >> Order::ORDINAL_BITS) as usize % SLOTS
 }
 
-impl Sightings {
+impl LookupCache {
     /// The cached result for a name with the order `base`; `None`: it is not cached.
     pub fn get(&self, dir: DirId, base: Order, name: &Name) -> Option<&Entry> {
         let seen = self.0.get(slot(base))?.as_ref()?;
@@ -47,7 +47,7 @@ impl Sightings {
         if self.0.is_empty() {
             self.0.resize_with(SLOTS, || None);
         }
-        self.0[slot(base)] = Some(Sighting { dir, base, name: name.clone(), entry });
+        self.0[slot(base)] = Some(CachedLookup { dir, base, name: name.clone(), entry });
     }
 
     /// Drops cached names at the orders at which something is written.
@@ -85,18 +85,18 @@ mod tests {
             Write::DeleteRange(Vec::new(), Vec::new()),
         ];
         for write in writes {
-            let mut sightings = Sightings::default();
-            sightings.note(dir, base, &name("a"), None);
-            assert_eq!(sightings.get(dir, base, &name("a")), Some(&None));
-            assert_eq!(sightings.get(dir, base, &name("b")), None);
-            assert_eq!(sightings.get(DirId([8; 16]), base, &name("a")), None);
-            assert_eq!(sightings.get(dir, Order(0x1240), &name("a")), None);
+            let mut lookup_cache = LookupCache::default();
+            lookup_cache.note(dir, base, &name("a"), None);
+            assert_eq!(lookup_cache.get(dir, base, &name("a")), Some(&None));
+            assert_eq!(lookup_cache.get(dir, base, &name("b")), None);
+            assert_eq!(lookup_cache.get(DirId([8; 16]), base, &name("a")), None);
+            assert_eq!(lookup_cache.get(dir, Order(0x1240), &name("a")), None);
             let header = keys::dir(dir, Kind::Header, 0x1230);
-            sightings
+            lookup_cache
                 .forget(&[Write::Put(header, Vec::new()), Write::Put(key(0x1240), Vec::new())]);
-            assert!(sightings.get(dir, base, &name("a")).is_some());
-            sightings.forget(&[write]);
-            assert_eq!(sightings.get(dir, base, &name("a")), None);
+            assert!(lookup_cache.get(dir, base, &name("a")).is_some());
+            lookup_cache.forget(&[write]);
+            assert_eq!(lookup_cache.get(dir, base, &name("a")), None);
         }
     }
 
@@ -104,10 +104,10 @@ mod tests {
     fn the_newer_of_two_in_one_place_is_remembered() {
         let (dir, name) = (DirId([7; 16]), Name::new(b"a").unwrap());
         let (one, other) = (Order(16), Order(16 + (SLOTS as u64) * 16));
-        let mut sightings = Sightings::default();
-        sightings.note(dir, one, &name, None);
-        sightings.note(dir, other, &name, None);
-        assert!(sightings.get(dir, one, &name).is_none());
-        assert!(sightings.get(dir, other, &name).is_some());
+        let mut lookup_cache = LookupCache::default();
+        lookup_cache.note(dir, one, &name, None);
+        lookup_cache.note(dir, other, &name, None);
+        assert!(lookup_cache.get(dir, one, &name).is_none());
+        assert!(lookup_cache.get(dir, other, &name).is_some());
     }
 }

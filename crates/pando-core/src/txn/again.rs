@@ -1,7 +1,7 @@
 //! Timers of the coordinator: which messages it sends again, and when.
 
 use alloc::vec::Vec;
-use pando_types::peer::Say;
+use pando_types::peer::PeerMessage;
 
 use super::coordinate::need_of;
 use crate::contract::Halt;
@@ -50,12 +50,12 @@ impl Shard {
             Some((to, step, say)) => again.push((*to, *step, say.clone())),
             None => {
                 for (step, to, changes) in &txn.finishing {
-                    again.push((*to, *step, Say::Finish(Some(changes.clone()))));
+                    again.push((*to, *step, PeerMessage::Finish(Some(changes.clone()))));
                 }
             }
         }
         for (mut to, step, say) in again {
-            if let Say::Prepare(place, _) = &say {
+            if let PeerMessage::Prepare(place, _) = &say {
                 let client = self.coordinator.txns.get(&number).and_then(Txn::client);
                 self.concerned.acted.extend(client);
                 to = self.shard_of(ctx, place)?;

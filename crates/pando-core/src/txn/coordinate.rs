@@ -5,7 +5,9 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Arrival, Change, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote};
+use pando_types::peer::{
+    Arrival, Change, Peer, PeerMessage, Prepare, RowChange, Seen, SlotArrival, Vote,
+};
 use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
@@ -29,18 +31,18 @@ const AGAIN_AFTER: u64 = 2_000_000;
 
 /// How safe the log must be before a coordinator's message leaves. A decision waits for a sync. So
 /// does a page of a move that names objects, since the target may sync it at any time.
-pub(super) fn need_of(say: &Say) -> Need {
+pub(super) fn need_of(say: &PeerMessage) -> Need {
     let names_object = |row: &RowChange| match row {
         RowChange::Put(key, _) => keys::is_slice(key),
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
     };
     match say {
-        Say::Finish(_) | Say::Page { synced: true, .. } | Say::SlotPage { synced: true, .. } => {
-            Need::Synced
-        }
-        Say::Page { rows, .. }
-        | Say::SlotPage { rows, .. }
-        | Say::Prepare(
+        PeerMessage::Finish(_)
+        | PeerMessage::Page { synced: true, .. }
+        | PeerMessage::SlotPage { synced: true, .. } => Need::Synced,
+        PeerMessage::Page { rows, .. }
+        | PeerMessage::SlotPage { rows, .. }
+        | PeerMessage::Prepare(
             _,
             Prepare::Arrive(Arrival { rows, .. }) | Prepare::TakeSlot(SlotArrival { rows, .. }),
         ) if rows.iter().any(names_object) => Need::Synced,
@@ -130,7 +132,7 @@ impl Shard {
                     seen: None,
                     changes: Vec::new(),
                 });
-                self.say(ctx, number, txn, to, step, Say::Prepare(place, prepare));
+                self.say(ctx, number, txn, to, step, PeerMessage::Prepare(place, prepare));
                 Ok(())
             }
             Ok(Next::Pause) => {
@@ -201,7 +203,7 @@ impl Shard {
         mut txn: Txn,
         to: ShardIndex,
         step: u16,
-        say: Say,
+        say: PeerMessage,
     ) {
         txn.sent = Some((to, step, say.clone()));
         self.sent_now(ctx, number, &mut txn);
@@ -227,20 +229,26 @@ impl Shard {
             return Ok(());
         }
         match peer.say {
-            Say::Voted(vote) => self.voted(ctx, number, step, from, vote),
-            Say::Finished => self.step_finished(ctx, number, step, from),
-            Say::Ask => {
+            PeerMessage::Voted(vote) => self.voted(ctx, number, step, from, vote),
+            PeerMessage::Finished => self.step_finished(ctx, number, step, from),
+            PeerMessage::Ask => {
                 self.answer_ask(ctx, number, step, from);
                 Ok(())
             }
-            Say::PageDone(pages) => {
+            PeerMessage::PageDone(pages) => {
                 if !self.coordinator.txns.contains_key(&number) {
-                    self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
+                    self.tell(
+                        ctx,
+                        Need::Committed,
+                        from,
+                        (peer.txn, step),
+                        PeerMessage::Finish(None),
+                    );
                     return Ok(());
                 }
                 self.page_done(ctx, number, pages)
             }
-            Say::Elsewhere(news) => self.readdress(ctx, number, step, from, news),
+            PeerMessage::Elsewhere(news) => self.readdress(ctx, number, step, from, news),
             _ => Ok(()),
         }
     }
@@ -256,7 +264,7 @@ impl Shard {
         let Some(txn) = self.coordinator.txns.get_mut(&number) else {
             // The transaction was undone, or is long over: the participant may release its locks.
             let id = self.id(number);
-            self.tell(ctx, Need::Committed, from, (id, step), Say::Finish(None));
+            self.tell(ctx, Need::Committed, from, (id, step), PeerMessage::Finish(None));
             return Ok(());
         };
         let Some(plan) = txn.plan.as_mut() else { return Ok(()) };
@@ -355,7 +363,7 @@ impl Shard {
                 None => self.shard_of(ctx, &last.place)?,
             };
             last.to = to;
-            let say = Say::Prepare(last.place.clone(), last.prepare.clone());
+            let say = PeerMessage::Prepare(last.place.clone(), last.prepare.clone());
             txn.sent_on += 1;
             if to != refused_by && txn.sent_on % SENT_ON_MAX != 0 {
                 self.say(ctx, number, txn, to, step, say);
@@ -441,7 +449,7 @@ impl Shard {
         let steps = txn.finishing.clone();
         self.coordinator.txns.insert(number, txn);
         for (step, shard, changes) in steps {
-            let say = Say::Finish(Some(changes));
+            let say = PeerMessage::Finish(Some(changes));
             self.tell(ctx, Need::Synced, shard, (self.id(number), step), say);
         }
         #[cfg(feature = "planted")]
@@ -511,7 +519,7 @@ impl Shard {
                 .map(|(.., changes)| changes.clone()),
             None => None,
         };
-        self.tell(ctx, Need::Synced, from, (id, step), Say::Finish(decision));
+        self.tell(ctx, Need::Synced, from, (id, step), PeerMessage::Finish(decision));
     }
 
     /// Undoes a transaction that is not decided. It fails with `refusal` or, without one, begins
@@ -550,7 +558,7 @@ impl Shard {
         let id = self.id(number);
         ctx.trace = txn.trace().unwrap_or(ctx.trace);
         for (index, step) in txn.steps.iter().enumerate() {
-            let say = Say::Finish(None);
+            let say = PeerMessage::Finish(None);
             self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
         }
         if let Some(plan) = txn.plan.take() {

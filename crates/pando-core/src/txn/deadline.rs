@@ -12,7 +12,7 @@
 //!    which every shard answers.
 
 use alloc::vec::Vec;
-use pando_types::peer::Say;
+use pando_types::peer::PeerMessage;
 use pando_types::reply::Refusal;
 use pando_types::{Errno, ShardIndex, TxnId};
 
@@ -103,7 +103,13 @@ impl Shard {
             .collect();
         for shard in probed {
             // No transaction has this number.
-            self.tell(ctx, Need::Committed, shard, (TxnId { shard, number: 0 }, 0), Say::Ask);
+            self.tell(
+                ctx,
+                Need::Committed,
+                shard,
+                (TxnId { shard, number: 0 }, 0),
+                PeerMessage::Ask,
+            );
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::Place;
-use pando_types::peer::{Change, Claim, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
+use pando_types::peer::{
+    Change, Claim, EntryRows, EntryValue, Peer, PeerMessage, Prepare, Seen, Vote,
+};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{
     Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, TxnId,
@@ -45,27 +47,27 @@ impl Shard {
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
         if self.participant.floors.get(&peer.txn.shard).is_some_and(is_void) {
-            if let Say::Finish(decision) = &peer.say {
+            if let PeerMessage::Finish(decision) = &peer.say {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
-                    self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+                    self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
                 }
             }
             return Ok(());
         }
         if self.participant.finished.contains(&at) {
-            if !matches!(peer.say, Say::Page { .. } | Say::SlotPage { .. }) {
-                self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+            if !matches!(peer.say, PeerMessage::Page { .. } | PeerMessage::SlotPage { .. }) {
+                self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
             }
             return Ok(());
         }
         match &peer.say {
-            Say::Prepare(place, prepare) => {
+            PeerMessage::Prepare(place, prepare) => {
                 let (place, prepare) = (place.clone(), prepare.clone());
                 self.prepare(ctx, peer, place, prepare)
             }
-            Say::Finish(None) => self.let_go(ctx, at),
-            Say::Finish(Some(changes)) => {
+            PeerMessage::Finish(None) => self.let_go(ctx, at),
+            PeerMessage::Finish(Some(changes)) => {
                 let is_made = match self.participant.prepared.contains_key(&at) {
                     true => self.is_applicable(ctx, peer.from, at, changes)?,
                     false => self.once_more(ctx, &peer, changes)?,
@@ -76,11 +78,11 @@ impl Shard {
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
                 self.participant.finished.insert(at);
                 ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
-                self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+                self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
                 Ok(())
             }
-            Say::Page { .. } => self.page(ctx, peer),
-            Say::SlotPage { .. } => self.slot_page(ctx, peer),
+            PeerMessage::Page { .. } => self.page(ctx, peer),
+            PeerMessage::SlotPage { .. } => self.slot_page(ctx, peer),
             _ => Ok(()),
         }
     }
@@ -108,7 +110,7 @@ impl Shard {
             }
             Whereabouts::There(news) => {
                 let at = (peer.txn, peer.step);
-                self.tell(ctx, Need::Synced, peer.from, at, Say::Elsewhere(news));
+                self.tell(ctx, Need::Synced, peer.from, at, PeerMessage::Elsewhere(news));
                 Ok(false)
             }
             Whereabouts::Never => {
@@ -158,13 +160,13 @@ impl Shard {
             && !self.session_lives(session)
             && !self.participant.prepared.contains_key(&at)
         {
-            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
+            self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::Busy));
             return Ok(());
         }
         if let Prepare::Invalidate { dirs, graph } = &prepare {
             if graph.is_some_and(|step| !self.participant.prepared.contains_key(&(peer.txn, step)))
             {
-                self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
+                self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::Busy));
                 return Ok(());
             }
             return self.invalidate(ctx, from, at, dirs);
@@ -208,7 +210,7 @@ impl Shard {
             Vote::Slot(_) => Need::Synced,
             _ => Need::Committed,
         };
-        self.tell(ctx, need, from, at, Say::Voted(vote));
+        self.tell(ctx, need, from, at, PeerMessage::Voted(vote));
         Ok(())
     }
 
@@ -473,7 +475,7 @@ impl Shard {
             }
         }
         for at in asks {
-            self.tell(ctx, Need::Committed, at.0.shard, at, Say::Ask);
+            self.tell(ctx, Need::Committed, at.0.shard, at, PeerMessage::Ask);
         }
     }
 }

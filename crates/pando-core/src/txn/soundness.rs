@@ -16,7 +16,7 @@
 use core::ops::Range;
 use pando_placement::is_partition;
 use pando_types::op::Place;
-use pando_types::peer::{Change, Floor, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
+use pando_types::peer::{Change, Floor, Inode, Peer, PeerMessage, Prepare, RowChange, Seen, Vote};
 use pando_types::reply::Slice;
 use pando_types::{DirId, DirRef, Errno, Ino, LockSet, Name, ShardIndex, SlotIndex, TxnId};
 
@@ -37,8 +37,8 @@ impl Shard {
         }
         self.counters.bad_messages += 1;
         let answer = match &peer.say {
-            Say::Page { .. } | Say::SlotPage { .. } => Say::PageDone(0),
-            Say::Prepare(..) => Say::Voted(Vote::No(Errno::EIO)),
+            PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => PeerMessage::PageDone(0),
+            PeerMessage::Prepare(..) => PeerMessage::Voted(Vote::No(Errno::EIO)),
             _ => return false,
         };
         self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), answer);
@@ -131,28 +131,31 @@ fn can_be(Floor { below, but }: &Floor) -> bool {
 fn sound(own: ShardIndex, peer: &Peer) -> bool {
     let is_coordinators = matches!(
         peer.say,
-        Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. }
+        PeerMessage::Prepare(..)
+            | PeerMessage::Finish(_)
+            | PeerMessage::Page { .. }
+            | PeerMessage::SlotPage { .. }
     );
     if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
     }
     match &peer.say {
-        Say::Page { dir, partition, given_back, radix, rows, .. } => {
+        PeerMessage::Page { dir, partition, given_back, radix, rows, .. } => {
             let orders = pando_placement::range(*partition, *radix);
             is_partition(*partition, *radix)
                 && !(given_back.is_some() && partition.0 == 0)
                 && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        Say::SlotPage { slot, rows, .. } => {
+        PeerMessage::SlotPage { slot, rows, .. } => {
             rows.iter().all(|row| is_of_slot(slot.slot, row) || tells_outcome(row))
         }
-        Say::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
-        Say::Versions { .. } => peer.from == COORDINATOR,
-        Say::Sessions { .. } => peer.from == COORDINATOR,
-        Say::VersionsKnown(_)
-        | Say::AskVersions(_)
-        | Say::SessionsHeard { .. }
-        | Say::AskSessions { .. } => own == COORDINATOR,
+        PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
+        PeerMessage::Versions { .. } => peer.from == COORDINATOR,
+        PeerMessage::Sessions { .. } => peer.from == COORDINATOR,
+        PeerMessage::VersionsKnown(_)
+        | PeerMessage::AskVersions(_)
+        | PeerMessage::SessionsHeard { .. }
+        | PeerMessage::AskSessions { .. } => own == COORDINATOR,
         _ => true,
     }
 }

@@ -1,7 +1,7 @@
 //! Sending of peer messages, to other shards and to this one.
 
 use alloc::boxed::Box;
-use pando_types::peer::{Behalf, Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, PeerMessage};
 use pando_types::{ShardIndex, TxnId};
 
 use crate::contract::{Input, Need, Out};
@@ -17,7 +17,7 @@ impl Shard {
         need: Need,
         to: ShardIndex,
         (txn, step): (TxnId, u16),
-        say: Say,
+        say: PeerMessage,
     ) {
         let coordinates = txn.shard == self.config.shard;
         let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
@@ -26,7 +26,7 @@ impl Shard {
         let own = self.coordinator.txns.get(&txn.number).filter(|_| coordinates);
         let behalf = match &say {
             // Only a lying client claims to have heard more than its coordinator.
-            Say::Prepare(..) => {
+            PeerMessage::Prepare(..) => {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
                 Behalf { heard: behalf.heard.min(self.sessions_heard()), ..behalf }
             }

@@ -3,7 +3,7 @@
 //! taken. The ids are those of the paper.
 
 use pando_types::op::Op;
-use pando_types::peer::{Change, Peer, Say};
+use pando_types::peer::{Change, Peer, PeerMessage};
 use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, ShardIndex};
 
@@ -136,7 +136,7 @@ fn all_this_holds_when_the_parent_is_split() {
 }
 
 fn makes(peer: &Peer, is_it: impl Fn(&Change) -> bool) -> bool {
-    matches!(&peer.say, Say::Finish(Some(changes)) if changes.iter().any(is_it))
+    matches!(&peer.say, PeerMessage::Finish(Some(changes)) if changes.iter().any(is_it))
 }
 
 /// An empty directory with a partition on a third shard, neither its home nor the root's. Also

@@ -3,7 +3,7 @@
 
 use pando_core::keys::Table;
 use pando_types::op::{Op, RenameFlags};
-use pando_types::peer::{Floor, Say};
+use pando_types::peer::{Floor, PeerMessage};
 use pando_types::{DirRef, ShardIndex};
 
 use crate::support::{Cluster, Random, dir_at};
@@ -36,7 +36,9 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     let (_, to) = dir_at(&mut c, ROOT, "to", |home| home == participant);
     // It is decided, and the shard that is away never hears so.
     let is_told = |c: &Cluster| {
-        c.is_on_its_way(|peer| matches!(peer.say, Say::Finish(Some(_))) && peer.from == coordinator)
+        c.is_on_its_way(|peer| {
+            matches!(peer.say, PeerMessage::Finish(Some(_))) && peer.from == coordinator
+        })
     };
     let mut stuck = 0;
     while !is_told(&c) {
@@ -57,7 +59,7 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     // Late messages about any of them change nothing.
     let late: Vec<_> = c.take_sent().into_iter().map(|(_, to, peer)| (to, peer)).collect();
     let late = late.into_iter().filter(|(to, peer)| {
-        *to == participant && matches!(peer.say, Say::Finish(_) | Say::Prepare(..))
+        *to == participant && matches!(peer.say, PeerMessage::Finish(_) | PeerMessage::Prepare(..))
     });
     let late: Vec<_> = late.map(|(_, peer)| peer).collect();
     assert!(late.len() >= 2_000, "{}", late.len());

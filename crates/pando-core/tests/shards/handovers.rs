@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::support::{Cluster, dir_at};
 use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId, Target, XattrMode};
-use pando_types::peer::{Change, Peer, Say};
+use pando_types::peer::{Change, Peer, PeerMessage};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{
     DirRef, Errno, FileKind, PartitionIndex, Radix, SetAttr, ShardIndex, SlotIndex, Trail,
@@ -146,7 +146,7 @@ fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     let there = there.expect("one in three lives there");
     begin(&mut c, dir.id.slot(), from, to);
     let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
-        let Say::Finish(Some(changes)) = &peer.say else { return false };
+        let PeerMessage::Finish(Some(changes)) = &peer.say else { return false };
         *shard == to && matches!(changes[..], [Change::OwnSlot(_)])
     };
     let decision = loop {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pando_types::op::{Op, RenameFlags};
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Peer, PeerMessage};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, Ino, Search, SetAttr, ShardIndex, Trail};
 
@@ -347,7 +347,8 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
         }
     }
     let on_their_way = c.take_all_messages();
-    let tells = |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.say, Say::Versions { .. });
+    let tells =
+        |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.say, PeerMessage::Versions { .. });
     let told = on_their_way.iter().filter(tells).count();
     assert_eq!(
         (told, versions(&c)),

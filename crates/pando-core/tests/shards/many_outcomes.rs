@@ -3,7 +3,7 @@
 
 use pando_core::Config;
 use pando_types::op::{NewNode, Op, RequestId};
-use pando_types::peer::{Peer, RowChange, Say};
+use pando_types::peer::{Peer, PeerMessage, RowChange};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, FileKind, SessionId, ShardIndex};
 
@@ -83,7 +83,7 @@ fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
 fn is_outcomes(peer: &Peer) -> bool {
     let is = |row: &RowChange| matches!(row, RowChange::Put(key, _) if key.starts_with(&pando_core::keys::table(pando_core::keys::Table::Slot)));
     match &peer.say {
-        Say::Page { rows, .. } | Say::SlotPage { rows, .. } => rows.iter().any(is),
+        PeerMessage::Page { rows, .. } | PeerMessage::SlotPage { rows, .. } => rows.iter().any(is),
         _ => false,
     }
 }

@@ -5,7 +5,7 @@ use pando_core::Need;
 use pando_types::op::{
     FileAt, FileRef, NewNode, Op, Payload, Piece, RenameFlags, Target, XattrMode,
 };
-use pando_types::peer::{Peer, Prepare, Say, Vote};
+use pando_types::peer::{Peer, PeerMessage, Prepare, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, FileKind, SetAttr, ShardIndex, TimeSet};
 
@@ -255,8 +255,10 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
         let [(ask, to, asked), (vote, from, voted)] = &cost.before[..] else { panic!("{cost:?}") };
         assert_eq!((ask, to), (&Need::Committed, &home));
         assert_eq!((vote, from), (&Need::Committed, &ShardIndex(1)));
-        assert!(matches!(asked.say, Say::Prepare(_, Prepare::NewHome(id)) if id == made.id));
-        assert!(matches!(voted.say, Say::Voted(Vote::Yes(_))));
+        assert!(
+            matches!(asked.say, PeerMessage::Prepare(_, Prepare::NewHome(id)) if id == made.id)
+        );
+        assert!(matches!(voted.say, PeerMessage::Voted(Vote::Yes(_))));
         // The decision leaves when it is synced. The participant answers when its change is
         // durable, without asking for a sync.
         let [(decide, to, decided), (end, from, ended)] = &cost.after[..] else {
@@ -264,8 +266,8 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
         };
         assert_eq!((decide, to), (&Need::Synced, &home));
         assert_eq!((end, from), (&Need::Durable, &ShardIndex(1)));
-        assert!(matches!(&decided.say, Say::Finish(Some(changes)) if changes.len() == 1));
-        assert_eq!(ended.say, Say::Finished);
+        assert!(matches!(&decided.say, PeerMessage::Finish(Some(changes)) if changes.len() == 1));
+        assert_eq!(ended.say, PeerMessage::Finished);
     }
     assert!(local > 0 && remote > 20, "{local} {remote}");
 }
@@ -385,7 +387,7 @@ fn chmod_of_a_directory_that_has_split_asks_each_owner_once_for_each_partition()
     let cost = c.cost(home, Op::DirSetAttr(split, chmod(0o711)));
     assert!(matches!(cost.answer, Ok(Body::Dir(_))), "{cost:?}");
     let redirected = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
-        matches!(peer.say, Say::Voted(Vote::Redirect(_)))
+        matches!(peer.say, PeerMessage::Voted(Vote::Redirect(_)))
     };
     let redirects = cost.before.iter().filter(redirected).count();
     assert_eq!((cost.counts(), cost.about_versions()), ((each + PAIR * redirects, each), 0));

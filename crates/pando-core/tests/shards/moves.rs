@@ -2,7 +2,7 @@
 //! and no move waits for an unrelated one.
 
 use pando_types::op::{Op, RenameFlags};
-use pando_types::peer::{Claim, Prepare, Say, Seen, Vote};
+use pando_types::peer::{Claim, PeerMessage, Prepare, Seen, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
@@ -27,20 +27,20 @@ fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bo
     Move { tag, txn: new.expect("a message of it is on its way") }
 }
 
-fn is_claim(say: &Say) -> bool {
-    matches!(say, Say::Prepare(_, Prepare::Graph(_)))
+fn is_claim(say: &PeerMessage) -> bool {
+    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(_)))
 }
 
-fn is_claim_on_all(say: &Say) -> bool {
-    matches!(say, Say::Prepare(_, Prepare::Graph(Claim::Alone)))
+fn is_claim_on_all(say: &PeerMessage) -> bool {
+    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(Claim::Alone)))
 }
 
-fn is_announced(say: &Say) -> bool {
-    matches!(say, Say::Prepare(_, Prepare::Invalidate { .. }))
+fn is_announced(say: &PeerMessage) -> bool {
+    matches!(say, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
 }
 
-fn is_overtaken(say: &Say) -> bool {
-    matches!(say, Say::Voted(Vote::Overtaken(_)))
+fn is_overtaken(say: &PeerMessage) -> bool {
+    matches!(say, PeerMessage::Voted(Vote::Overtaken(_)))
 }
 
 /// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
@@ -139,7 +139,7 @@ fn moves_that_have_nothing_to_do_with_each_other_are_under_way_at_once() {
 #[test]
 fn a_loop_of_two_moves_is_refused_however_they_overlap() {
     // Progress of the first move when the second begins, and of the second.
-    let stages: [fn(&Say) -> bool; 3] = [is_claim, is_announced, |_| false];
+    let stages: [fn(&PeerMessage) -> bool; 3] = [is_claim, is_announced, |_| false];
     for (first_stage, second_stage) in
         stages.iter().flat_map(|a| stages.iter().map(move |b| (a, b)))
     {
@@ -330,7 +330,7 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     let mut figure = Figure8::new();
     figure.c.keep_logs();
     let first = figure.x_to_b();
-    let is_given = |say: &Say| matches!(say, Say::Voted(Vote::Yes(Seen::Nothing)));
+    let is_given = |say: &PeerMessage| matches!(say, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
     figure.c.deliver_of(first.txn, false, is_claim);
     figure.c.deliver_of(first.txn, false, is_given);
     let given = figure.c.take_all_messages();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::Cluster;
 use pando_core::Need;
 use pando_types::op::{NewNode, Op};
-use pando_types::peer::{Peer, Prepare, Say};
+use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
 
@@ -180,9 +180,11 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     let (need, to, page) = &sent[asked];
     assert_eq!((need, *to == home), (&Need::Synced, false), "the source's is synced first");
     let done = &sent[asked + 1];
-    assert!(matches!(done.2.say, Say::PageDone(_)), "{done:?} answers {page:?}");
+    assert!(matches!(done.2.say, PeerMessage::PageDone(_)), "{done:?} answers {page:?}");
     assert_eq!((done.0, done.1), (Need::Synced, home), "then the target's");
-    assert!(asked + 1 < at(&|peer| matches!(peer.say, Say::Prepare(_, Prepare::Arrive(_)))));
+    assert!(
+        asked + 1 < at(&|peer| matches!(peer.say, PeerMessage::Prepare(_, Prepare::Arrive(_))))
+    );
     assert_eq!(sent.iter().filter(|(.., peer)| asks_for_sync(peer)).count(), 1, "once");
     c.settle();
 }
@@ -222,7 +224,7 @@ fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
 }
 
 fn asks_for_sync(peer: &Peer) -> bool {
-    matches!(peer.say, Say::Page { synced: true, .. })
+    matches!(peer.say, PeerMessage::Page { synced: true, .. })
 }
 
 /// All names, as told by the shard that owns everything. Nothing is delivered.

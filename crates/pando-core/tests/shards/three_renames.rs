@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use pando_types::op::{Op, RenameFlags};
-use pando_types::peer::{Prepare, Say, Seen, Vote};
+use pando_types::peer::{PeerMessage, Prepare, Seen, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, Ino, Trail, TxnId};
 
@@ -152,10 +152,10 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
         }
     }
     let Some(txn) = rename.txn else { return };
-    let is_end = |say: &Say| match part {
-        0 => matches!(say, Say::Prepare(_, Prepare::Graph(_) | Prepare::Name { .. })),
-        1 => matches!(say, Say::Prepare(_, Prepare::Invalidate { .. })),
-        2 => matches!(say, Say::Voted(Vote::Yes(Seen::Version(_)))),
+    let is_end = |say: &PeerMessage| match part {
+        0 => matches!(say, PeerMessage::Prepare(_, Prepare::Graph(_) | Prepare::Name { .. })),
+        1 => matches!(say, PeerMessage::Prepare(_, Prepare::Invalidate { .. })),
+        2 => matches!(say, PeerMessage::Voted(Vote::Yes(Seen::Version(_)))),
         _ => false,
     };
     run.c.deliver_of(txn, part == 2, is_end);

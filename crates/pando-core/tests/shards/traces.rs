@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pando_types::op::Op;
-use pando_types::peer::Say;
+use pando_types::peer::PeerMessage;
 use pando_types::{DirRef, TxnId};
 
 use crate::support::Cluster;
@@ -15,12 +15,12 @@ const ROOT: DirRef = DirRef::ROOT;
 struct Heard(BTreeMap<TxnId, (BTreeSet<u64>, BTreeSet<&'static str>)>);
 
 impl Heard {
-    fn hear(&mut self, txn: TxnId, trace: u64, say: &Say) {
+    fn hear(&mut self, txn: TxnId, trace: u64, say: &PeerMessage) {
         let word = match say {
-            Say::Prepare(..) => "prepare",
-            Say::Voted(_) => "voted",
-            Say::Finish(_) => "finish",
-            Say::Finished => "finished",
+            PeerMessage::Prepare(..) => "prepare",
+            PeerMessage::Voted(_) => "voted",
+            PeerMessage::Finish(_) => "finish",
+            PeerMessage::Finished => "finished",
             _ => return,
         };
         let (traces, words) = self.0.entry(txn).or_default();

@@ -3,7 +3,7 @@
 
 use pando_core::keys::{self, Kind};
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags, RequestId};
-use pando_types::peer::Say;
+use pando_types::peer::PeerMessage;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, PartitionIndex, Radix, SessionId, ShardIndex};
 
@@ -229,7 +229,7 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
         let (name, new_name) = (c.name("file"), c.name("there"));
         let flags = RenameFlags::default();
         let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
-        while !c.is_on_its_way(|peer| matches!(peer.say, Say::Voted(_))) {
+        while !c.is_on_its_way(|peer| matches!(peer.say, PeerMessage::Voted(_))) {
             assert!(c.step());
         }
         match fault {

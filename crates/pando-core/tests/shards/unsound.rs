@@ -7,7 +7,7 @@ use pando_core::record::{Entry, Header, Record};
 use pando_types::op::Place;
 use pando_types::peer::{
     Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer,
-    Prepare, RowChange, Say, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
+    PeerMessage, Prepare, RowChange, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{Access, SlotNews};
 use pando_types::{
@@ -23,7 +23,7 @@ fn txn(number: u64) -> TxnId {
     TxnId { shard: ONE, number: (1 << 40) + number }
 }
 
-fn peer(number: u64, say: Say) -> Peer {
+fn peer(number: u64, say: PeerMessage) -> Peer {
     let (from, txn) = (ONE, txn(number));
     Peer {
         from,
@@ -38,7 +38,7 @@ fn peer(number: u64, say: Say) -> Peer {
 }
 
 /// Delivers a message to a shard. Returns what the shard sends in turn.
-fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<Say> {
+fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<PeerMessage> {
     c.watch();
     c.deliver(to, vec![peer]);
     let from = |peer: &Peer| peer.from == to;
@@ -50,7 +50,7 @@ fn bad(c: &Cluster, shard: ShardIndex) -> u64 {
 }
 
 /// Checks that a message is refused with this answer, and that nothing changes.
-fn refused(c: &mut Cluster, to: ShardIndex, peer: Peer, answer: &[Say]) {
+fn refused(c: &mut Cluster, to: ShardIndex, peer: Peer, answer: &[PeerMessage]) {
     let (before, rows, locks) = (bad(c, to), c.rows(), c.in_flight());
     assert_eq!(hear(c, to, peer.clone()), answer, "{peer:?}");
     assert_eq!((bad(c, to), c.in_flight()), (before + 1, locks), "{peer:?}");
@@ -63,8 +63,8 @@ fn cluster() -> Cluster {
     c
 }
 
-fn no() -> [Say; 1] {
-    [Say::Voted(Vote::No(Errno::EIO))]
+fn no() -> [PeerMessage; 1] {
+    [PeerMessage::Voted(Vote::No(Errno::EIO))]
 }
 
 fn works(c: &mut Cluster) {
@@ -96,10 +96,10 @@ fn bad_rows(dir: DirId) -> Vec<RowChange> {
     ]
 }
 
-fn page(partition: u32, radix: u8, given_back: Option<u64>, rows: Vec<RowChange>) -> Say {
+fn page(partition: u32, radix: u8, given_back: Option<u64>, rows: Vec<RowChange>) -> PeerMessage {
     let (partition, radix) = (PartitionIndex(partition), Radix(radix));
     let dir = DirRef { id: DirId([9; 16]), ino: Ino(77) };
-    Say::Page { dir, partition, given_back, radix, number: 0, synced: false, rows }
+    PeerMessage::Page { dir, partition, given_back, radix, number: 0, synced: false, rows }
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn floors_that_cannot_be() {
     let mut c = cluster();
     for (below, but) in [(9, vec![3, 2]), (9, vec![3, 3]), (9, vec![9]), (99, (0..65).collect())] {
         let floor = Floor { below, but };
-        let asked = Say::Prepare(Place::Home(ROOT), Prepare::Look(ROOT));
+        let asked = PeerMessage::Prepare(Place::Home(ROOT), Prepare::Look(ROOT));
         refused(&mut c, HERE, Peer { floor: floor.clone(), ..peer(1, asked) }, &no());
-        refused(&mut c, HERE, Peer { floor, ..peer(1, Say::Finish(None)) }, &[]);
+        refused(&mut c, HERE, Peer { floor, ..peer(1, PeerMessage::Finish(None)) }, &[]);
     }
     works(&mut c);
 }
@@ -117,7 +117,7 @@ fn floors_that_cannot_be() {
 #[test]
 fn a_page_with_a_row_of_something_else_is_given_up() {
     let mut c = cluster();
-    let given_up = [Say::PageDone(0)];
+    let given_up = [PeerMessage::PageDone(0)];
     for (number, row) in (0..).zip(bad_rows(DirId([9; 16]))) {
         refused(&mut c, HERE, peer(number, page(1, 1, None, vec![row])), &given_up);
     }
@@ -160,8 +160,8 @@ fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
         RowChange::DeleteRange(content, Vec::new()),
     ];
     for (number, row) in (0..).zip(rows) {
-        let say = Say::SlotPage { slot, number: 0, synced: false, rows: vec![row] };
-        refused(&mut c, HERE, peer(number, say), &[Say::PageDone(0)]);
+        let say = PeerMessage::SlotPage { slot, number: 0, synced: false, rows: vec![row] };
+        refused(&mut c, HERE, peer(number, say), &[PeerMessage::PageDone(0)]);
     }
     works(&mut c);
 }
@@ -225,24 +225,30 @@ fn what_cannot_be_prepared_is_voted_down() {
     // Only shard 0 lets shards join.
     prepares.push(Prepare::Join);
     for (number, prepare) in (0..).zip(prepares) {
-        let say = Say::Prepare(place.clone(), prepare);
+        let say = PeerMessage::Prepare(place.clone(), prepare);
         refused(&mut c, HERE, peer(number, say), &no());
     }
     // Only shard 0 is asked for claims and versions. No shard speaks for another coordinator.
     let to = ShardIndex(2);
     let claims = [Prepare::Graph(Claim::Alone), Prepare::Invalidate { dirs: vec![], graph: None }];
     for (number, prepare) in (0..).zip(claims) {
-        refused(&mut c, to, peer(number, Say::Prepare(Place::Shard(to), prepare)), &no());
+        refused(&mut c, to, peer(number, PeerMessage::Prepare(Place::Shard(to), prepare)), &no());
     }
-    let versions = Say::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
+    let versions =
+        PeerMessage::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
     let told = SessionsTold::All(SessionTable { position: 9, ..SessionTable::default() });
-    let sessions = Say::Sessions { told, last: 9, known: 9, freed: 9, answers: None };
-    for say in [versions, Say::VersionsKnown(u64::MAX), Say::AskVersions(Epoch(1)), sessions] {
+    let sessions = PeerMessage::Sessions { told, last: 9, known: 9, freed: 9, answers: None };
+    for say in [
+        versions,
+        PeerMessage::VersionsKnown(u64::MAX),
+        PeerMessage::AskVersions(Epoch(1)),
+        sessions,
+    ] {
         refused(&mut c, to, peer(9, say), &[]);
     }
     let of_another = TxnId { shard: HERE, number: 1 << 40 };
     let prepare = Prepare::Home(ROOT);
-    let say = Say::Prepare(Place::Home(ROOT), prepare);
+    let say = PeerMessage::Prepare(Place::Home(ROOT), prepare);
     refused(&mut c, to, Peer { txn: of_another, ..peer(9, say) }, &no());
     works(&mut c);
 }
@@ -275,13 +281,14 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         other => panic!("{other:?}"),
     };
     // For a step that is not known.
-    refused(&mut c, home, peer(0, Say::Finish(Some(vec![remove(&there)]))), &[]);
+    refused(&mut c, home, peer(0, PeerMessage::Finish(Some(vec![remove(&there)]))), &[]);
     // For a step that has locked something else, or finds nothing.
     let by = None;
     let prepare = Prepare::Name { dir, name: absent.clone(), by };
     let order = Order(c.secrets().order(b"absent").0);
-    let voted = hear(&mut c, home, peer(1, Say::Prepare(Place::Order(dir, order), prepare)));
-    assert!(matches!(voted[..], [Say::Voted(Vote::Yes(Seen::Name { entry: None, .. }))]));
+    let voted =
+        hear(&mut c, home, peer(1, PeerMessage::Prepare(Place::Order(dir, order), prepare)));
+    assert!(matches!(voted[..], [PeerMessage::Voted(Vote::Yes(Seen::Name { entry: None, .. }))]));
     let access = Access { dir: ROOT, mode: 0, uid: 0, gid: 0 };
     let other = DirRef { ino: Ino(5), ..ROOT };
     for change in [
@@ -302,10 +309,10 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         Change::OwnSlot(SlotNews { slot: SlotIndex(9), version: 9, owner: HERE }),
         Change::Join(SessionTable::default()),
     ] {
-        refused(&mut c, home, peer(1, Say::Finish(Some(vec![change]))), &[]);
+        refused(&mut c, home, peer(1, PeerMessage::Finish(Some(vec![change]))), &[]);
     }
     // The step's lock is released as always.
-    hear(&mut c, home, peer(1, Say::Finish(None)));
+    hear(&mut c, home, peer(1, PeerMessage::Finish(None)));
     assert_eq!(c.in_flight()[..3], [0, 0, 0]);
     assert!(c.lookup(ROOT, "there").is_ok());
     works(&mut c);
@@ -324,7 +331,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
         // Only a directory's home tells of its id.
         let (number, op) = (bad(&c, home), pando_types::op::Op::Mkdir(ROOT, c.name("x"), 0o755));
         let tag = c.start(home, op, None);
-        let asked = |peer: &Peer| matches!(&peer.say, Say::Prepare(_, Prepare::NewHome(_)));
+        let asked = |peer: &Peer| matches!(&peer.say, PeerMessage::Prepare(_, Prepare::NewHome(_)));
         let mut steps = 0;
         while !c.is_on_its_way(asked) && steps < 100 && c.answer(tag).is_none() {
             c.step();
@@ -340,7 +347,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
         let vote = Peer {
             from: *to,
             floor: Floor::default(),
-            say: Say::Voted(Vote::Yes(seen)),
+            say: PeerMessage::Voted(Vote::Yes(seen)),
             ..(**ask).clone()
         };
         c.deliver(home, vec![vote]);
@@ -352,5 +359,5 @@ fn a_vote_that_tells_something_else_is_a_no() {
 }
 
 fn asked_for_home(peer: &Peer) -> bool {
-    matches!(&peer.say, Say::Prepare(_, Prepare::NewHome(_)))
+    matches!(&peer.say, PeerMessage::Prepare(_, Prepare::NewHome(_)))
 }

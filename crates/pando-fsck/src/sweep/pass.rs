@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use pando_core::Halt;
 use pando_core::record::Record;
 use pando_types::peer::Inode;
 use pando_types::{DirId, ShardIndex};
@@ -77,10 +78,7 @@ impl Sweep<'_> {
         match R::decode(value) {
             Ok(record) => Some(record),
             Err(halt) => {
-                let why = match halt {
-                    pando_core::Halt::Broken(why) | pando_core::Halt::Unreadable(why) => why,
-                    pando_core::Halt::NotResident(_) => "it is not in memory".to_owned(),
-                };
+                let (Halt::Broken(why) | Halt::Unreadable(why)) = halt;
                 let evidence = Evidence::row(shard, key, Some(value));
                 let finding = Finding::new(Code::UnreadableRecord, shard, what(), why);
                 self.findings.push(finding.known_by(evidence));

@@ -5,7 +5,7 @@
 //! while a sync goes on.
 
 use pando_types::op::{Op, Payload, Request};
-use pando_types::peer::{Change, EntryRows, Peer, Say, Seen, Vote};
+use pando_types::peer::{Change, EntryRows, Peer, PeerMessage, Seen, Vote};
 
 use crate::calls::incoming::Incoming;
 
@@ -31,8 +31,8 @@ pub(crate) fn request_names_objects(request: &Request) -> bool {
 fn in_peer(peer: &Peer) -> bool {
     let in_entry = |entry: &EntryRows| !entry.inode.slices.is_empty();
     match &peer.say {
-        Say::Voted(Vote::Yes(Seen::Name { entry: Some(entry), .. })) => in_entry(entry),
-        Say::Finish(Some(changes)) => changes.iter().any(|change| match change {
+        PeerMessage::Voted(Vote::Yes(Seen::Name { entry: Some(entry), .. })) => in_entry(entry),
+        PeerMessage::Finish(Some(changes)) => changes.iter().any(|change| match change {
             Change::PutEntry { entry, .. } => in_entry(entry),
             Change::PutLink { rows, .. } => !rows.slices.is_empty(),
             _ => false,

@@ -4,7 +4,7 @@ use pando_core::contract::Input;
 use pando_core::takes_space;
 use pando_types::Errno;
 use pando_types::op::{Op, Payload, Request};
-use pando_types::peer::{Peer, Prepare, Say, Vote};
+use pando_types::peer::{Peer, PeerMessage, Prepare, Vote};
 
 /// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's
 /// state.
@@ -105,31 +105,47 @@ fn of_peer(peer: &Peer) -> Wants {
     // The log gets the message at most twice: as a record, and within an outcome.
     let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
     match &peer.say {
-        Say::Page { .. }
-        | Say::SlotPage { .. }
-        | Say::Prepare(_, Prepare::NewHome(_) | Prepare::Arrive(_) | Prepare::TakeSlot(_)) => {
-            Wants::Space(bytes)
+        PeerMessage::Page { .. }
+        | PeerMessage::SlotPage { .. }
+        | PeerMessage::Prepare(
+            _,
+            Prepare::NewHome(_) | Prepare::Arrive(_) | Prepare::TakeSlot(_),
+        ) => Wants::Space(bytes),
+        PeerMessage::Prepare(..) | PeerMessage::Voted(_) | PeerMessage::Finish(_) => {
+            Wants::Reserve(bytes)
         }
-        Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
-        Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => Wants::Reserve(bytes),
-        Say::Sessions { .. } | Say::SessionsHeard { .. } => Wants::Reserve(bytes),
-        Say::AskSessions { .. } => Wants::Nothing,
+        PeerMessage::Finished
+        | PeerMessage::Ask
+        | PeerMessage::PageDone(_)
+        | PeerMessage::Elsewhere(_) => Wants::Reserve(bytes),
+        PeerMessage::Sessions { .. } | PeerMessage::SessionsHeard { .. } => Wants::Reserve(bytes),
+        PeerMessage::AskSessions { .. } => Wants::Nothing,
         // It may begin a merge, which in the end takes as much room as it gives back.
-        Say::Shrunk { .. } => Wants::Space(bytes),
-        Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
+        PeerMessage::Shrunk { .. } => Wants::Space(bytes),
+        PeerMessage::Versions { .. }
+        | PeerMessage::VersionsKnown(_)
+        | PeerMessage::AskVersions(_) => Wants::Nothing,
     }
 }
 
 /// The answer to a peer message for which there is no room. `None`: no answer, the sender sends the
 /// message again.
-pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
+pub(crate) fn no_room_for(peer: &Peer) -> Option<PeerMessage> {
     match &peer.say {
-        Say::Prepare(..) => Some(Say::Voted(Vote::No(Errno::ENOSPC))),
+        PeerMessage::Prepare(..) => Some(PeerMessage::Voted(Vote::No(Errno::ENOSPC))),
         // The source gives up the split, merge or handover.
-        Say::Page { .. } | Say::SlotPage { .. } => Some(Say::PageDone(0)),
-        Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
-        Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
-        Say::Shrunk { .. } | Say::Elsewhere(_) => None,
-        Say::Sessions { .. } | Say::SessionsHeard { .. } | Say::AskSessions { .. } => None,
+        PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => Some(PeerMessage::PageDone(0)),
+        PeerMessage::Voted(_)
+        | PeerMessage::Finish(_)
+        | PeerMessage::Finished
+        | PeerMessage::Ask
+        | PeerMessage::PageDone(_) => None,
+        PeerMessage::Versions { .. }
+        | PeerMessage::VersionsKnown(_)
+        | PeerMessage::AskVersions(_) => None,
+        PeerMessage::Shrunk { .. } | PeerMessage::Elsewhere(_) => None,
+        PeerMessage::Sessions { .. }
+        | PeerMessage::SessionsHeard { .. }
+        | PeerMessage::AskSessions { .. } => None,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use pando_types::ShardIndex;
-use pando_types::peer::Say;
+use pando_types::peer::PeerMessage;
 
 use crate::calls::incoming::Incoming;
 use crate::calls::outbox::Outbox;
@@ -111,6 +111,9 @@ impl Shared {
 /// Whether a message is about rows that are copied while their names stay in use. No caller waits
 /// for these, least of all the one that made a partition large enough to split. So the timer's
 /// thread runs them, unless another thread takes the shard first.
-const fn is_copying(say: &Say) -> bool {
-    matches!(say, Say::Page { .. } | Say::SlotPage { .. } | Say::PageDone(_))
+const fn is_copying(say: &PeerMessage) -> bool {
+    matches!(
+        say,
+        PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } | PeerMessage::PageDone(_)
+    )
 }

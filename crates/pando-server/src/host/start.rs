@@ -218,12 +218,8 @@ pub(crate) fn cell(
         is_spent: false,
     };
     let (machine, effects) = recover(now, &store).map_err(|halt| {
-        let what = match halt {
-            Halt::Broken(reason) | Halt::Unreadable(reason) => {
-                format!("shard {shard} cannot be recovered: {reason}")
-            }
-            Halt::NotResident(_) => format!("shard {shard} asks for a block during recovery"),
-        };
+        let (Halt::Broken(reason) | Halt::Unreadable(reason)) = halt;
+        let what = format!("shard {shard} cannot be recovered: {reason}");
         RecoveryError { what, is_damage: true }
     })?;
     let state =

@@ -116,8 +116,13 @@ fn changes(changes: Changes) -> MoveTold {
 /// also because the shard has come back. `known` is the latest epoch of a host that is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
-    // Without `given-K` the shard has come back. With an unreadable one nothing is removed either.
-    let Ok(Some(given)) = Given::read(place, shard.0) else { return true };
+    let given = match Given::read(place, shard.0) {
+        Ok(Some(given)) => given,
+        // The shard has come back.
+        Ok(None) => return true,
+        // A later look may be able to read it.
+        Err(_) => return false,
+    };
     // `given-K` has the expected epoch. A host that serves the shard has a later one.
     if known.is_none_or(|known| known <= given.to.epoch) {
         return false;
@@ -203,6 +208,12 @@ mod tests {
         Coming::remove(&folder, shard).unwrap();
         assert!(!clear(&here, shard, Some(Epoch(4))));
         assert!(folder.shard(1).exists());
+        // What cannot be read at this moment says nothing.
+        let note = Given::read(&folder, 1).unwrap().unwrap();
+        Place::write(&folder, "given-0001", "damaged").unwrap();
+        assert!(!clear(&here, shard, Some(Epoch(5))));
+        assert!(folder.shard(1).exists());
+        note.write(&folder).unwrap();
         assert!(clear(&here, shard, Some(Epoch(5))));
         assert!(!folder.shard(1).exists());
     }

@@ -13,7 +13,7 @@ use pando_types::{Errno, KeyId};
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
-    /// Handles one input. If it returns [`Halt::NotResident`], it has changed nothing.
+    /// Handles one input. `Err`: see [`Halt`].
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
 
     /// Makes the machine's memory from its records again. The last input met [`Halt::Unreadable`],

@@ -70,10 +70,6 @@ impl State {
 
 /// The machine cannot go on: the shard stops.
 pub(crate) fn halted(halt: &Halt, cell: &Cell) {
-    match halt {
-        Halt::Broken(reason) | Halt::Unreadable(reason) => cell.fail(reason),
-        Halt::NotResident(block) => {
-            cell.fail(&format!("block {} is not in memory, though this store reads all", block.0));
-        }
-    }
+    let (Halt::Broken(reason) | Halt::Unreadable(reason)) = halt;
+    cell.fail(reason);
 }

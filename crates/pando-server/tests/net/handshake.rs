@@ -132,7 +132,7 @@ fn a_long_frame_before_the_welcome_is_not_taken() {
 }
 
 #[test]
-fn shards_that_were_started_elsewhere_since_are_turned_away() {
+fn shards_that_were_started_elsewhere_since_are_refused() {
     let volume = Volume::new(2);
     let served = volume.serve(&[0], volume.options(0));
     run(async {

@@ -156,7 +156,7 @@ fn tcp_without_a_key_is_refused_at_the_start_on_this_machine_too() {
 }
 
 #[test]
-fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it() {
+fn plain_text_and_noise_are_refused_and_what_speaks_no_tls_is_known_for_it() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {
@@ -213,7 +213,7 @@ fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it()
 }
 
 #[test]
-fn a_revoked_key_is_turned_away_and_what_it_has_open_is_cut() {
+fn a_revoked_key_is_refused_and_what_it_has_open_is_cut() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let [ada, eve] = ["ada", "eve"].map(|name| volume.issue(&wanted(name)));
@@ -312,9 +312,14 @@ fn all_servers_hear_what_is_revoked_also_who_was_away() {
     run(async {
         until(|| one.server.hosts().get(ShardIndex(1)).is_some()).await;
         let mut cut = at(&two, 1).await.unwrap();
+        // What this server hears cannot be written for a while.
+        let file = volume.temp.path().join("two/run/revoked");
+        std::fs::create_dir(&file).unwrap();
         volume.keys.revoke("eve").unwrap();
         assert!(cut.reply().await.is_none(), "two has heard it");
         is_alert(at(&two, 1).await.err(), "was revoked");
+        std::fs::remove_dir(&file).unwrap();
+        until(|| file.is_file()).await;
         // The third server did not run when the key was revoked.
         let options = elsewhere(2, "three");
         let three = volume.serve(&[2], options.clone());

@@ -119,8 +119,6 @@ pub struct SimConfig {
     pub lock_patience: Option<u64>,
     /// Time between two network cuts, nanoseconds; 0: there are none.
     pub cut_interval: u64,
-    /// Percentage of inputs in which one read finds its block not in memory.
-    pub missing_percent: u64,
     /// A planted fault of the shell.
     #[cfg(feature = "planted")]
     pub planted_in_shell: Option<pando_server::host::Planted>,
@@ -297,7 +295,6 @@ impl SimConfig {
             standstill: 5 * SECOND,
             commit_fails: false,
             lock_patience: None,
-            missing_percent: 0,
             #[cfg(feature = "planted")]
             planted_in_shell: None,
             #[cfg(feature = "planted")]

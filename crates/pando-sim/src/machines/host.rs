@@ -14,7 +14,6 @@ use super::watched::Watched;
 use crate::base::lock::lock;
 use crate::base::random::Random;
 use crate::check::History;
-use crate::config::parameters::SimConfig;
 use crate::judges::applied::Applied;
 use crate::judges::locks::Locks;
 use crate::machines::flawed::{Flawed, Flaws, Trouble};
@@ -34,7 +33,6 @@ pub struct Host {
     /// Whether it may stop though its disk works, because it is unknown if the shard was given
     /// away.
     pub(crate) may_stop: bool,
-    missing_percent: u64,
     /// Faults of the disk, if disks may fail.
     pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
     /// The disk's present fault.
@@ -80,7 +78,6 @@ impl Host {
     /// An empty shard, formatted at this time of day.
     pub fn format(
         config: Config,
-        sim: &SimConfig,
         wall: u64,
         mut random: Random,
         history: Arc<Mutex<History>>,
@@ -101,7 +98,6 @@ impl Host {
             is_turn_planned: false,
             is_sync_planned: false,
             may_stop: false,
-            missing_percent: sim.missing_percent,
             flaws: None,
             trouble: Trouble::default(),
             locks: None,
@@ -126,13 +122,13 @@ impl Host {
             core
         };
         let core = Arc::new(Mutex::new(core));
+        // Kept seeds rely on this draw.
+        let _ = self.random.fork();
         let machine = Watched {
             shard: self.config.shard,
             core: Arc::clone(&core),
-            missing_percent: self.missing_percent,
             locks: self.locks.clone(),
             applied: Arc::clone(&self.applied),
-            random: self.random.fork(),
         };
         machine.tell(&lock(&core), 0, &Effects::default());
         Ok((core, Box::new(machine), effects))

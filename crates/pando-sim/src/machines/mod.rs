@@ -5,7 +5,6 @@ pub mod clocks;
 pub mod flawed;
 pub mod folder;
 pub mod host;
-pub mod missing;
 pub mod objects;
 pub mod post;
 pub mod server;

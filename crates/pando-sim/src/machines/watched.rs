@@ -10,10 +10,8 @@ use pando_types::watch::{Settled, Watching};
 use pando_types::{Errno, KeyId, ShardIndex};
 
 use crate::base::lock::lock;
-use crate::base::random::Random;
 use crate::judges::applied::Applied;
 use crate::judges::locks::Locks;
-use crate::machines::missing::View;
 
 /// The shard that keeps the list of sessions.
 const SESSIONS: ShardIndex = ShardIndex(0);
@@ -22,10 +20,8 @@ const SESSIONS: ShardIndex = ShardIndex(0);
 pub(super) struct Watched {
     pub(super) shard: ShardIndex,
     pub(super) core: Arc<Mutex<Shard>>,
-    pub(super) missing_percent: u64,
     pub(super) locks: Option<Arc<Mutex<Locks>>>,
     pub(super) applied: Arc<Mutex<Applied>>,
-    pub(super) random: Random,
 }
 
 impl Watched {
@@ -48,14 +44,8 @@ impl Watched {
 impl Machine for Watched {
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         let mut core = lock(&self.core);
-        // Some inputs are first handled with one read that does not find its block in memory.
-        let is_missing = self.missing_percent > 0 && self.random.chance(self.missing_percent, 100);
         let repeated = core.counters().repeated;
-        let missing = is_missing.then(|| View::new(rows, self.random.below(6) as u32));
-        let effects = match missing.map(|view| core.handle(now, input.clone(), &view)) {
-            None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
-            Some(handled) => handled?,
-        };
+        let effects = core.handle(now, input, rows)?;
         lock(&self.applied).hear(now.seen, &effects);
         self.tell(&core, repeated, &effects);
         match core.counters().bad_messages {

@@ -48,7 +48,7 @@ impl World {
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let history = Arc::clone(&history);
-            let mut host = Host::format(core, &config, NOON, random.fork(), history);
+            let mut host = Host::format(core, NOON, random.fork(), history);
             host.locks = (config.locking > 0).then(|| Arc::clone(&locks));
             if config.disk_interval > 0 {
                 host.spoil();

@@ -15,16 +15,16 @@
 
 mod change;
 mod floor;
+pub mod message;
 mod prepare;
 mod records;
-mod say;
 mod sessions;
 mod vote;
 
 pub use change::Change;
 pub use floor::Floor;
+pub use message::{Peer, PeerMessage};
 pub use prepare::{Arrival, Claim, OpenHere, Prepare, SlotArrival};
 pub use records::{EntryRows, EntryValue, Inherit, Inode, InodeRows, RowChange, Tally};
-pub use say::{Peer, Say};
 pub use sessions::{Behalf, SessionAsk, SessionEvent, SessionTable, SessionsTold};
 pub use vote::{Seen, Vote};

@@ -8,7 +8,7 @@ use crate::peer::records::{EntryRows, Inherit, Tally};
 use crate::reply::{SlotNews, SplitHistory};
 use crate::{Attr, DirRef, Errno, Name, SessionId};
 
-/// A participant's answer to [`Say::Prepare`](crate::peer::Say::Prepare).
+/// A participant's answer to [`PeerMessage::Prepare`](crate::peer::PeerMessage::Prepare).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Vote {
     /// The participant has checked and locked the place, and logged that.

@@ -7,7 +7,7 @@ use pando_types::op::{
 };
 use pando_types::peer::{
     Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer,
-    Prepare, RowChange, Say, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold,
+    PeerMessage, Prepare, RowChange, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold,
     SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
@@ -298,7 +298,7 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
-fn peer(say: Say) -> Message {
+fn peer(say: PeerMessage) -> Message {
     Message::Peer(Peer {
         from: SHARD,
         trace: u64::MAX / 3,
@@ -341,7 +341,7 @@ fn session_table() -> SessionTable {
     SessionTable { position: 300, last: 6, living }
 }
 
-fn says() -> Vec<Say> {
+fn says() -> Vec<PeerMessage> {
     let slots = || vec![(b"slot".to_vec(), b"outcome".to_vec())];
     let place = || Place::Order(DIR, Order(1 << 50));
     let partition = PartitionIndex(1);
@@ -379,24 +379,30 @@ fn says() -> Vec<Say> {
         Prepare::LookFile { dir: DIR, name: name(), ino: Ino(77) },
     ];
     let mut says: Vec<_> =
-        prepares.into_iter().map(|prepare| Say::Prepare(place(), prepare)).collect();
+        prepares.into_iter().map(|prepare| PeerMessage::Prepare(place(), prepare)).collect();
     let ask = SessionAsk { session: SessionId(9), epoch: Epoch(3), number: 300 };
     let events =
         vec![SessionEvent::Begins(SessionId(5), KeyId(7)), SessionEvent::Ends(SessionId(5))];
     for told in [SessionsTold::Events { since: 298, events }, SessionsTold::All(session_table())] {
-        says.push(Say::Sessions { told, last: 6, known: 299, freed: 300, answers: Some(ask) });
+        says.push(PeerMessage::Sessions {
+            told,
+            last: 6,
+            known: 299,
+            freed: 300,
+            answers: Some(ask),
+        });
     }
-    says.push(Say::SessionsHeard { position: 300, known: 299, freed: 300 });
-    says.push(Say::AskSessions { position: 300, about: Some(ask) });
-    says.push(Say::Prepare(Place::Link(Ino(78)), Prepare::Home(DIR)));
-    says.push(Say::Prepare(Place::Shard(SHARD), Prepare::Join));
-    says.extend(votes().into_iter().map(Say::Voted));
+    says.push(PeerMessage::SessionsHeard { position: 300, known: 299, freed: 300 });
+    says.push(PeerMessage::AskSessions { position: 300, about: Some(ask) });
+    says.push(PeerMessage::Prepare(Place::Link(Ino(78)), Prepare::Home(DIR)));
+    says.push(PeerMessage::Prepare(Place::Shard(SHARD), Prepare::Join));
+    says.extend(votes().into_iter().map(PeerMessage::Voted));
     says.extend([
-        Say::Finish(None),
-        Say::Finish(Some(changes())),
-        Say::Finished,
-        Say::Ask,
-        Say::Page {
+        PeerMessage::Finish(None),
+        PeerMessage::Finish(Some(changes())),
+        PeerMessage::Finished,
+        PeerMessage::Ask,
+        PeerMessage::Page {
             dir: DIR,
             partition,
             given_back: Some(7),
@@ -405,18 +411,18 @@ fn says() -> Vec<Say> {
             synced: true,
             rows: rows(),
         },
-        Say::PageDone(9),
-        Say::SlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
-        Say::Elsewhere(SLOT),
-        Say::Versions {
+        PeerMessage::PageDone(9),
+        PeerMessage::SlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
+        PeerMessage::Elsewhere(SLOT),
+        PeerMessage::Versions {
             since: 38,
             version: 40,
             changed: vec![(39, Ino(5)), (40, Ino(6))],
             answers: Some(Epoch(9)),
         },
-        Say::VersionsKnown(40),
-        Say::AskVersions(Epoch(9)),
-        Say::Shrunk { dir: DIR, partition },
+        PeerMessage::VersionsKnown(40),
+        PeerMessage::AskVersions(Epoch(9)),
+        PeerMessage::Shrunk { dir: DIR, partition },
     ]);
     says
 }

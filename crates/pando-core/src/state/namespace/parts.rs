@@ -6,7 +6,7 @@ use core::cell::Cell;
 use pando_types::{Name, Order};
 
 use crate::records::record::{Shred, Stat};
-use crate::state::lookup_cache::Sightings;
+use crate::state::lookup_cache::LookupCache;
 use crate::state::namespace::headers::Dirs;
 use crate::state::namespace::opens::Opens;
 use crate::state::namespace::program_locks::Locked;
@@ -26,7 +26,7 @@ pub struct Namespace {
     /// No step of `shreds` runs before this time, nanoseconds.
     pub(crate) shreds_until: u64,
     /// Lookup cache: what the last lookups of names found.
-    pub(crate) lookup_cache: Sightings,
+    pub(crate) lookup_cache: LookupCache,
     /// The name that was hashed last, and its order.
     pub(crate) last_order: Cell<Option<(Name, Order)>>,
     pub(crate) stat: Stat,

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Behalf, Change, Prepare, Say, Seen};
+use pando_types::peer::{Behalf, Change, PeerMessage, Prepare, Seen};
 use pando_types::{Errno, ShardIndex};
 
 use crate::contract::ClientTag;
@@ -49,7 +49,7 @@ pub struct Txn {
     pub(crate) plan: Option<Plan>,
     pub(crate) steps: Vec<Step>,
     /// The last message of the voting phase: recipient, step, content.
-    pub(crate) sent: Option<(ShardIndex, u16, Say)>,
+    pub(crate) sent: Option<(ShardIndex, u16, PeerMessage)>,
     pub(crate) sent_at: u64,
     /// Times of its begin, and of the first request for the awaited vote.
     pub(crate) begun_at: u64,

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::Place;
-use pando_types::peer::{Change, Claim, EntryRows, Inherit, Prepare, Say, Seen};
+use pando_types::peer::{Change, Claim, EntryRows, Inherit, PeerMessage, Prepare, Seen};
 use pando_types::reply::Body;
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Ino, Name, Order, PartitionIndex, Radix, ShardIndex, TxnId,
@@ -20,7 +20,7 @@ pub enum Next {
     /// Ask a participant for one more step.
     Ask(Place, Prepare),
     /// Send a message before the first step.
-    Send(ShardIndex, Say),
+    Send(ShardIndex, PeerMessage),
     /// Wait. Another transaction is in the way, and its end makes this one go on.
     Pause,
     /// Decide: all is locked and checked.

@@ -4,7 +4,7 @@
 use pando_core::Need;
 use pando_types::ShardIndex;
 use pando_types::op::Op;
-use pando_types::peer::{Peer, Prepare, Say};
+use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal};
 
 use super::Cluster;
@@ -33,9 +33,9 @@ impl Cost {
         let is_such = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
             matches!(
                 peer.say,
-                Say::Versions { .. }
-                    | Say::VersionsKnown(_)
-                    | Say::Prepare(_, Prepare::Invalidate { .. })
+                PeerMessage::Versions { .. }
+                    | PeerMessage::VersionsKnown(_)
+                    | PeerMessage::Prepare(_, Prepare::Invalidate { .. })
             )
         };
         self.before.iter().chain(&self.after).filter(is_such).count()

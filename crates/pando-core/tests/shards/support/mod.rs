@@ -9,7 +9,7 @@ use pando_core::{
 };
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Peer, PeerMessage};
 use pando_types::reply::{Body, Delta, Found, Inspected, Refusal, Reply};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, KeyId, Lsn, Name, Order,
@@ -429,7 +429,12 @@ impl Cluster {
 
     /// Delivers messages of a transaction, with `versions` also those about versions. Stops when
     /// there is none left, or when a message of the transaction is an end.
-    pub fn deliver_of(&mut self, txn: TxnId, versions: bool, is_end: impl Fn(&Say) -> bool) {
+    pub fn deliver_of(
+        &mut self,
+        txn: TxnId,
+        versions: bool,
+        is_end: impl Fn(&PeerMessage) -> bool,
+    ) {
         loop {
             let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
             if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.say)) {

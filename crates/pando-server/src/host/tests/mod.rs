@@ -17,7 +17,7 @@ use pando_core::contract::{
 use pando_types::op::{
     FileAt, FileRef, Head, ObjectId, ObjectRange, Op, Payload, Piece, Request, RequestId,
 };
-use pando_types::peer::{Behalf, Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, PeerMessage};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
     Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, ShardIndex, TxnId,
@@ -59,7 +59,7 @@ impl Toy {
         })
     }
 
-    fn peer(&self, number: u64, say: Say) -> Box<Peer> {
+    fn peer(&self, number: u64, say: PeerMessage) -> Box<Peer> {
         let txn = TxnId { shard: self.shard, number };
         Box::new(Peer {
             from: self.shard,
@@ -93,15 +93,15 @@ impl Machine for Toy {
                     Op::InspectDir(other, _) => {
                         let number = request.head.id.sequence;
                         self.asking.insert(number, (tag, request.head.id));
-                        let ask = self.peer(number, Say::Ask);
+                        let ask = self.peer(number, PeerMessage::Ask);
                         effects.out.push((Need::Committed, Out::Peer(other, ask)));
                     }
                     _ => return Err(Halt::Broken("file x is damaged at offset 9".to_owned())),
                 }
             }
             Input::Peer(peer) => match peer.say {
-                Say::Ask => {
-                    let answer = self.peer(peer.txn.number, Say::Finished);
+                PeerMessage::Ask => {
+                    let answer = self.peer(peer.txn.number, PeerMessage::Finished);
                     effects.out.push((Need::Committed, Out::Peer(peer.from, answer)));
                 }
                 _ => {
@@ -494,7 +494,7 @@ fn other_shards_hear_before_who_is_answered() {
             ReplyTo::Stream(sink.clone(), Asked { stream: 1, bytes: 1, reply: 1 }),
             reply,
         )],
-        peers: vec![(TWO, toy.peer(1, Say::Ask))],
+        peers: vec![(TWO, toy.peer(1, PeerMessage::Ask))],
         ..Outbox::default()
     };
     let mut work = Vec::new();

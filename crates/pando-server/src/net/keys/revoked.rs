@@ -26,6 +26,8 @@ pub(crate) struct Revoked {
     pub(crate) pace: Mutex<Pace>,
     /// The last failure to read the folder. Each is logged once.
     pub(crate) failure: Mutex<String>,
+    /// Why the file could not be written last time. Each reason is logged once.
+    unwritten_why: Mutex<Option<String>>,
 }
 
 impl Revoked {
@@ -37,8 +39,8 @@ impl Revoked {
             keys.learn(read(&file)?);
         }
         let judged = Mutex::new(keys.as_ref().and_then(|keys| keys.trust().ok()));
-        let (is_unwritten, pace, failure) = Default::default();
-        Ok(Self { keys, file, judged, is_unwritten, pace, failure })
+        let (is_unwritten, pace, failure, unwritten_why) = Default::default();
+        Ok(Self { keys, file, judged, is_unwritten, pace, failure, unwritten_why })
     }
 
     /// Takes over what another server has told. Later handshakes judge by it. [`Revoked::look`]
@@ -53,11 +55,21 @@ impl Revoked {
     /// Writes the serial numbers that were heard, if the file lacks any.
     pub(crate) fn note(&self) {
         let Some(keys) = &self.keys else { return };
-        if self.is_unwritten.swap(false, Ordering::AcqRel)
-            && let Err(why) = self.write(keys.heard())
+        if !self.is_unwritten.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let failure = self.write(keys.heard()).err();
+        if failure.is_some() {
+            // The next look tries again.
+            self.is_unwritten.store(true, Ordering::Release);
+        }
+        let mut last = self.unwritten_why.lock();
+        if let Some(why) = &failure
+            && *last != failure
         {
             say(&format!("cannot note which keys are revoked: {why}"));
         }
+        *last = failure;
     }
 
     /// The serial numbers that others are sent.

@@ -24,6 +24,9 @@ pub(super) struct Search<'a> {
     pub(super) known_left: usize,
     pub(super) order: Vec<(EventIndex, Ino)>,
     pub(super) orphans: Vec<Ino>,
+    /// Orphans that a shard was watched making, which is known by an operation's hint. No number is
+    /// given twice, so no other operation made them.
+    watched: HashSet<Ino>,
     pub(super) seen: HashSet<(u64, u64)>,
     pub(super) steps: u64,
     pub(super) best: Option<(Vec<EventIndex>, Vec<usize>, Tree)>,
@@ -37,13 +40,17 @@ impl<'a> Search<'a> {
                 lanes[event.lane].push(index);
             }
         }
+        let orphans = history.orphans();
+        let watched = history.events().iter().filter_map(|event| event.applied?.1);
+        let watched = watched.filter(|ino| orphans.contains(ino)).collect();
         Self {
             history,
+            watched,
             next: vec![0; lanes.len()],
             lanes,
             known_left: history.events().iter().filter(|e| is_known(e)).count(),
             order: Vec::new(),
-            orphans: history.orphans(),
+            orphans,
             seen: HashSet::new(),
             steps: 0,
             best: None,
@@ -124,8 +131,10 @@ impl<'a> Search<'a> {
         });
         let orphans = if is_unknown { &self.orphans[..] } else { &[] };
         let watched = of(|event| event.applied?.1).filter(|ino| orphans.contains(ino));
+        let unwatched = |ino: &&Ino| !self.watched.contains(*ino);
         let nobody_saw = Ino(u64::MAX - event.map_or(0, |(index, _)| index) as u64);
-        watched.into_iter().chain(orphans.iter().copied()).chain([told.unwrap_or(nobody_saw)])
+        let orphans = orphans.iter().filter(unwatched).copied();
+        watched.into_iter().chain(orphans).chain([told.unwrap_or(nobody_saw)])
     }
 
     /// The tree after the lane's next operation, if the model agrees with its answer.

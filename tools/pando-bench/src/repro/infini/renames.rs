@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use pando_client::Client;
 use pando_types::TxnId;
 use pando_types::op::{Op, RenameFlags};
-use pando_types::peer::{Prepare, Say};
+use pando_types::peer::{PeerMessage, Prepare};
 use pando_wire::{Decoder, Message};
 use serde::Serialize;
 use serde_json::json;
@@ -291,10 +291,10 @@ fn what(connection: u64, stream: u64, message: Message) -> Option<What> {
         }
         Message::Reply(_) => What::Reply(connection, stream),
         Message::Peer(peer) => match peer.say {
-            Say::Prepare(_, prepare) => What::Prepare(peer.txn, peer.step, part(&prepare)?),
-            Say::Voted(_) => What::Voted(peer.txn, peer.step),
-            Say::Versions { .. } => What::Versions,
-            Say::VersionsKnown(_) => What::Known,
+            PeerMessage::Prepare(_, prepare) => What::Prepare(peer.txn, peer.step, part(&prepare)?),
+            PeerMessage::Voted(_) => What::Voted(peer.txn, peer.step),
+            PeerMessage::Versions { .. } => What::Versions,
+            PeerMessage::VersionsKnown(_) => What::Known,
             _ => return None,
         },
         _ => return None,

@@ -15,7 +15,7 @@ use pando_core::{ClientTag, Config, Counters, Effects, Input, Now, Out, Shard, f
 use pando_placement::{ClusterMap, DirMap, Secrets};
 use pando_server::store::{Room, Store, StoreOptions};
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
-use pando_types::peer::{Change, Peer, Prepare, Say};
+use pando_types::peer::{Change, Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
     Credentials, DirRef, FileKind, KeyId, Lsn, Name, SessionId, ShardIndex, Timestamp,
@@ -390,14 +390,14 @@ impl Shards {
         let bytes = self.frame.len() as u64;
         self.sent.bytes += bytes;
         match &peer.say {
-            Say::Page { rows, .. } => {
+            PeerMessage::Page { rows, .. } => {
                 self.sent.page_bytes += bytes;
                 self.sent.page_rows += rows.len() as u64;
                 if self.samples.is_some() {
                     self.last_page = Some(peer.clone());
                 }
             }
-            Say::PageDone(_) => self.sent.page_bytes += bytes,
+            PeerMessage::PageDone(_) => self.sent.page_bytes += bytes,
             _ => {}
         }
     }
@@ -430,10 +430,12 @@ impl Kind {
         match input {
             Input::Client(_, request) if matches!(request.op, Op::Create { .. }) => Self::Create,
             Input::Peer(peer) => match &peer.say {
-                Say::Page { rows, .. } => Self::Page(rows.len() as u64),
-                Say::Prepare(_, Prepare::Arrive(_)) => Self::Arrive,
-                Say::Voted(_) => Self::Voted,
-                Say::Finish(Some(changes)) if matches!(changes[..], [Change::Own { .. }]) => {
+                PeerMessage::Page { rows, .. } => Self::Page(rows.len() as u64),
+                PeerMessage::Prepare(_, Prepare::Arrive(_)) => Self::Arrive,
+                PeerMessage::Voted(_) => Self::Voted,
+                PeerMessage::Finish(Some(changes))
+                    if matches!(changes[..], [Change::Own { .. }]) =>
+                {
                     Self::Own
                 }
                 _ => Self::Other,
@@ -448,8 +450,8 @@ impl Kind {
         for (_, out) in out {
             match (out, self) {
                 (Out::Peer(_, peer), _) => match &peer.say {
-                    Say::Page { rows, .. } => return (Step::PageRead, rows.len() as u64),
-                    Say::Prepare(_, Prepare::Arrive(it)) => {
+                    PeerMessage::Page { rows, .. } => return (Step::PageRead, rows.len() as u64),
+                    PeerMessage::Prepare(_, Prepare::Arrive(it)) => {
                         return (Step::Close, it.rows.len() as u64);
                     }
                     _ => {}

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pando_types::peer::{Behalf, Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, PeerMessage};
 use pando_types::{Ino, ShardIndex, TxnId};
 use pando_wire::{Decoder, encode_peer};
 
@@ -19,7 +19,7 @@ pub fn nanos() -> Result<f64, Failure> {
         txn: TxnId { shard: ShardIndex(0), number: 1 << 20 },
         step: 0,
         floor: Floor::default(),
-        say: Say::Versions {
+        say: PeerMessage::Versions {
             since: 1 << 20,
             version: (1 << 20) + 1,
             changed: vec![((1 << 20) + 1, Ino::ROOT)],

@@ -23,7 +23,7 @@ use pando_core::{ClientTag, Config, Effects, GroupMeta, Input, Now, Out, Shard, 
 use pando_placement::{ClusterMap, Secrets};
 use pando_server::store::{Room, Store, StoreOptions};
 use pando_types::op::{Head, Op, Request, RequestId};
-use pando_types::peer::{Peer, Prepare, Say};
+use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::Reply;
 use pando_types::{Credentials, KeyId, Lsn, SessionId, ShardIndex, Timestamp};
 use serde::Serialize;
@@ -366,19 +366,19 @@ fn kind(input: &Input) -> &'static str {
         Input::Tick => "a look at the clock",
         Input::Ready => "something that waited goes on",
         Input::Peer(peer) => match &peer.say {
-            Say::Prepare(_, Prepare::Graph(_)) => "the graph is locked",
-            Say::Prepare(_, Prepare::Look(_)) => "a parent is told",
-            Say::Prepare(_, Prepare::Name { .. }) => "a name is locked",
-            Say::Prepare(_, Prepare::Home(_)) => "a directory's content is locked",
-            Say::Prepare(_, Prepare::Invalidate { .. }) => {
+            PeerMessage::Prepare(_, Prepare::Graph(_)) => "the graph is locked",
+            PeerMessage::Prepare(_, Prepare::Look(_)) => "a parent is told",
+            PeerMessage::Prepare(_, Prepare::Name { .. }) => "a name is locked",
+            PeerMessage::Prepare(_, Prepare::Home(_)) => "a directory's content is locked",
+            PeerMessage::Prepare(_, Prepare::Invalidate { .. }) => {
                 "a version is given out, and told to all"
             }
-            Say::Prepare(..) => "something else is locked",
-            Say::Voted(_) => "a vote is taken: the next step, or the decision",
-            Say::Finish(_) => "a decision is applied",
-            Say::Finished => "the end is noted",
-            Say::Versions { .. } => "a version is learned",
-            Say::VersionsKnown(_) => "it is noted who knows a version",
+            PeerMessage::Prepare(..) => "something else is locked",
+            PeerMessage::Voted(_) => "a vote is taken: the next step, or the decision",
+            PeerMessage::Finish(_) => "a decision is applied",
+            PeerMessage::Finished => "the end is noted",
+            PeerMessage::Versions { .. } => "a version is learned",
+            PeerMessage::VersionsKnown(_) => "it is noted who knows a version",
             _ => "another message",
         },
     }

@@ -24,7 +24,7 @@ pub struct Peer {
     pub trace: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// In a [`Say::Prepare`]: session of the client for which the transaction runs.
+    /// In a [`PeerMessage::Prepare`]: session of the client for which the transaction runs.
     pub behalf: Behalf,
     /// Transaction that the message is about.
     pub txn: TxnId,
@@ -33,12 +33,12 @@ pub struct Peer {
     /// In messages of a coordinator: which of its transactions are over. Empty in other messages.
     pub floor: Floor,
     /// The message proper.
-    pub say: Say,
+    pub say: PeerMessage,
 }
 
 /// Kinds of peer messages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Say {
+pub enum PeerMessage {
     /// To a participant: check this place, lock it, and tell what is there.
     Prepare(Place, Prepare),
     /// To the coordinator: the answer to `Prepare`.
@@ -93,7 +93,7 @@ pub enum Say {
         version: u64,
         /// Versions after `since`, each with a directory that it names.
         changed: Vec<(u64, Ino)>,
-        /// The message answers the [`Say::AskVersions`] that this start of the shard sent.
+        /// The message answers the [`PeerMessage::AskVersions`] that this start of the shard sent.
         answers: Option<Epoch>,
     },
     /// To shard 0: this shard knows all versions up to this one.
@@ -111,7 +111,7 @@ pub enum Say {
         /// Locks of sessions that ended up to this position are free. All shards know those ends,
         /// or had a quarter of a lease to hear of them.
         freed: u64,
-        /// The message answers this [`Say::AskSessions`].
+        /// The message answers this [`PeerMessage::AskSessions`].
         answers: Option<SessionAsk>,
     },
     /// To shard 0: what this shard has durably heard of sessions.
