@@ -42,7 +42,7 @@ pub struct Host {
     /// Reports when requests are applied.
     applied: Arc<Mutex<Applied>>,
     #[cfg(feature = "planted")]
-    planted: Option<pando_core::Planted>,
+    pub(crate) planted: Option<pando_core::Planted>,
     random: Random,
 }
 
@@ -103,7 +103,7 @@ impl Host {
             locks: None,
             applied: Arc::new(Mutex::new(Applied::new(history))),
             #[cfg(feature = "planted")]
-            planted: sim.planted,
+            planted: None,
             random,
         }
     }

@@ -49,6 +49,10 @@ impl World {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let history = Arc::clone(&history);
             let mut host = Host::format(core, NOON, random.fork(), history);
+            #[cfg(feature = "planted")]
+            {
+                host.planted = config.planted;
+            }
             host.locks = (config.locking > 0).then(|| Arc::clone(&locks));
             if config.disk_interval > 0 {
                 host.spoil();
