@@ -410,15 +410,18 @@ fn a_file_that_nobody_else_changed_stays_in_the_page_cache() {
     fs::write(&path, vec![3; 100_000]).unwrap();
     fs::read(&path).unwrap();
     let calls = || mount.setup.memory.calls.load(Ordering::Relaxed);
-    let before = calls();
-    assert_eq!(fs::read(&path).unwrap().len(), 100_000);
-    let cached = calls() - before;
+    // The kernel tells of closed files when it likes, so one of several reads is undisturbed.
+    let read = || {
+        let before = calls();
+        assert_eq!(fs::read(&path).unwrap().len(), 100_000);
+        calls() - before
+    };
+    let cached = (0..8).map(|_| read()).min().unwrap();
     use pando_data::Metadata;
     let ino = pando_types::Ino(fs::metadata(&path).unwrap().ino());
     mount.setup.memory.shards.write_data(ino, None, Vec::new(), None, None).unwrap();
-    let before = calls();
-    assert_eq!(fs::read(&path).unwrap().len(), 100_000);
-    assert!(calls() - before > cached, "changed elsewhere: read anew");
+    let after = read();
+    assert!(after > cached, "changed elsewhere: read anew ({after}, {cached})");
 }
 
 #[test]
