@@ -8,7 +8,7 @@
 //! Splits of partitions do not change an entry's order. So a position has one meaning in every
 //! partition map (docs/design/listing.md).
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Order};
@@ -18,6 +18,10 @@ use crate::calls::names::Entry;
 use crate::client::Client;
 use crate::nodes::table::{Spot, Stamp};
 use crate::request::outcome::{stale, take};
+
+/// Lookups of a page's entries at one time. A connection has room for a limited number of requests,
+/// and other callers need some of it.
+const LOOKUPS_MAX: usize = 128;
 
 /// Lower positions belong to the beginning, "." and "..".
 const POSITION_BASE: u64 = 3;
@@ -73,7 +77,7 @@ impl Client {
             return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
         }
         let entries = page.into_iter().map(|listed| self.looked_up(dir, listed, asked));
-        Ok(join_all(entries).await)
+        Ok(stream::iter(entries).buffered(LOOKUPS_MAX).collect().await)
     }
 
     /// Entries after `position`, of the first partition that has any. Returns also whether that is
