@@ -22,7 +22,7 @@ use crate::check::excuse::Excuses;
 use crate::check::search::attempt::{is_known, returned};
 use crate::check::search::frontier::Search;
 use crate::check::search::order::excuses;
-use crate::check::{EventIndex, History};
+use crate::check::{Event, EventIndex, History};
 use crate::model::Tree;
 
 /// Steps after which the search gives up.
@@ -174,29 +174,50 @@ impl Search<'_> {
                 close.failed.insert(state.key, why.clone());
                 continue;
             }
+            let blocking = self.blocking(close, &state.tree, lane, &print);
             state.why.retain(|_, other| other.meets(&print));
             state.why.extend(why);
             state.why.insert(index, Rc::clone(&print));
             let choices = std::mem::take(&mut state.choices);
-            let helps = |choice: &(usize, Ino)| self.may_help(close, choice.0, lane, &print);
+            let helps = |choice: &(usize, Ino)| {
+                self.may_help(close, choice.0, lane, &print)
+                    || self.event(choice.0).is_some_and(|(index, _)| {
+                        blocking.values().any(|blocked| blocked.meets(&close.prints[index]))
+                    })
+            };
             state.choices = choices.into_iter().filter(helps).collect();
+            state.why.extend(blocking.iter().map(|(index, print)| (*index, Rc::clone(print))));
             close.path.push(state);
             return;
         }
     }
 
+    /// Operations that disagree with the model for now, and that must come before one that meets
+    /// `print`. Until they agree, no such operation can come before that of `tried`.
+    fn blocking(&self, close: &Close, tree: &Tree, tried: usize, print: &Footprint) -> Why {
+        let disagreeing = self.disagreeing_lanes(tree);
+        let blocking = disagreeing.filter(|(_, index)| {
+            self.must_precede(close, &self.history.events()[*index], tried, print)
+        });
+        blocking.map(|(_, index)| (index, Rc::clone(&close.prints[index]))).collect()
+    }
+
     /// Whether it may matter that a lane's next operation comes before that of `tried`. It may if
     /// it meets `print` itself, or if it must come before another operation that does.
     fn may_help(&self, close: &Close, lane: usize, tried: usize, print: &Footprint) -> bool {
-        let (Some((index, event)), Some((_, before))) = (self.event(lane), self.event(tried))
-        else {
-            return false;
-        };
-        let meets = |index: EventIndex| print.meets(&close.prints[index]);
+        let Some((index, event)) = self.event(lane) else { return false };
         lane == tried
-            || meets(index)
-            || self
-                .others_before(tried, returned(before))
-                .any(|other| returned(event) < self.history.events()[other].invoked && meets(other))
+            || print.meets(&close.prints[index])
+            || self.must_precede(close, event, tried, print)
+    }
+
+    /// Whether `event` must come before another operation that meets `print` and that may come
+    /// before that of `tried`.
+    fn must_precede(&self, close: &Close, event: &Event, tried: usize, print: &Footprint) -> bool {
+        let Some((_, before)) = self.event(tried) else { return false };
+        self.others_before(tried, returned(before)).any(|other| {
+            returned(event) < self.history.events()[other].invoked
+                && print.meets(&close.prints[other])
+        })
     }
 }
