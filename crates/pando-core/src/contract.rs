@@ -177,7 +177,8 @@ pub struct Config {
     pub map: ClusterMap,
     /// Hash secrets of the volume.
     pub secrets: Secrets,
-    /// Number of entries above which a partition splits (GIGA+ §5: 8,000).
+    /// Number of entries above which a partition splits (GIGA+ §5: 8,000), less up to an eighth, by
+    /// directory and partition.
     pub split_threshold: u64,
     /// Partitions per shard at which a directory stops splitting (M in GIGA+).
     pub partitions_per_shard: u16,

@@ -1,5 +1,5 @@
-//! The state machine of a shard: its state, the way of an input through it, and its recovery from
-//! records.
+//! The way of an input through a shard: it is dispatched, and its changes are collected as effects,
+//! in one insert group. Recovery of a shard from records. The state is `state::shard::Shard`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

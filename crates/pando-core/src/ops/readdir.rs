@@ -1,5 +1,5 @@
-//! Listings. A page is one prefix scan (BabuDB §III.A) within the partition that holds its first
-//! order.
+//! Listings. A page is one scan (BabuDB §III.A) within the partition that holds its first order. It
+//! ends at the partition's end, at the limit, or at a locked name.
 
 use alloc::vec::Vec;
 use pando_types::op::PAGE_MAX;

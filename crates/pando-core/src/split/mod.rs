@@ -1,8 +1,8 @@
 //! Partitions that move. A *split* makes the upper half of a large partition a partition of its own
 //! (GIGA+ §3.2). A *merge* gives a small partition back to its parent. Within this shard either
-//! writes two headers; a split first counts the half that goes (`count.rs`). To another shard the
-//! rows are copied live: requests are served meanwhile, and those in the range wait for one
-//! exchange only.
+//! writes two headers; a split first counts the half that goes (`counting.rs`). To another shard
+//! the rows are copied live, and requests are served meanwhile. Those in the range wait once it is
+//! closed, until the exchange. Creates and ticks call this folder (`input/handle.rs`).
 //!
 //! ```text
 //!  source                                          target

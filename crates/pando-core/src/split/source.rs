@@ -1,4 +1,4 @@
-//! A split or merge at its source: pages, rounds, the exchange, the decision.
+//! A split, merge or handover at its source: pages, rounds, the exchange, the decision.
 
 use alloc::vec::Vec;
 use core::ops::Range;

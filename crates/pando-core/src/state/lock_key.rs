@@ -1,4 +1,4 @@
-//! What transactions lock, and how.
+//! What transactions lock, and how; and what inputs wait for without a lock.
 
 use pando_types::{DirId, Ino, PartitionIndex, SessionId, SlotIndex};
 

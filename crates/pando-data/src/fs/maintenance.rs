@@ -1,4 +1,5 @@
-//! Work beside the requests: flushing files that have been dirty for long, and deleting garbage.
+//! Work beside the requests: flushing files that have been dirty for long, looking into lost bytes,
+//! and deleting garbage. At the end: storing all that is left.
 
 use std::io;
 use std::sync::Arc;

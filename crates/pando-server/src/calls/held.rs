@@ -1,4 +1,5 @@
-//! What may leave a shard, and when. All messages and replies of a machine pass this place.
+//! What may leave a shard, and when. All messages and replies pass this place that tell changes not
+//! yet written. Answers that tell none leave at once (`shard/write.rs`).
 //!
 //! | need | mode `os` | mode `disk` |
 //! |---|---|---|

@@ -1,5 +1,6 @@
-//! Opening shards: their stores in parallel, then the threads, then the first messages of the
-//! shards.
+//! Opening shards. Their stores open in parallel, and the cores recover. What recovery decided is
+//! written and synced. Then threads start, and the first messages leave. Also makes the store of a
+//! new shard.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock, mpsc};

@@ -1,4 +1,5 @@
-//! The end of a batch: its groups go into the log, and the messages that may leave go out.
+//! The effects of an input go into the log's buffer. At the end of a batch the buffer is written,
+//! and the messages that may leave go out. After a failure, all pending requests are refused.
 
 use std::time::Instant;
 

@@ -22,9 +22,9 @@ use crate::volume::questioner::Questioner;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando down ~/volume")]
 pub struct DownArgs {
-    /// Where the volume is kept
+    /// Folder of the volume
     pub folder: PathBuf,
-    /// Even if files are open: detach the mount, and stop
+    /// Detach the mount even if files are open, and stop
     #[arg(long)]
     pub force: bool,
 }

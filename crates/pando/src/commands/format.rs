@@ -13,13 +13,13 @@ use crate::volume::format::{SHARDS, format};
 
 /// Make a volume in an empty or new folder
 ///
-/// `pando up` does this by itself.
+/// `pando up` makes the volume by itself, so it needs no `pando format`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando format ~/volume --shards 8")]
 pub struct FormatArgs {
-    /// Where everything will be kept
+    /// Folder of the new volume; it must be empty, or not exist yet
     pub folder: PathBuf,
-    /// How many shards to begin with; `pando shard add` adds more later, none can be taken away
+    /// Number of shards, 1 to 256; `pando shard add` adds more later, none can be removed
     #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// Print one JSON object

@@ -16,26 +16,26 @@ use crate::volume::named::Named;
 
 /// Delete file data that no file names any more, while the volume runs
 ///
-/// A mount that dies may leave objects of file data behind that it had stored and not put into a
-/// file yet. The server of shard 0 looks for them once a day; this does it now. What a session that
-/// lives has stored is left alone.
+/// A mount that dies may leave objects that are not part of a file yet. The server of shard 0
+/// deletes these once a day (--gc-seconds); this command does it now. Objects of sessions that are
+/// alive are left alone.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pando gc ~/volume --dry-run        how much there is
   pando gc ~/volume                  and delete it")]
 pub struct GcArgs {
-    /// The volume's folder, or the address of any of its servers
+    /// Folder of the volume, or address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Where file data is, if the servers' own path does not lead there from here
+    /// Folder of the volume's objects on this machine [default: the path that the servers use]
     #[arg(long, value_name = "FOLDER")]
     pub objects: Option<PathBuf>,
-    /// Only say how much there is
+    /// Only show how much would be deleted
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON object

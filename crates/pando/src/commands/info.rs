@@ -20,14 +20,14 @@ use crate::failure::Failure;
 
 /// Show where a file or directory of a mounted volume is kept
 ///
-/// A directory: its id and its partitions with index, depth, shard and count. A file: its shard,
-/// and where its data is.
+/// Of a directory: its id, and the index, depth, shard and number of entries of each partition. Of
+/// a file: its shard, and the objects that hold its data.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  pando info ~/tree/photos\n  pando info ~/tree/notes.txt --json"
 )]
 pub struct InfoArgs {
-    /// A path on the mount; a symbolic link is shown itself
+    /// Path on a mount; a symbolic link is not followed
     pub path: PathBuf,
     /// Print one JSON object
     #[arg(long)]

@@ -16,13 +16,13 @@ use crate::failure::Failure;
 
 /// Wait until all that was written to a mount is on disk
 ///
-/// What `sync`, `sync -f` and `syncfs` promise: the kernel tells a FUSE mount of none of these.
-/// Stores what any program wrote through this mount, and syncs all shards. What another mount has
-/// not stored yet is not part of it.
+/// Linux does not pass `sync`, `sync -f` and `syncfs` on to a FUSE mount; this command does what
+/// they promise. It stores all that programs wrote through this mount, then syncs all shards. Data
+/// that another mount has not stored yet is not part of it.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando sync ~/tree")]
 pub struct SyncArgs {
-    /// A path on the mount
+    /// Path on a mount
     pub path: PathBuf,
 }
 

@@ -7,26 +7,24 @@ use clap::Args;
 /// What the kernel may do by itself.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct KernelArgs {
-    /// Seconds for which the kernel may take a file's or directory's attributes for granted
+    /// Seconds for which the kernel may answer from its attribute cache
     ///
-    /// So much later do programs here see a size, time, mode or owner that was changed through
-    /// another mount; after that much time at most. A change of who may do what counts at once
-    /// where it refuses something. 0: never later.
+    /// A size, time, mode or owner that another mount changed may stay invisible for that long. A
+    /// change that refuses access counts at once. With 0, all changes are seen at once.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub attr_timeout: Duration,
-    /// Seconds for which the kernel may take it for granted that a name leads to the file it led to
-    /// last
+    /// Seconds for which the kernel may answer from its cache of names of files
     ///
-    /// So much later do programs here see that a file was renamed, removed or replaced through
-    /// another mount: opening its old name finds the old file. 0: never later. Names of directories
-    /// are asked for each time.
+    /// A file that another mount renamed, removed or replaced may still be found by its old name
+    /// for that long. With 0, all changes are seen at once. Names of directories are never answered
+    /// from that cache.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub entry_timeout: Duration,
-    /// Let setuid and setgid programs run as their owner or group; root only [default: as if these
-    /// bits were not set]
+    /// Run setuid and setgid programs as their owner or group; root only [default: these bits are
+    /// ignored]
     #[arg(long)]
     pub suid: bool,
-    /// Let device nodes lead to devices; root only [default: opening one fails with EACCES]
+    /// Open devices through device nodes; root only [default: EACCES]
     #[arg(long)]
     pub dev: bool,
 }

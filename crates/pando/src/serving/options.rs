@@ -12,11 +12,10 @@ use crate::console::number::number;
 /// How directories are spread, and sizes that tests make small.
 #[derive(Args, Debug, Clone)]
 pub struct SizesArgs {
-    /// Partitions of a directory on each shard at which it stops splitting; 0: it never does
+    /// Partitions that a directory may have on each shard before it stops splitting; 0: no limit
     ///
-    /// Counts for directories that begin to split from now on; one that has begun keeps its number.
-    /// One partition a shard spreads a directory over all shards with the least splits; more even
-    /// out what each holds.
+    /// A directory keeps the number that held when it first split. With 1, a directory reaches all
+    /// shards with the fewest splits. With more, shards hold more equal parts of it.
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = number(0..=u16::MAX))]
     pub partitions_per_shard: u16,
     /// Entries beyond which a directory's partition splits
@@ -37,7 +36,7 @@ pub struct SizesArgs {
     /// Room that a shard keeps for the day when the disk is full, beyond what a checkpoint needs
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
     pub ballast_bytes: u64,
-    /// Seconds from one search for file data that no file names to the next; 0: none
+    /// Seconds between two deletions of file data that no file names (see `pando gc`); 0: none
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub gc_seconds: u64,
 }
@@ -45,9 +44,10 @@ pub struct SizesArgs {
 /// See docs/SEMANTICS.md.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DurabilityArg {
-    /// With the kernel: survives kill -9; loss of power takes at most the last second
+    /// The end of the process: the change is in the kernel. A loss of power loses at most the last
+    /// second; what `fsync` was called for stays
     Os,
-    /// Fsynced: survives loss of power
+    /// A loss of power: the change is synced to disk first
     Disk,
 }
 

@@ -1,4 +1,15 @@
-//! Leases of sessions, in time that this shard has counted.
+//! Leases of sessions, at shard 0 only. If a client has not been heard of for one lease, its
+//! session is ended everywhere, as if the client had ended it.
+//!
+//! ```text
+//!   begun ──► renewed, renewed … ──► silent for one lease ──► the end of the session
+//! ```
+//!
+//! 1. Leases are soft state. After a restart of this shard every session has a whole lease. A shard
+//!    that [begins anew](crate::input::anew) goes on counting.
+//! 2. Time in which this shard did not run does not count, because renewals could not arrive: its
+//!    process was stopped, or its machine slept. So time is counted in small steps, and a longer
+//!    gap counts as two steps at most (docs/decisions/leases-count-running-time.md).
 
 use alloc::collections::BTreeMap;
 use pando_types::SessionId;

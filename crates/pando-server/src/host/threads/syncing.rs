@@ -1,4 +1,5 @@
 //! The threads that wait for the disk: one for each shard syncs its log, and one makes checkpoints.
+//! Objects are synced before each log that names them.
 
 use std::io;
 use std::sync::atomic::Ordering;

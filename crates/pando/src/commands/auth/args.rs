@@ -8,12 +8,12 @@ use pando_wire::Address;
 
 use crate::console::number::number;
 
-/// Who may come to a volume over TCP: keys and certificates
+/// Issue, renew and revoke keys with which clients and servers connect over TCP
 ///
-/// Each volume has an authority of its own, in FOLDER/keys. It issues one file to each who may
-/// come: a key with its certificate, the authority's own, and addresses of servers. Whoever has the
-/// file has what it allows, so it travels on safe ways only. Unix sockets need no key: there the
-/// system says who comes.
+/// Each volume has its own certificate authority, in FOLDER/keys. It issues one file for each
+/// client or server: a key with its certificate, the authority's certificate, and addresses of
+/// servers. Whoever has the file may do what it allows, so send it only over secure channels. Unix
+/// sockets need no key, since the kernel names the process that connects.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -28,14 +28,14 @@ pub struct AuthArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum AuthCommand {
-    /// Make FOLDER/keys for a volume that has none; `pando format` does this for a new one
+    /// Make FOLDER/keys for a volume without one; `pando format` does this for a new volume
     ///
-    /// There are then the authority's certificate (ca.crt) and key (ca.key), a key for servers
-    /// (server.pem) and one for the volume's owner (admin.pem). Only what issues certificates needs
-    /// ca.key: it may be kept elsewhere.
+    /// The folder then holds the authority's certificate (ca.crt) and key (ca.key), a key for
+    /// servers (server.pem), and one for the volume's owner (admin.pem). Only commands that issue
+    /// certificates need ca.key, so it may be kept elsewhere.
     #[command(after_help = "Example:\n  pando auth init ~/volume")]
     Init(InitArgs),
-    /// Issue a key, to standard output
+    /// Issue a key, and write it to standard output
     #[command(after_help = "\
 Examples:
   pando auth add ada > ada.pem                                  in the volume's folder
@@ -44,31 +44,30 @@ Examples:
   pando auth add host2 --role server > host2.pem                for a server with a folder of its own
   pando auth add ada | ssh ada@there 'umask 077; cat > .config/pando/volume.pem'")]
     Add(AddArgs),
-    /// Show what was issued
+    /// Show the certificates that were issued
     List(ListArgs),
-    /// End what was issued: its connections are cut, and nobody comes with it any more
+    /// Revoke certificates: their connections are cut, and new ones refused
     ///
-    /// Servers tell each other, and tell all mounts: these leave a server whose key was revoked. A
-    /// mount that begins while only such a server answers has not heard of it yet.
+    /// Servers tell each other and all mounts. A mount disconnects from a server whose key was
+    /// revoked. A new mount cannot know of a revocation if it reaches only the revoked server.
     #[command(
         after_help = "Examples:\n  pando auth revoke ada\n  pando auth revoke 5b0c1f…  one of ada's certificates"
     )]
     Revoke(RevokeArgs),
-    /// Issue another certificate to the same holder, to standard output
+    /// Issue another certificate for the same name, and write it to standard output
     ///
-    /// Name, role and options stay, and sessions go on with it. The old certificate counts until it
-    /// ends or is revoked by its serial number. The volume's own keys (server, admin) are renewed
-    /// in their files.
+    /// Name, role and options stay, and sessions go on. The old certificate stays valid until it
+    /// expires or is revoked by its serial number. The volume's own keys (server, admin) are
+    /// renewed in their files.
     #[command(
         after_help = "Examples:\n  pando auth renew ada > ada.pem\n  pando auth renew server"
     )]
     Renew(RenewArgs),
-    /// Change the authority: first both count, then the new one alone
+    /// Replace the authority: first both are valid, then only the new one
     ///
-    /// What was issued goes on to count, and new certificates count everywhere, also where the new
-    /// authority is not known yet. Renew each key, give it to its holder, then end the old
-    /// authority with --finish. Keys that name both need not be renewed again: servers tell their
-    /// holders that the old one has ended.
+    /// Old certificates stay valid. New ones are valid everywhere at once, also at servers that do
+    /// not know the new authority yet. Renew each key and send it to its holder, then end the old
+    /// authority with --finish. Keys that name both authorities need not be renewed again.
     #[command(after_help = "\
 Examples:
   pando auth rotate
@@ -88,14 +87,14 @@ impl AuthCommand {
 
 #[derive(Args, Debug)]
 pub struct InitArgs {
-    /// Where the volume is kept
+    /// Folder of the volume
     pub folder: PathBuf,
 }
 
 /// Which volume.
 #[derive(Args, Debug)]
 pub struct VolumeArgs {
-    /// Where the volume is kept
+    /// Folder of the volume
     #[arg(long = "volume", value_name = "FOLDER", default_value = ".")]
     pub folder: PathBuf,
 }
@@ -103,30 +102,31 @@ pub struct VolumeArgs {
 /// Where its authority's key is.
 #[derive(Args, Debug)]
 pub struct AuthorityArgs {
-    /// The authority's key, if it is not in FOLDER/keys/ca.key
+    /// File with the authority's key [default: FOLDER/keys/ca.key]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct AddArgs {
-    /// What it is called: 1 to 64 of A-Z a-z 0-9 . _ -
+    /// Name of the key: 1 to 64 characters of A-Z a-z 0-9 . _ -
     pub name: String,
-    /// client: mounts. admin: may do all that the volume's owner may. server: serves shards
+    /// client: mount the volume. admin: whatever the volume's owner may do. server: serve shards
     #[arg(long, value_name = "client|admin|server", default_value = "client", value_parser = parse::<KeyRole>)]
     pub role: KeyRole,
-    /// Its holder may change nothing
+    /// Allow no changes
     #[arg(long)]
     pub ro: bool,
-    /// As whom its holder acts: root and group 0 only, or everybody [root alone: 65534:65534]
+    /// Replace users and groups: of root only, or of all. `root` alone: 65534:65534
     #[arg(long, value_name = "root[:UID:GID]|all:UID:GID", value_parser = parse_squash)]
     pub squash: Option<Squash>,
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// How long it counts
+    /// Days for which the certificate is valid
     #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = number::<u16>(1..=3650))]
     pub days: u16,
-    /// Where its holder finds servers; may be given more than once [default: where they are now]
+    /// Address of a server that the file names; may be given several times [default: the present
+    /// ones]
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<Address>,
     #[command(flatten)]
@@ -137,7 +137,7 @@ pub struct AddArgs {
 pub struct ListArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Also what ended long ago: what was renewed, revoked or is too old
+    /// Show also certificates that were renewed, were revoked, or have expired
     #[arg(long)]
     pub all: bool,
     /// Print one JSON object
@@ -147,7 +147,7 @@ pub struct ListArgs {
 
 #[derive(Args, Debug)]
 pub struct RevokeArgs {
-    /// A name: all its certificates. A serial number: that one
+    /// Name of a key, to revoke all its certificates; or the serial number of one certificate
     #[arg(value_name = "NAME|SERIAL")]
     pub what: String,
     #[command(flatten)]
@@ -156,14 +156,14 @@ pub struct RevokeArgs {
 
 #[derive(Args, Debug)]
 pub struct RenewArgs {
-    /// Whose
+    /// Name of the key
     pub name: String,
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// How long it counts
+    /// Days for which the certificate is valid
     #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = number::<u16>(1..=3650))]
     pub days: u16,
-    /// Where its holder finds servers; may be given more than once [default: as before]
+    /// Address of a server that the file names; may be given several times [default: as before]
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<Address>,
     #[command(flatten)]
@@ -174,13 +174,13 @@ pub struct RenewArgs {
 pub struct RotateArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// End the old authority; refused while somebody has nothing but its certificates
+    /// End the old authority; refused while a key has only certificates of the old one
     #[arg(long, conflicts_with = "authority")]
     pub finish: bool,
-    /// End it although some have nothing else: they are cut off
+    /// End it even so; such keys are refused from then on
     #[arg(long, requires = "finish")]
     pub force: bool,
-    /// The old authority's key, if it is not in FOLDER/keys/ca.key; the new one's takes its place
+    /// File with the old authority's key, which the new key replaces [default: FOLDER/keys/ca.key]
     #[arg(id = "authority", long = "ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }

@@ -21,10 +21,10 @@ use crate::volume::questioner::Questioner;
 
 /// Check whether a volume is whole, and mend it
 ///
-/// Compares all records of all shards with each other and with the stored objects. Nothing is
-/// changed without --repair, which mends what can be mended without guessing: what is right must
-/// follow from other records, and nothing that can be reached is lost. A volume that runs is
-/// checked through its servers; to be repaired it must be stopped.
+/// The check compares all records of all shards with each other, and with the stored objects. Only
+/// --repair changes anything. It mends what follows from other records, never guesses, and loses
+/// nothing that can be reached. A running volume is checked through its servers; to be repaired, it
+/// must be stopped.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -37,17 +37,17 @@ Exit codes:
   5  something is wrong, or is left so
   (others: see `pando --help`)")]
 pub struct FsckArgs {
-    /// The volume's folder, or the address of any of its servers
+    /// Folder of the volume, or address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Where file data is, if the servers' own path does not lead there from here
+    /// Folder of the volume's objects on this machine [default: the path that the servers use]
     #[arg(long, value_name = "FOLDER")]
     pub objects: Option<PathBuf>,
-    /// Mend what can be mended without guessing
+    /// Mend what follows from other records; the volume must be stopped
     #[arg(long)]
     pub repair: bool,
     /// Print one JSON object

@@ -17,35 +17,36 @@ Examples:
   pando mount ~/volume ~/tree -d                       servers of this machine
   pando mount 10.0.0.1:7400 ~/tree --key ada.pem -d    servers elsewhere (`pando auth add ada` makes the key)")]
 pub struct MountArgs {
-    /// The volume's folder, or the address of any of its servers (several, separated by commas)
+    /// Folder of the volume, or addresses of some of its servers, separated by commas
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// Where the tree appears; made if it is missing
+    /// Folder at which the tree is mounted; it is made if it is missing
     pub path: PathBuf,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`:
-    /// it waits
+    /// Seconds for which an operation waits for a shard that does not answer; then it fails with
+    /// ETIMEDOUT. `never`: it waits without end
     #[arg(long, value_name = "SECONDS|never", default_value = "30", value_parser = parse_timeout)]
     pub timeout: Timeout,
-    /// Where file data is, if the servers' own path does not lead there from here
+    /// Folder of the volume's objects on this machine [default: the path that the servers use]
     #[arg(long, value_name = "FOLDER")]
     pub objects: Option<PathBuf>,
-    /// Go to the background once the mount is usable
+    /// Run in the background once the mount is usable
     #[arg(short, long)]
     pub detach: bool,
-    /// Where the background process's messages go [default: a file in /run/pando or
+    /// File for messages of the background process [default: one in /run/pando or
     /// $XDG_RUNTIME_DIR/pando]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Threads that answer the kernel
+    /// Number of threads that read requests of the kernel, 1 to 64 [default: one for 4 CPUs, at
+    /// most 8]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
-    /// Print one JSON object when the mount is usable
+    /// Print one JSON object once the mount is usable
     #[arg(long)]
     pub json: bool,
     /// This is the background process itself

@@ -24,15 +24,15 @@ use crate::volume::named::Named;
 
 /// Remove a directory of a mounted volume with all that is in it, faster than `rm -rf`
 ///
-/// Asks the shards itself, many things at once, in your name: what you may not remove stays, and is
-/// told. What was removed when it is interrupted is gone, the rest is there; do it again for that.
+/// The command asks the shards directly, for many names at once, with your permissions. It names
+/// what you may not remove, and leaves it. If it is interrupted, run it again to remove the rest.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  pando rmr ~/tree/cache")]
 pub struct RmrArgs {
-    /// A path on the mount; a symbolic link is removed itself
+    /// Path on a mount; a symbolic link is removed, not what it points to
     pub path: PathBuf,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use pando_server::Folder;
-use pando_server::moving::{Faults, finish_taken};
+use pando_server::moving::finish_taken;
 use pando_server::net::{Limits, ServerOptions};
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Told};
@@ -78,13 +78,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         listen,
         on_stop: Box::new(move || drop(stop.send(Stop::Asked))),
         gc_every: Duration::from_secs(args.sizes.gc_seconds),
-        may_move: MayMove::Yes {
-            faults: Faults {
-                die_at: args.die_at,
-                fail_at: args.fail_at,
-                may_be_held: args.may_be_held,
-            },
-        },
+        may_move: MayMove::Yes { faults: args.hooks.faults() },
     })?;
     Ok((Serving { hosting, shards }, stops))
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod command;
+mod hooks;
 mod shards;
 
 pub use args::ServerArgs;

@@ -8,7 +8,7 @@ use pando_wire::Address;
 
 use crate::console::number::number;
 
-/// Which shards a volume has, and where they run: list, add, move
+/// List, add and move shards of a volume
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,21 +22,22 @@ pub struct ShardArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum ShardCommand {
-    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is
-    /// being added or on its way elsewhere
+    /// Show each shard: its server, hash slots, partitions, names and bytes, and whether it is
+    /// being added or moved
     List(ShardListArgs),
     /// Add a shard while the volume is in use, and give it its share of all directories
     ///
-    /// The new shard takes an equal part of the slots from all others, one after the other; each is
-    /// copied while it is in use. Directories that split afterwards use it, too. Whatever is killed
-    /// meanwhile, nothing is lost, and the same command goes on. Where a server is given its shards
-    /// by number, name the new one there from its next start on.
+    /// The new shard takes an equal part of the hash slots from each other shard. Slots are copied
+    /// one after the other, while they are in use. Directories that split later use the new shard,
+    /// too. Nothing is lost if a server or this command is killed; run the command again to go on.
+    /// If the server is started with shards by number (`--shard 0,1`), name the new one there from
+    /// its next start on.
     Add(ShardAddArgs),
-    /// Move a shard to another server process, with a folder of its own, while the volume is in use
+    /// Move a shard to another server process and its folder, while the volume is in use
     ///
-    /// The shard stands still only for the exchange in the end. Whatever is killed meanwhile,
-    /// exactly one process serves it, or will once it is started again; the same command goes on
-    /// with a move, or begins it anew.
+    /// The shard's data is copied while the shard is in use; it pauses only for the last step. At
+    /// most one process ever serves the shard, whatever is killed meanwhile. Run the command again
+    /// to go on.
     Move(ShardMoveArgs),
 }
 
@@ -52,11 +53,11 @@ impl ShardCommand {
 
 #[derive(Args, Debug)]
 pub struct ShardListArgs {
-    /// The volume's folder, or the address of any of its servers
+    /// Folder of the volume, or address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object
@@ -66,17 +67,17 @@ pub struct ShardListArgs {
 
 #[derive(Args, Debug)]
 pub struct ShardAddArgs {
-    /// The volume's folder, or the address of any of its servers
+    /// Folder of the volume, or address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// The server that is to serve it [default: the one of shard 0]
+    /// Address of the server that will serve the shard [default: the server of shard 0]
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<Address>,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Take over no more than this many slots a second
+    /// Limit of hash slots taken over, a second
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<u64>(1..=1_000_000))]
     pub rate: u64,
     /// Print one JSON object
@@ -89,17 +90,17 @@ pub struct ShardAddArgs {
 
 #[derive(Args, Debug)]
 pub struct ShardMoveArgs {
-    /// Which shard
+    /// Number of the shard
     #[arg(value_name = "K", value_parser = number(0..=SHARDS_MAX - 1))]
     pub shard: u16,
-    /// The server that is to serve it
+    /// Address of the server that will serve the shard
     #[arg(long, value_name = "ADDRESS")]
     pub to: Address,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Copy no faster than this, MiB a second
+    /// Limit of bytes copied, in MiB a second
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = number::<u64>(1..=1_000_000))]
     pub rate: u64,
     /// Print one JSON object

@@ -20,7 +20,7 @@ use crate::volume::keys;
 use crate::volume::named::Named;
 use crate::volume::questioner::Questioner;
 
-/// Say what a volume and its shards are doing, or a mount
+/// Show what a volume and its shards are doing, or what a mount is doing
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,11 +29,11 @@ Examples:
   pando status ~/volume --json | jq '.shards[].counters'
   pando status 10.0.0.1:7400 --key ada.pem")]
 pub struct StatusArgs {
-    /// The volume's folder, the address of any of its servers, or where it is mounted
+    /// Folder of the volume, address of any of its servers, or folder at which it is mounted
     #[arg(value_name = "FOLDER-or-ADDRESS-or-MOUNT")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
-    /// /etc/pando]
+    /// File with a key of the volume; needed over TCP [default: $PANDO_KEY, then the volume's key
+    /// in ~/.config/pando or /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object, with all counters and latencies

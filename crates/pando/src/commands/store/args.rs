@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Look at the stores of a stopped volume: check, stats, dump
+/// Inspect the stores of a stopped volume
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  pando store check ~/volume\n  pando store stats ~/volume --json | jq '.stores[].levels_from_bottom'\n  pando store dump ~/volume/shard-0000 | head"
@@ -16,17 +16,17 @@ pub struct StoreArgsGroup {
 
 #[derive(Subcommand, Debug)]
 pub enum StoreCommand {
-    /// Verify every block of every file; exit code 5 if anything is not as it was written
+    /// Verify the checksum of every block of every file; exit code 5 if one is wrong
     Check(StoreArgs),
     /// Show files, levels, logs and snapshots
     Stats(StoreArgs),
-    /// Print all keys and values, in order of keys, one a line
+    /// Print all keys and values, one a line, in the order of keys
     Dump(DumpArgs),
 }
 
 #[derive(Args, Debug)]
 pub struct StoreArgs {
-    /// Where a volume is kept, or the folder of one shard
+    /// Folder of a volume, or of one shard
     pub folder: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -35,9 +35,9 @@ pub struct StoreArgs {
 
 #[derive(Args, Debug)]
 pub struct DumpArgs {
-    /// Where a volume is kept, or the folder of one shard
+    /// Folder of a volume, or of one shard
     pub folder: PathBuf,
-    /// A snapshot instead of the present
+    /// Name of a snapshot to print [default: the present state]
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
     /// Print one JSON object a line, keys and values in hexadecimal

@@ -8,10 +8,9 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando umount ~/tree")]
 pub struct UmountArgs {
-    /// Where it is mounted
+    /// Folder at which the tree is mounted
     pub path: PathBuf,
-    /// Even if files are open: detach it; servers that do not answer are waited for no longer than
-    /// 5 s
+    /// Detach the tree even if files are open; wait at most 5 s for servers that do not answer
     #[arg(long)]
     pub force: bool,
 }

@@ -10,8 +10,8 @@ use crate::serving::options::{DurabilityArg, SizesArgs};
 
 /// Start a volume and mount it
 ///
-/// Runs all shards and the mount in one process. An empty or missing folder becomes a volume first.
-/// What a crash left behind (a dead mountpoint, unfinished operations) is cleared and recovered.
+/// One process runs all shards and the mount. It makes a new volume if the folder is empty or
+/// missing. After a crash it removes the dead mount, and recovers.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
@@ -19,25 +19,25 @@ Examples:
   pando up ~/volume --mount ~/tree -d       in the background, once the mount is usable
   pando up /srv/v --mount /srv/tree --durability disk   fsync before each acknowledgement")]
 pub struct UpArgs {
-    /// Where everything is kept
+    /// Folder of the volume
     pub folder: PathBuf,
-    /// Where the tree appears; made if it is missing
+    /// Folder at which the tree is mounted; it is made if it is missing
     #[arg(long, value_name = "PATH")]
     pub mount: PathBuf,
-    /// How many shards a new volume has [default: 4]
+    /// Number of shards of a new volume, 1 to 256 [default: 4]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=256))]
     pub shards: Option<u16>,
-    /// Go to the background once the mount is usable; messages go to FOLDER/run/log
+    /// Run in the background once the mount is usable; messages go to FOLDER/run/log
     #[arg(short, long)]
     pub detach: bool,
-    /// When a change is acknowledged
+    /// What a change survives once it is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
-    /// Threads that read the kernel's requests at the same time [default: one for 4 CPUs, at most
-    /// 8]
+    /// Number of threads that read requests of the kernel, 1 to 64 [default: one for 4 CPUs, at
+    /// most 8]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
-    /// Print one JSON object when the mount is usable
+    /// Print one JSON object once the mount is usable
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
