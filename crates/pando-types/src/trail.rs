@@ -59,11 +59,11 @@ impl Search {
 
     /// Whether these credentials may search. The first class that matches decides, as in shards.
     #[must_use]
-    pub fn allows(&self, by: &Credentials) -> bool {
+    pub fn allows(&self, credentials: &Credentials) -> bool {
         let shift = match () {
-            () if by.uid == 0 => return true,
-            () if by.uid == self.uid => 6,
-            () if by.in_group(self.gid) => 3,
+            () if credentials.uid == 0 => return true,
+            () if credentials.uid == self.uid => 6,
+            () if credentials.in_group(self.gid) => 3,
             () => 0,
         };
         self.bits >> shift & 1 != 0

@@ -129,9 +129,9 @@ impl RememberedPaths {
     }
 
     /// The subdirectory `name` of `dir`, if it is remembered and `by` may search `dir`.
-    pub(crate) fn step(&self, by: &Credentials, dir: Ino, name: &Name) -> Option<Access> {
+    pub(crate) fn step(&self, credentials: &Credentials, dir: Ino, name: &Name) -> Option<Access> {
         let mut state = self.state.lock();
-        let may = state.tree.search(dir).is_some_and(|search| search.allows(by));
+        let may = state.tree.search(dir).is_some_and(|search| search.allows(credentials));
         let found = if may { state.tree.child(dir, name) } else { None };
         match found {
             Some(_) => state.hits += 1,

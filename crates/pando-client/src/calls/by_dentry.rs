@@ -47,10 +47,15 @@ impl<'a> ByDentry<'a> {
     }
 
     /// Attributes of what `name` leads to. Counts as one more lookup of it.
-    pub async fn lookup(self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+    pub async fn lookup(
+        self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
-        let Entry { attr, spot } = client.entry(c, at, name).await?;
+        let Entry { attr, spot } = client.entry(credentials, at, name).await?;
         client.nodes.look_up(attr.ino, spot, asked);
         Ok(attr)
     }
@@ -59,13 +64,13 @@ impl<'a> ByDentry<'a> {
     /// holds.
     pub async fn lookup_brief(
         self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
-        match client.found(c, &at, name).await? {
+        match client.found(credentials, &at, name).await? {
             Found::File(attr) => {
                 let spot = Spot::File(FileAt::Name(at.dir, name.clone()));
                 client.nodes.look_up(attr.ino, spot, asked);
@@ -78,7 +83,7 @@ impl<'a> ByDentry<'a> {
             }
             Found::Linked(..) => {}
         }
-        Box::pin(self.lookup(c, parent, name)).await
+        Box::pin(self.lookup(credentials, parent, name)).await
     }
 
     /// Attributes of an inode. Those of a directory add up all its partitions.
@@ -102,12 +107,17 @@ impl<'a> ByDentry<'a> {
     }
 
     /// Changes attributes, and returns the new ones.
-    pub async fn setattr(self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+    pub async fn setattr(
+        self,
+        credentials: &Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Result<Attr, Errno> {
         let client = self.client;
         match client.nodes.find(ino)? {
             Spot::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
             Spot::Dir(dir) => {
-                let ran = client.run_by(c, &Op::DirSetAttr(dir, set), self.on).await;
+                let ran = client.run_by(credentials, &Op::DirSetAttr(dir, set), self.on).await;
                 match ran.map_err(stale)? {
                     Body::Dir(home) => client.complete(dir, home).await,
                     _ => client.stat_dir(dir.into()).await,
@@ -119,9 +129,9 @@ impl<'a> ByDentry<'a> {
                 // A truncation under a lock, as a write, must not run once that lock is lost.
                 let locked = set.size.and_then(|_| client.locks.session_of(ino));
                 let body = match locked {
-                    None => client.by_ino(c, &file, op).await?,
+                    None => client.by_ino(credentials, &file, op).await?,
                     Some(session) => {
-                        let cutting = client.on_file(Via::In(&session), c, &file, op);
+                        let cutting = client.on_file(Via::In(&session), credentials, &file, op);
                         let deadline = client.deadline(Via::Current);
                         match Box::pin(client.within(deadline, cutting)).await {
                             None => return Err(Errno::ETIMEDOUT),
@@ -136,27 +146,32 @@ impl<'a> ByDentry<'a> {
     }
 
     /// `EACCES` unless the caller has all of `mask`.
-    pub async fn access(self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
+    pub async fn access(
+        self,
+        credentials: &Credentials,
+        ino: Ino,
+        mask: AccessMask,
+    ) -> Result<(), Errno> {
         match self.client.nodes.find(ino)? {
-            Spot::Dir(dir) => self.client.dir_access(c, self.at(dir), mask).await,
+            Spot::Dir(dir) => self.client.dir_access(credentials, self.at(dir), mask).await,
             Spot::File(at) => {
                 let op = |file| Op::Access(file, mask);
-                self.client.by_ino(c, &FileRef { ino, at }, op).await?;
+                self.client.by_ino(credentials, &FileRef { ino, at }, op).await?;
                 Ok(())
             }
         }
     }
 
     /// `EACCES` unless the caller may read the directory.
-    pub async fn opendir(self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
+    pub async fn opendir(self, credentials: &Credentials, ino: Ino) -> Result<(), Errno> {
         let at = self.dir(ino)?;
-        self.client.dir_access(c, at, READ).await
+        self.client.dir_access(credentials, at, READ).await
     }
 
     /// Makes anything but a directory. Returns also whether it is new.
     pub async fn create(
         self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         node: NewNode,
@@ -166,11 +181,12 @@ impl<'a> ByDentry<'a> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
         let op = Op::Create { dir: at.dir, name: name.clone(), node, exclusive, open };
-        let (Entry { attr, spot }, is_new, session) = client.create_by(c, &op, at.on).await?;
+        let (Entry { attr, spot }, is_new, session) =
+            client.create_by(credentials, &op, at.on).await?;
         match open {
             true => {
                 client.opened(attr.ino, spot, asked, session, 1).await;
-                client.openers.opened(attr.ino, c, READ | WRITE);
+                client.openers.opened(attr.ino, credentials, READ | WRITE);
             }
             false => client.nodes.look_up(attr.ino, spot, asked),
         }
@@ -180,39 +196,49 @@ impl<'a> ByDentry<'a> {
     /// Makes a directory. Counts as one lookup of it.
     pub async fn mkdir(
         self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         mode: u16,
     ) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
-        let (made, attr) = client.mkdir_at(c, at, name, mode).await?;
+        let (made, attr) = client.mkdir_at(credentials, at, name, mode).await?;
         client.nodes.look_up(attr.ino, Spot::Dir(made), asked);
         Ok(attr)
     }
 
     /// Removes a name of a file.
-    pub async fn unlink(self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.client.unlink_at(c, self.dir(parent)?, name).await
+    pub async fn unlink(
+        self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.client.unlink_at(credentials, self.dir(parent)?, name).await
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.client.rmdir_at(c, self.dir(parent)?, name).await
+    pub async fn rmdir(
+        self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.client.rmdir_at(credentials, self.dir(parent)?, name).await
     }
 
     /// Gives a file a further name. Counts as one more lookup of the file.
     pub async fn link(
         self,
-        c: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
         let (client, dir) = (self.client, self.dir(parent)?);
         let Spot::File(at) = client.nodes.find(ino)? else { return Err(Errno::EPERM) };
-        let attr = client.link_at(c, FileRef { ino, at }, dir, name).await?;
+        let attr = client.link_at(credentials, FileRef { ino, at }, dir, name).await?;
         client.nodes.look_up(ino, Spot::File(FileAt::Link), client.nodes.stamp());
         Ok(attr)
     }
@@ -220,12 +246,12 @@ impl<'a> ByDentry<'a> {
     /// Moves a name. The trail covers the paths to both directories.
     pub async fn rename(
         self,
-        c: &Credentials,
+        credentials: &Credentials,
         (parent, name): (Ino, &Name),
         (new_parent, new_name): (Ino, &Name),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let (from, to) = (self.dir(parent)?, self.client.nodes.dir(new_parent)?);
-        self.client.rename_at(c, (from, name), (to, new_name), flags).await
+        self.client.rename_at(credentials, (from, name), (to, new_name), flags).await
     }
 }

@@ -38,42 +38,52 @@ impl Client {
     }
 
     /// Changes attributes, and returns the new ones.
-    pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        self.by_dentry(None).setattr(c, ino, set).await
+    pub async fn setattr(
+        &self,
+        credentials: &Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Result<Attr, Errno> {
+        self.by_dentry(None).setattr(credentials, ino, set).await
     }
 
     /// `EACCES` unless the caller has all of `mask`.
-    pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
-        self.by_dentry(None).access(c, ino, mask).await
+    pub async fn access(
+        &self,
+        credentials: &Credentials,
+        ino: Ino,
+        mask: AccessMask,
+    ) -> Result<(), Errno> {
+        self.by_dentry(None).access(credentials, ino, mask).await
     }
 
     pub(crate) async fn dir_access(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         mask: AccessMask,
     ) -> Result<(), Errno> {
-        self.run_by(c, &Op::DirAccess(at.dir, mask), at.on).await.map_err(stale)?;
+        self.run_by(credentials, &Op::DirAccess(at.dir, mask), at.on).await.map_err(stale)?;
         Ok(())
     }
 
     /// `EACCES` unless the caller may read the directory.
-    pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
-        self.by_dentry(None).opendir(c, ino).await
+    pub async fn opendir(&self, credentials: &Credentials, ino: Ino) -> Result<(), Errno> {
+        self.by_dentry(None).opendir(credentials, ino).await
     }
 
     /// The target of a symlink.
-    pub async fn readlink(&self, c: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+    pub async fn readlink(&self, credentials: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         let file = self.file(ino, Errno::EINVAL)?;
-        self.readlink_at(c, file).await
+        self.readlink_at(credentials, file).await
     }
 
     pub(crate) async fn readlink_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         file: FileRef,
     ) -> Result<Vec<u8>, Errno> {
-        let body = self.by_ino(c, &file, Op::Readlink).await?;
+        let body = self.by_ino(credentials, &file, Op::Readlink).await?;
         take!(body, Body::Bytes(target) => target)
     }
 
@@ -82,19 +92,19 @@ impl Client {
     /// shard decides.
     pub async fn open(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
         kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
-        self.open_at(c, file, access, (truncate, kill)).await
+        self.open_at(credentials, file, access, (truncate, kill)).await
     }
 
     pub(crate) async fn open_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         file: FileRef,
         access: AccessMask,
         (truncate, kill): (bool, Option<Kill>),
@@ -103,9 +113,9 @@ impl Client {
         let op = |file| Op::Open { file, access, truncate, kill };
         let asked_at = op(file.clone());
         let there = Asked { op: &asked_at, on: None };
-        let (opened, spot) = match self.run_told(Via::Current, c, there).await {
+        let (opened, spot) = match self.run_told(Via::Current, credentials, there).await {
             Err(failure) if is_elsewhere(failure, &file.at) => {
-                let there = self.on_file_elsewhere(Via::Current, c, &file, op, None);
+                let there = self.on_file_elsewhere(Via::Current, credentials, &file, op, None);
                 // The node table knows where the file was found.
                 (Box::pin(there).await, self.nodes.find(file.ino).ok())
             }
@@ -117,7 +127,7 @@ impl Client {
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         self.opened(file.ino, spot, asked, session, 0).await;
-        self.openers.opened(file.ino, c, if truncate { access | WRITE } else { access });
+        self.openers.opened(file.ino, credentials, if truncate { access | WRITE } else { access });
         Ok(attr)
     }
 
@@ -272,11 +282,11 @@ impl Client {
     /// As [`Client::on_file`], with `ESTALE` for a missing inode.
     pub(crate) async fn by_ino(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         file: &FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Errno> {
-        let answer = self.on_file(Via::Current, by, file, op).await;
+        let answer = self.on_file(Via::Current, credentials, file, op).await;
         answer.map_err(|failure| stale(failure.into()))
     }
 
@@ -300,35 +310,35 @@ impl Client {
     pub(crate) async fn on_file(
         &self,
         via: Via<'_>,
-        by: &Credentials,
+        credentials: &Credentials,
         file: &FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Failure> {
-        self.on_file_told(via, by, file, op, None).await.map(|(body, _)| body)
+        self.on_file_told(via, credentials, file, op, None).await.map(|(body, _)| body)
     }
 
     /// As [`Client::on_file`], with a trail; returns also the session in which it ran.
     pub(crate) async fn on_file_told(
         &self,
         via: Via<'_>,
-        by: &Credentials,
+        credentials: &Credentials,
         file: &FileRef,
         op: impl Fn(FileRef) -> Op,
         on: Option<&OnPath>,
     ) -> Result<(Body, SessionId), Failure> {
         let asked = Asked { op: &op(file.clone()), on };
-        match self.run_told(via, by, asked).await {
+        match self.run_told(via, credentials, asked).await {
             Err(failure) if is_elsewhere(failure, &file.at) => {}
             answer => return answer,
         }
-        Box::pin(self.on_file_elsewhere(via, by, file, op, on)).await
+        Box::pin(self.on_file_elsewhere(via, credentials, file, op, on)).await
     }
 
     /// As [`Client::on_file_told`], for a file that was not at `file.at`.
     async fn on_file_elsewhere(
         &self,
         via: Via<'_>,
-        by: &Credentials,
+        credentials: &Credentials,
         file: &FileRef,
         op: impl Fn(FileRef) -> Op,
         on: Option<&OnPath>,
@@ -369,7 +379,7 @@ impl Client {
             }
             let stamp = self.nodes.stamp();
             let asked = Asked { op: &op(FileRef { ino, at: at.clone() }), on };
-            match self.run_told(via, by, asked).await {
+            match self.run_told(via, credentials, asked).await {
                 Err(now) if is_elsewhere(now, &at) => failure = now,
                 answer => {
                     if answer.is_ok() {

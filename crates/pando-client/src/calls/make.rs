@@ -18,43 +18,53 @@ impl Client {
     /// permissions. Counts as one more lookup.
     pub async fn create(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
     ) -> Result<(Attr, bool), Errno> {
-        self.by_dentry(None).create(c, parent, name, node, exclusive, open).await
+        self.by_dentry(None).create(credentials, parent, name, node, exclusive, open).await
     }
 
     /// Makes a directory. Counts as one lookup of it.
     pub async fn mkdir(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         mode: u16,
     ) -> Result<Attr, Errno> {
-        self.by_dentry(None).mkdir(c, parent, name, mode).await
+        self.by_dentry(None).mkdir(credentials, parent, name, mode).await
     }
 
     /// Removes a name of a file. A file that is open, or has another name, is at its link shard
     /// afterwards.
-    pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.by_dentry(None).unlink(c, parent, name).await
+    pub async fn unlink(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.by_dentry(None).unlink(credentials, parent, name).await
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.by_dentry(None).rmdir(c, parent, name).await
+    pub async fn rmdir(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.by_dentry(None).rmdir(credentials, parent, name).await
     }
 
     /// As [`Client::create`], for an [`Op::Create`] with a trail. Returns also the session in which
     /// the file was opened.
     pub(crate) async fn create_by(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         op: &Op,
         on: Option<&OnPath>,
     ) -> Result<(Entry, bool, SessionId), Errno> {
@@ -64,7 +74,7 @@ impl Client {
             if look > 1 {
                 Box::pin(backoff.pause(self)).await;
             }
-            let ino = match self.run_told(Via::Current, c, Asked { op, on }).await? {
+            let ino = match self.run_told(Via::Current, credentials, Asked { op, on }).await? {
                 (Body::Created(attr, is_new, radix), session) => {
                     self.routes.deepen(*dir, radix, || self.secrets.order(name.as_bytes()));
                     let spot = Spot::File(FileAt::Name(*dir, name.clone()));
@@ -79,7 +89,7 @@ impl Client {
             } else {
                 Op::GetAttr(file)
             };
-            let answer = Box::pin(self.run_told(Via::Current, c, (&op).into())).await;
+            let answer = Box::pin(self.run_told(Via::Current, credentials, (&op).into())).await;
             match answer.map_err(|failure| stale(failure.into())) {
                 Ok((Body::Attr(attr), session)) => {
                     return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false, session));
@@ -94,32 +104,32 @@ impl Client {
 
     pub(crate) async fn mkdir_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         name: &Name,
         mode: u16,
     ) -> Result<(DirRef, Attr), Errno> {
-        let body = self.run_by(c, &Op::Mkdir(at.dir, name.clone(), mode), at.on).await?;
+        let body = self.run_by(credentials, &Op::Mkdir(at.dir, name.clone(), mode), at.on).await?;
         take!(body, Body::Made(dir, home) => (dir, home.base))
     }
 
     pub(crate) async fn unlink_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_by(c, &Op::Unlink(at.dir, name.clone()), at.on).await?;
+        self.run_by(credentials, &Op::Unlink(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 
     pub(crate) async fn rmdir_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_by(c, &Op::Rmdir(at.dir, name.clone()), at.on).await?;
+        self.run_by(credentials, &Op::Rmdir(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 }

@@ -15,38 +15,40 @@ impl Client {
     /// Gives a file a further name. Counts as one more lookup of the file.
     pub async fn link(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
-        self.by_dentry(None).link(c, ino, parent, name).await
+        self.by_dentry(None).link(credentials, ino, parent, name).await
     }
 
     /// Moves a name.
     pub async fn rename(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         new_parent: Ino,
         new_name: &Name,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        self.by_dentry(None).rename(c, (parent, name), (new_parent, new_name), flags).await
+        self.by_dentry(None)
+            .rename(credentials, (parent, name), (new_parent, new_name), flags)
+            .await
     }
 
     /// As [`Client::link`]. The inode is at its link shard afterwards.
     pub(crate) async fn link_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         file: FileRef,
         At { dir, on }: At<'_>,
         name: &Name,
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
         let op = |file| Op::Link(file, dir, name.clone());
-        let ran = self.on_file_told(Via::Current, c, &file, op, on).await;
+        let ran = self.on_file_told(Via::Current, credentials, &file, op, on).await;
         let (body, _) = ran.map_err(Errno::from)?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         self.nodes.moved(ino, FileAt::Link);
@@ -56,7 +58,7 @@ impl Client {
     /// As [`Client::rename`]. The trail covers the paths to both directories.
     pub(crate) async fn rename_at(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         (At { dir: from, on }, name): (At<'_>, &Name),
         (to, new_name): (DirRef, &Name),
         flags: RenameFlags,
@@ -71,7 +73,7 @@ impl Client {
             };
         };
         let op = Op::Rename { from, name: name.clone(), to, new_name: new_name.clone(), flags };
-        let ran = self.run_told(Via::Current, c, Asked { op: &op, on }).await;
+        let ran = self.run_told(Via::Current, credentials, Asked { op: &op, on }).await;
         let (body, _) = ran.map_err(|failure| match failure {
             Failure::NotThere => Errno::ENOENT,
             other => other.into(),

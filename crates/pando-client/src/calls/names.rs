@@ -25,8 +25,13 @@ pub(crate) struct Entry {
 
 impl Client {
     /// Attributes of what `name` leads to. Counts as one more lookup of it.
-    pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        self.by_dentry(None).lookup(c, parent, name).await
+    pub async fn lookup(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        self.by_dentry(None).lookup(credentials, parent, name).await
     }
 
     /// Looks `name` up as [`Client::lookup`] does. Of a directory it tells only what the entry
@@ -34,11 +39,11 @@ impl Client {
     /// message instead of two or more.
     pub async fn lookup_brief(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
-        self.by_dentry(None).lookup_brief(c, parent, name).await
+        self.by_dentry(None).lookup_brief(credentials, parent, name).await
     }
 
     /// The directory that holds the directory `ino`; the root holds itself. Calls may name the
@@ -87,11 +92,11 @@ impl Client {
     /// What `name` leads to, as the entry itself says.
     pub(crate) async fn found(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: &At<'_>,
         name: &Name,
     ) -> Result<Found, Errno> {
-        match self.run_by(c, &Op::Lookup(at.dir, name.clone()), at.on).await? {
+        match self.run_by(credentials, &Op::Lookup(at.dir, name.clone()), at.on).await? {
             Body::Found(found) => Ok(found),
             Body::Entry(found, search) => {
                 if let Some(on) = at.on {
@@ -116,7 +121,7 @@ impl Client {
     /// requests.
     pub(crate) async fn entry(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         name: &Name,
     ) -> Result<Entry, Errno> {
@@ -125,7 +130,7 @@ impl Client {
             if look > 1 {
                 Box::pin(backoff.pause(self)).await;
             }
-            let found = self.found(c, &at, name).await?;
+            let found = self.found(credentials, &at, name).await?;
             if let Found::File(attr) = found {
                 let spot = Spot::File(FileAt::Name(at.dir, name.clone()));
                 return Ok(Entry { attr, spot });

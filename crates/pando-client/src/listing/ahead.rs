@@ -54,7 +54,7 @@ pub const BUFFERED_MAX: usize = AHEAD_MAX * PAGE_MAX as usize;
 /// exactly once, whatever partitions split meanwhile.
 pub struct Listing {
     client: Arc<Client>,
-    by: Credentials,
+    credentials: Credentials,
     dir: DirRef,
     stretches: VecDeque<Stretch>,
     /// Where the part begins that is in no stretch yet.
@@ -86,18 +86,18 @@ impl Client {
     /// nothing yet.
     pub fn listing(
         self: &Arc<Self>,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         position: u64,
     ) -> Result<Listing, Errno> {
-        self.listing_in_pages(by, ino, position, PAGE_MAX)
+        self.listing_in_pages(credentials, ino, position, PAGE_MAX)
     }
 
     /// As [`Client::listing`], in pages of at most `limit` entries, which is at least 1. For tests
     /// with small directories.
     pub fn listing_in_pages(
         self: &Arc<Self>,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
@@ -105,7 +105,7 @@ impl Client {
         let limit_max = limit.clamp(1, PAGE_MAX);
         Ok(Listing {
             client: Arc::clone(self),
-            by: by.clone(),
+            credentials: credentials.clone(),
             dir: self.nodes.dir(ino)?,
             stretches: VecDeque::new(),
             uncut: order_after(position),
@@ -204,7 +204,7 @@ impl Listing {
             stretch.end = stretch.end.min(self.client.routes.partition_end(self.dir, stretch.from));
             self.uncut = Order(stretch.end);
         }
-        let (client, by) = (Arc::clone(&self.client), self.by.clone());
+        let (client, by) = (Arc::clone(&self.client), self.credentials.clone());
         let (dir, from, limit) = (self.dir, stretch.from, self.limit);
         self.limit = (limit * 2).min(self.limit_max);
         stretch.has_waited = false;

@@ -64,7 +64,7 @@ impl Client {
     /// fetches ahead.
     pub async fn readdir(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
@@ -72,7 +72,7 @@ impl Client {
     ) -> Result<Vec<DirEntry>, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
-        let (page, _) = self.page(c, dir.into(), position, limit).await?;
+        let (page, _) = self.page(credentials, dir.into(), position, limit).await?;
         if !plus {
             return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
         }
@@ -84,14 +84,14 @@ impl Client {
     /// the last partition.
     pub(crate) async fn page(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
         position: u64,
         limit: u32,
     ) -> Result<(Vec<Listed>, bool), Errno> {
         let mut from = order_after(position);
         while from.0 < Order::END {
-            let Page { entries, next } = self.fetch(c, at, from, limit).await?;
+            let Page { entries, next } = self.fetch(credentials, at, from, limit).await?;
             if !entries.is_empty() {
                 return Ok((entries, next.0 >= Order::END));
             }
@@ -104,13 +104,13 @@ impl Client {
     /// most `limit` entries.
     pub(crate) async fn fetch(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         At { dir, on }: At<'_>,
         from: Order,
         limit: u32,
     ) -> Result<Page, Errno> {
         let op = Op::ReadDir { dir, from, limit: limit.max(1) };
-        let body = self.run_by(c, &op, on).await.map_err(stale)?;
+        let body = self.run_by(credentials, &op, on).await.map_err(stale)?;
         let (entries, next) = take!(body, Body::Page(page, next) => (page, next))?;
         let next = next.unwrap_or(Order(Order::END));
         if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }

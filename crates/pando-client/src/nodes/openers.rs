@@ -55,7 +55,7 @@ impl Openers {
     }
 
     /// Notes that `by` was permitted to open the file.
-    pub(crate) fn opened(&self, ino: Ino, by: &Credentials, access: AccessMask) {
+    pub(crate) fn opened(&self, ino: Ino, credentials: &Credentials, access: AccessMask) {
         if !self.is_used {
             return;
         }
@@ -64,7 +64,7 @@ impl Openers {
         file.opens += 1;
         for (all, kind) in file.by.iter_mut().zip(KINDS) {
             if access & kind != 0 {
-                remember(all, by);
+                remember(all, credentials);
             }
         }
     }
@@ -112,9 +112,9 @@ impl Openers {
 /// Remembers an opener. Of one user and group only the newest credentials are kept, as they were
 /// permitted last. If the list is full, the user with the most entries loses the oldest. So one
 /// user's groups do not displace other users.
-fn remember(all: &mut Vec<Credentials>, by: &Credentials) {
-    all.retain(|known| (known.uid, known.gid) != (by.uid, by.gid));
-    all.push(by.clone());
+fn remember(all: &mut Vec<Credentials>, credentials: &Credentials) {
+    all.retain(|known| (known.uid, known.gid) != (credentials.uid, credentials.gid));
+    all.push(credentials.clone());
     if all.len() > OPENERS_MAX {
         let count = |uid| all.iter().filter(|known| known.uid == uid).count();
         let most = all.iter().map(|known| count(known.uid)).max();

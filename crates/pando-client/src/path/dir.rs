@@ -18,7 +18,7 @@ use crate::path::walk::Here;
 /// A directory as one user sees it. Calls fail with `ESTALE` or `ENOENT` once it is removed.
 pub struct Dir<'a> {
     client: &'a Client,
-    by: Credentials,
+    credentials: Credentials,
     at: DirRef,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Paths<'a> {
                 return Err(Errno::ENOTDIR);
             };
             walk.make_sure(at).await?;
-            Ok(Dir { client: self.client, by: self.by.clone(), at })
+            Ok(Dir { client: self.client, credentials: self.credentials.clone(), at })
         })
     }
 }
@@ -45,7 +45,7 @@ impl Dir<'_> {
     /// Attributes of what `name` itself leads to. One message for a file with one name, more for
     /// others.
     pub async fn stat(&self, name: &Name) -> Result<Attr, Errno> {
-        let Entry { attr, .. } = self.client.entry(&self.by, self.at.into(), name).await?;
+        let Entry { attr, .. } = self.client.entry(&self.credentials, self.at.into(), name).await?;
         Ok(attr)
     }
 
@@ -54,17 +54,17 @@ impl Dir<'_> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
         let (dir, name) = (self.at, name.clone());
         let op = Op::Create { dir, name, node, exclusive: true, open: false };
-        let (entry, ..) = self.client.create_by(&self.by, &op, None).await?;
+        let (entry, ..) = self.client.create_by(&self.credentials, &op, None).await?;
         Ok(entry.attr)
     }
 
     /// Removes a name of a file. One message.
     pub async fn unlink(&self, name: &Name) -> Result<(), Errno> {
-        self.client.unlink_at(&self.by, self.at.into(), name).await
+        self.client.unlink_at(&self.credentials, self.at.into(), name).await
     }
 
     /// All entries, in the order of their positions.
     pub async fn readdir(&self) -> Result<Vec<DirEntry>, Errno> {
-        self.client.entries(&self.by, self.at.into()).await
+        self.client.entries(&self.credentials, self.at.into()).await
     }
 }

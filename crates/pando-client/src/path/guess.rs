@@ -141,12 +141,12 @@ impl Round {
     pub(super) async fn ask(
         mut self,
         client: &Client,
-        by: &Credentials,
+        credentials: &Credentials,
         trail: &Trail,
     ) -> Result<Vec<(Name, Guessed)>, Errno> {
         client.paths.guessed();
         let first = self.components.iter().enumerate().map(|(nth, it)| (it.asked, nth));
-        let mut asking = self.frames(client, by, trail, first);
+        let mut asking = self.frames(client, credentials, trail, first);
         let mut patience: Option<BoxFuture<'_, ()>> = None;
         poll_fn(|context| {
             loop {
@@ -166,7 +166,7 @@ impl Round {
                 let again = self.again(client);
                 if !again.is_empty() {
                     client.paths.repeated();
-                    asking.extend(self.frames(client, by, trail, again));
+                    asking.extend(self.frames(client, credentials, trail, again));
                 }
             }
         })
@@ -178,7 +178,7 @@ impl Round {
     fn frames<'a>(
         &self,
         client: &'a Client,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         trail: &'a Trail,
         asked: impl IntoIterator<Item = (ShardIndex, usize)>,
     ) -> Asking<'a> {
@@ -192,7 +192,7 @@ impl Round {
             let op = Op::Glimpse(shard, which.iter().map(place).collect());
             Box::pin(async move {
                 let on = OnPath::new(trail.clone());
-                let seen = match client.run_by(by, &op, Some(&on)).await {
+                let seen = match client.run_by(credentials, &op, Some(&on)).await {
                     Ok(Body::Glimpses(seen)) if seen.len() == which.len() => Ok(seen),
                     Ok(_) => Err(Errno::EIO),
                     Err(errno) => Err(errno),

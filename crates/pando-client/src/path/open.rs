@@ -20,7 +20,7 @@ pub(super) enum Opened {
 impl Client {
     pub(super) async fn open_name(
         &self,
-        c: &Credentials,
+        credentials: &Credentials,
         At { dir, on }: At<'_>,
         name: &Name,
         access: AccessMask,
@@ -28,7 +28,8 @@ impl Client {
     ) -> Result<Opened, Errno> {
         let asked = self.nodes.stamp();
         let op = Op::OpenName { dir, name: name.clone(), access, truncate, kill: None };
-        let (body, session) = self.run_told(Via::Current, c, Asked { op: &op, on }).await?;
+        let (body, session) =
+            self.run_told(Via::Current, credentials, Asked { op: &op, on }).await?;
         let at = FileAt::Name(dir, name.clone());
         match body {
             Body::Attr(attr) => {
@@ -40,7 +41,10 @@ impl Client {
                 let file = FileRef { ino, at: FileAt::Link };
                 match kind {
                     FileKind::Symlink => Ok(Opened::Symlink(file)),
-                    _ => self.open_at(c, file, access, (truncate, None)).await.map(Opened::Open),
+                    _ => self
+                        .open_at(credentials, file, access, (truncate, None))
+                        .await
+                        .map(Opened::Open),
                 }
             }
             Body::Found(Found::Dir(_)) => Err(Errno::EISDIR),

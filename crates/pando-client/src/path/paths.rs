@@ -22,15 +22,15 @@ const PAGE: u32 = 1024;
 /// The tree as one user sees it. Every path begins at the root, with a slash or without.
 pub struct Paths<'a> {
     pub(super) client: &'a Client,
-    pub(super) by: Credentials,
+    pub(super) credentials: Credentials,
     pub(super) is_loose: AtomicBool,
 }
 
 impl<'a> Paths<'a> {
     /// The tree as `by` sees it.
     #[must_use]
-    pub const fn new(client: &'a Client, by: Credentials) -> Self {
-        Self { client, by, is_loose: AtomicBool::new(false) }
+    pub const fn new(client: &'a Client, credentials: Credentials) -> Self {
+        Self { client, credentials, is_loose: AtomicBool::new(false) }
     }
 
     /// Whether the last call ended in a walk without a trail, after many refusals. Then each
@@ -94,7 +94,7 @@ impl<'a> Paths<'a> {
                 let on = walk.on();
                 let op = Op::Create { dir, name, node, exclusive, open: false };
                 let (entry, is_new, _) =
-                    self.client.create_by(&self.by, &op, on.as_ref()).await?;
+                    self.client.create_by(&self.credentials, &op, on.as_ref()).await?;
                 let Spot::File(at) = entry.spot else { return Err(Errno::EIO) };
                 if is_new || entry.attr.kind != FileKind::Symlink {
                     return Ok((entry.attr, is_new));
@@ -110,7 +110,7 @@ impl<'a> Paths<'a> {
             let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EEXIST)?;
             let on = walk.on();
             let at = At { dir, on: on.as_ref() };
-            let (_, attr) = self.client.mkdir_at(&self.by, at, &last.name, mode).await?;
+            let (_, attr) = self.client.mkdir_at(&self.credentials, at, &last.name, mode).await?;
             Ok(attr)
         })
     }
@@ -124,7 +124,7 @@ impl<'a> Paths<'a> {
             let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
             let on = walk.on();
             let op = Op::Create { dir, name, node, exclusive: true, open: false };
-            let made = self.client.create_by(&self.by, &op, on.as_ref()).await?;
+            let made = self.client.create_by(&self.credentials, &op, on.as_ref()).await?;
             Ok(made.0.attr)
         })
     }
@@ -133,7 +133,7 @@ impl<'a> Paths<'a> {
     pub async fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         walked!(self, walk => match walk.end_of(path, false).await? {
             Here::File(file, attr) if attr.kind == FileKind::Symlink => {
-                self.client.readlink_at(&self.by, file).await
+                self.client.readlink_at(&self.credentials, file).await
             }
             _ => Err(Errno::EINVAL),
         })
@@ -149,7 +149,7 @@ impl<'a> Paths<'a> {
             let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EEXIST)?;
             let name = last.file(Errno::ENOENT)?;
             let on = walk.on();
-            self.client.link_at(&self.by, file, At { dir, on: on.as_ref() }, &name).await
+            self.client.link_at(&self.credentials, file, At { dir, on: on.as_ref() }, &name).await
         })
     }
 
@@ -159,7 +159,7 @@ impl<'a> Paths<'a> {
             let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EISDIR)?;
             let name = last.file(Errno::ENOTDIR)?;
             let on = walk.on();
-            self.client.unlink_at(&self.by, At { dir, on: on.as_ref() }, &name).await
+            self.client.unlink_at(&self.credentials, At { dir, on: on.as_ref() }, &name).await
         })
     }
 
@@ -168,7 +168,7 @@ impl<'a> Paths<'a> {
         walked!(self, walk => {
             let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EBUSY)?;
             let on = walk.on();
-            self.client.rmdir_at(&self.by, At { dir, on: on.as_ref() }, &last.name).await
+            self.client.rmdir_at(&self.credentials, At { dir, on: on.as_ref() }, &last.name).await
         })
     }
 
@@ -179,7 +179,7 @@ impl<'a> Paths<'a> {
                 return Err(Errno::ENOTDIR);
             };
             let (op, on) = (Op::DirSetAttr(dir, set.clone()), walk.on());
-            let body = self.client.run_by(&self.by, &op, on.as_ref()).await.map_err(stale)?;
+            let body = self.client.run_by(&self.credentials, &op, on.as_ref()).await.map_err(stale)?;
             take!(body, Body::Dir(home) => home.base.ino)
         })
     }
@@ -193,13 +193,13 @@ impl<'a> Paths<'a> {
             let on = walk.on();
             let at = At { dir, on: on.as_ref() };
             if last.is_dir || new_last.is_dir {
-                let moved = self.client.found(&self.by, &at, &last.name).await?;
+                let moved = self.client.found(&self.credentials, &at, &last.name).await?;
                 if !matches!(moved, Found::Dir(_)) {
                     return Err(Errno::ENOTDIR);
                 }
             }
             let (from, to) = ((at, &last.name), (new_dir, &new_last.name));
-            self.client.rename_at(&self.by, from, to, flags).await
+            self.client.rename_at(&self.credentials, from, to, flags).await
         })
     }
 
@@ -211,9 +211,9 @@ impl<'a> Paths<'a> {
             };
             let on = walk.on();
             if on.is_none() {
-                self.client.dir_access(&self.by, dir.into(), READ).await?;
+                self.client.dir_access(&self.credentials, dir.into(), READ).await?;
             }
-            self.client.entries(&self.by, At { dir, on: on.as_ref() }).await
+            self.client.entries(&self.credentials, At { dir, on: on.as_ref() }).await
         })
     }
 
@@ -237,7 +237,7 @@ impl<'a> Paths<'a> {
                 } else {
                     let on = walk.on();
                     let at = At { dir, on: on.as_ref() };
-                    match self.client.open_name(&self.by, at, &name, access, truncate).await? {
+                    match self.client.open_name(&self.credentials, at, &name, access, truncate).await? {
                         Opened::Open(attr) => return Ok(attr),
                         Opened::Symlink(link) => link,
                     }
@@ -256,7 +256,7 @@ impl Client {
     /// trail.
     pub(super) async fn entries(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         at: At<'_>,
     ) -> Result<Vec<DirEntry>, Errno> {
         let mut entries: Vec<DirEntry> = Vec::new();
@@ -264,7 +264,7 @@ impl Client {
         loop {
             let position = entries.last().map_or(0, |entry| entry.position);
             let at = At { dir: at.dir, on: on.take() };
-            let (page, is_last) = self.page(by, at, position, PAGE).await?;
+            let (page, is_last) = self.page(credentials, at, position, PAGE).await?;
             entries.extend(page.iter().map(plain));
             if is_last {
                 return Ok(entries);

@@ -29,7 +29,7 @@ const WALKS_MAX: u32 = 12;
 /// The walks of one call.
 pub(super) struct Tries<'a> {
     client: &'a Client,
-    by: &'a Credentials,
+    credentials: &'a Credentials,
     walks: u32,
     /// Whether the last walk had no trail.
     is_loose: &'a AtomicBool,
@@ -38,10 +38,10 @@ pub(super) struct Tries<'a> {
 impl<'a> Tries<'a> {
     pub(super) const fn new(
         client: &'a Client,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         is_loose: &'a AtomicBool,
     ) -> Self {
-        Self { client, by, walks: 0, is_loose }
+        Self { client, credentials, walks: 0, is_loose }
     }
 
     /// Begins the next walk.
@@ -53,7 +53,7 @@ impl<'a> Tries<'a> {
             _ => Memory::None,
         };
         self.is_loose.store(memory == Memory::None, Ordering::Relaxed);
-        Walk::new(self.client, self.by, memory)
+        Walk::new(self.client, self.credentials, memory)
     }
 
     /// The call's result; `None` if it must walk again.
@@ -80,7 +80,7 @@ impl<'a> Tries<'a> {
 macro_rules! walked {
     ($paths:expr, $walk:ident => $body:expr) => {{
         let mut tries =
-            $crate::path::tries::Tries::new($paths.client, &$paths.by, &$paths.is_loose);
+            $crate::path::tries::Tries::new($paths.client, &$paths.credentials, &$paths.is_loose);
         loop {
             let mut $walk = tries.walk();
             let result = async { $body }.await;

@@ -59,7 +59,7 @@ pub(super) enum Memory {
 /// A walk: where it is, and what is ahead.
 pub(super) struct Walk<'a> {
     client: &'a Client,
-    by: &'a Credentials,
+    credentials: &'a Credentials,
     memory: Memory,
     /// The directories from the root to where it is.
     path: Vec<DirRef>,
@@ -87,10 +87,20 @@ enum Step {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(client: &'a Client, by: &'a Credentials, memory: Memory) -> Self {
+    pub(super) fn new(client: &'a Client, credentials: &'a Credentials, memory: Memory) -> Self {
         let trail = Trail { version: client.paths.version(), dirs: vec![Ino::ROOT] };
         let (path, guessed, ahead) = (vec![DirRef::ROOT], Vec::new(), Vec::new());
-        Self { client, by, memory, path, trail, guessed, ahead, symlinks: 0, is_sure: true }
+        Self {
+            client,
+            credentials,
+            memory,
+            path,
+            trail,
+            guessed,
+            ahead,
+            symlinks: 0,
+            is_sure: true,
+        }
     }
 
     /// Begins at the root once more, for another path of this call. The trail keeps all directories
@@ -210,7 +220,7 @@ impl<'a> Walk<'a> {
     /// directory is still in it.
     async fn up(&mut self) -> Result<(), Errno> {
         let (at, on) = (self.at(), self.on());
-        self.client.dir_access(self.by, At { dir: at, on: on.as_ref() }, SEARCH).await?;
+        self.client.dir_access(self.credentials, At { dir: at, on: on.as_ref() }, SEARCH).await?;
         self.verified(on.as_ref());
         if on.is_some() {
             self.path.truncate(self.path.len().saturating_sub(1).max(1));
@@ -245,7 +255,7 @@ impl<'a> Walk<'a> {
         if self.memory != Memory::Cached {
             return None;
         }
-        let access = self.client.paths.step(self.by, self.at().ino, name)?;
+        let access = self.client.paths.step(self.credentials, self.at().ino, name)?;
         self.is_sure = false;
         Some(access.dir)
     }
@@ -263,7 +273,7 @@ impl<'a> Walk<'a> {
     /// Asks the shard that has `name` what it leads to.
     async fn ask(&mut self, name: &Name) -> Result<Here, Errno> {
         let (dir, on) = (self.at(), self.on());
-        let found = self.client.found(self.by, &At { dir, on: on.as_ref() }, name).await?;
+        let found = self.client.found(self.credentials, &At { dir, on: on.as_ref() }, name).await?;
         self.verified(on.as_ref());
         let file = |attr: Attr, at| Here::File(FileRef { ino: attr.ino, at }, attr);
         let pointer = match found {
@@ -278,7 +288,7 @@ impl<'a> Walk<'a> {
             // The inode is gone: looks the name up again, with this trail.
             Err(Errno::ESTALE) => {
                 let at = At { dir, on: on.as_ref() };
-                let entry = self.client.entry(self.by, at, name).await;
+                let entry = self.client.entry(self.credentials, at, name).await;
                 self.verified(on.as_ref());
                 entry
             }
@@ -319,7 +329,7 @@ impl<'a> Walk<'a> {
         let names: Vec<Name> = [name.clone()].into_iter().chain(dirs).collect();
         let round = Round::new(self.client, self.at(), names);
         let Some(on) = self.on() else { return Ok(()) };
-        let right = round.ask(self.client, self.by, &on.trail).await?;
+        let right = round.ask(self.client, self.credentials, &on.trail).await?;
         for (name, Guessed { dir, version }) in right.into_iter().rev() {
             self.trail.version = self.trail.version.min(version);
             self.guessed.push((name, dir));
@@ -333,7 +343,7 @@ impl<'a> Walk<'a> {
         if self.symlinks > SYMLINKS_MAX {
             return Err(Errno::ELOOP);
         }
-        let target = self.client.readlink_at(self.by, link).await?;
+        let target = self.client.readlink_at(self.credentials, link).await?;
         if target.first() == Some(&b'/') {
             self.path.truncate(1);
         }

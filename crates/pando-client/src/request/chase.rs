@@ -129,7 +129,7 @@ impl Client {
                     heard: self.heard.load(Ordering::Acquire),
                     ..pending.head
                 },
-                credentials: pending.by.clone(),
+                credentials: pending.credentials.clone(),
                 op: pending.asked.op.clone(),
                 trail: pending.asked.on.map(|on| on.trail.clone()),
             });

@@ -30,7 +30,7 @@ impl<'a> From<&'a Op> for Asked<'a> {
 
 /// An operation on its way to the shard that runs it.
 pub(crate) struct PendingRequest<'a> {
-    pub(crate) by: &'a Credentials,
+    pub(crate) credentials: &'a Credentials,
     pub(crate) asked: Asked<'a>,
     /// Where it must run.
     pub(crate) route: Route,
@@ -92,12 +92,12 @@ impl Client {
     /// An operation to run as `id`, without a deadline.
     pub(crate) fn pending<'a>(
         &self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         asked: Asked<'a>,
         route: Route,
         id: RequestId,
     ) -> PendingRequest<'a> {
-        PendingRequest { by, asked, route, head: self.head(id), deadline: None }
+        PendingRequest { credentials, asked, route, head: self.head(id), deadline: None }
     }
 
     /// The head of a new request, with a trace number of its own. Clock and version are filled in

@@ -53,23 +53,23 @@ struct Over;
 
 impl Client {
     /// Runs `op`: exactly once if it changes something, any number of times if it only reads.
-    pub(crate) async fn run(&self, by: &Credentials, op: Op) -> Result<Body, Failure> {
-        self.run_told(Via::Current, by, (&op).into()).await.map(|(body, _)| body)
+    pub(crate) async fn run(&self, credentials: &Credentials, op: Op) -> Result<Body, Failure> {
+        self.run_told(Via::Current, credentials, (&op).into()).await.map(|(body, _)| body)
     }
 
     /// As [`Client::run`], with every failure as an errno.
-    pub(crate) async fn run_plain(&self, by: &Credentials, op: Op) -> Result<Body, Errno> {
-        self.run(by, op).await.map_err(Errno::from)
+    pub(crate) async fn run_plain(&self, credentials: &Credentials, op: Op) -> Result<Body, Errno> {
+        self.run(credentials, op).await.map_err(Errno::from)
     }
 
     /// As [`Client::run_plain`], for a request with a trail.
     pub(crate) async fn run_by(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         op: &Op,
         on: Option<&OnPath>,
     ) -> Result<Body, Errno> {
-        let ran = self.run_told(Via::Current, by, Asked { op, on }).await;
+        let ran = self.run_told(Via::Current, credentials, Asked { op, on }).await;
         ran.map(|(body, _)| body).map_err(Errno::from)
     }
 
@@ -77,11 +77,11 @@ impl Client {
     pub(crate) async fn run_told(
         &self,
         via: Via<'_>,
-        by: &Credentials,
+        credentials: &Credentials,
         asked: Asked<'_>,
     ) -> Result<(Body, SessionId), Failure> {
         let Plan { route, changes } = plan(asked.op, &self.secrets);
-        let mut pending = self.pending(by, asked, route, self.reading());
+        let mut pending = self.pending(credentials, asked, route, self.reading());
         pending.deadline = self.deadline(via);
         if changes {
             return self.run_once(via, &mut pending).await;
@@ -97,12 +97,12 @@ impl Client {
     pub(crate) async fn run_within(
         &self,
         session: &Arc<Session>,
-        by: &Credentials,
+        credentials: &Credentials,
         op: &Op,
         deadline: Option<u64>,
     ) -> Result<Body, Failure> {
         let route = plan(op, &self.secrets).route;
-        let mut pending = self.pending(by, op.into(), route, self.reading());
+        let mut pending = self.pending(credentials, op.into(), route, self.reading());
         pending.deadline = deadline;
         self.run_once(Via::In(session), &mut pending).await.map(|(body, _)| body)
     }
@@ -209,7 +209,7 @@ impl Drop for Pending<'_> {
         self.client.doubts.add(Doubt {
             session: self.session.clone(),
             slot: self.slot,
-            by: self.pending.by.clone(),
+            credentials: self.pending.credentials.clone(),
             op: self.pending.asked.op.clone(),
             trail: self.pending.asked.on.map(|on| on.trail.clone()),
         });

@@ -32,7 +32,7 @@ use crate::session::slots::Slot;
 pub(crate) struct Doubt {
     pub(crate) session: Arc<Session>,
     pub(crate) slot: Slot,
-    pub(crate) by: Credentials,
+    pub(crate) credentials: Credentials,
     pub(crate) op: Op,
     /// The trail it was sent with: a late copy must not run by another path.
     pub(crate) trail: Option<Trail>,
@@ -218,7 +218,7 @@ mod tests {
 
     fn doubt(session: &Arc<Session>, op: Op) -> Doubt {
         let slot = block_on(session.slots.acquire()).expect("free");
-        Doubt { session: session.clone(), slot, by: Credentials::ROOT, op, trail: None }
+        Doubt { session: session.clone(), slot, credentials: Credentials::ROOT, op, trail: None }
     }
 
     fn is_clear(doubts: &Doubts, op: &Op) -> bool {

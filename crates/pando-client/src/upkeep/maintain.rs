@@ -115,7 +115,7 @@ impl Client {
         let id = Self::changing(&doubt.session, doubt.slot);
         let on = doubt.trail.clone().map(OnPath::new);
         let asked = Asked { op: &doubt.op, on: on.as_ref() };
-        let pending = self.pending(&doubt.by, asked, route, id);
+        let pending = self.pending(&doubt.credentials, asked, route, id);
         match self.chase(&pending, &mut true).await {
             Ok(Answer::Final(Ok(body))) => {
                 self.counters.doubt_resolved(true);

@@ -28,17 +28,17 @@ pub fn check(
     mode: u16,
     uid: u32,
     gid: u32,
-    by: &Credentials,
+    credentials: &Credentials,
     mask: AccessMask,
 ) -> Result<(), Errno> {
     let class = |shift: u16| (mode >> shift) as u8 & 7;
     let may_be_run = kind == FileKind::Directory || mode & 0o111 != 0;
-    let allowed = match (&by.judge, by.uid) {
+    let allowed = match (&credentials.judge, credentials.uid) {
         (Judge::Kernel, 0) => R | W | X,
         (Judge::Shard(_), 0) if may_be_run => R | W | X,
         (Judge::Shard(_), 0) => R | W,
         (_, user) if user == uid => class(6),
-        _ if by.in_group(gid) => class(3),
+        _ if credentials.in_group(gid) => class(3),
         // The kernel's caller may or may not be in the group, so only what both classes allow is
         // sure.
         (Judge::Kernel, _) => class(3) & class(0),
@@ -47,7 +47,7 @@ pub fn check(
     if mask & !allowed == 0 {
         return Ok(());
     }
-    let has = |capability| may_by(capability, uid, Some(gid), by);
+    let has = |capability| may_by(capability, uid, Some(gid), credentials);
     let (reads, overrides) = match kind {
         FileKind::Directory => (mask & W == 0, true),
         _ => (mask == R, mask & X == 0 || may_be_run),
@@ -58,8 +58,8 @@ pub fn check(
 }
 
 /// Whether `by` is known to have a capability over files of this user and group.
-fn may_by(capability: Capability, uid: u32, gid: Option<u32>, by: &Credentials) -> bool {
-    match &by.judge {
+fn may_by(capability: Capability, uid: u32, gid: Option<u32>, credentials: &Credentials) -> bool {
+    match &credentials.judge {
         Judge::Powers(powers) => powers.over(capability, uid, gid),
         Judge::Shard(_) | Judge::Kernel => false,
     }
@@ -67,55 +67,67 @@ fn may_by(capability: Capability, uid: u32, gid: Option<u32>, by: &Credentials) 
 
 /// Whether `by` is user 0 without known limits: its capabilities were not told, or its kernel has
 /// judged them.
-fn is_root(by: &Credentials) -> bool {
-    by.uid == 0 && !matches!(by.judge, Judge::Powers(_))
+fn is_root(credentials: &Credentials) -> bool {
+    credentials.uid == 0 && !matches!(credentials.judge, Judge::Powers(_))
 }
 
 /// Whether `by` may do what the owner of this inode may.
-pub fn owns(of: Judged, by: &Credentials) -> bool {
-    is_root(by) || by.uid == of.uid || may_by(Capability::Fowner, of.uid, None, by)
+pub fn owns(of: Judged, credentials: &Credentials) -> bool {
+    is_root(credentials)
+        || credentials.uid == of.uid
+        || may_by(Capability::Fowner, of.uid, None, credentials)
 }
 
 /// Whether `by` may give setgid to a file of this group (`in_group_or_capable`). `None`: it is not
 /// known.
-fn gives_setgid(uid: u32, gid: u32, by: &Credentials) -> Option<bool> {
-    let may = is_root(by) || by.in_group(gid) || may_by(Capability::Fsetid, uid, Some(gid), by);
-    match by.judge {
+fn gives_setgid(uid: u32, gid: u32, credentials: &Credentials) -> Option<bool> {
+    let may = is_root(credentials)
+        || credentials.in_group(gid)
+        || may_by(Capability::Fsetid, uid, Some(gid), credentials);
+    match credentials.judge {
         Judge::Kernel if !may => None,
         _ => Some(may),
     }
 }
 
 /// [`check`] on a file's attributes.
-pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
-    check(attr.kind, attr.mode, attr.uid, attr.gid, by, mask)
+pub fn check_attr(attr: &Attr, credentials: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    check(attr.kind, attr.mode, attr.uid, attr.gid, credentials, mask)
 }
 
 /// Whether the shard alone judges this caller. No trusted kernel has judged it: its key fixes the
 /// user as which it acts.
-pub fn judges_alone(by: &Credentials) -> bool {
-    by.uid != 0 && matches!(by.judge, Judge::Shard(_))
+pub fn judges_alone(credentials: &Credentials) -> bool {
+    credentials.uid != 0 && matches!(credentials.judge, Judge::Shard(_))
 }
 
 /// Checks access through an open file. Linux checks permission at open time, but a shard keeps no
 /// record of that check. So a caller that the shard alone judges needs the permission now, or must
 /// own the file. An owner passes, since it could give itself the permission
 /// (`NFSD_MAY_OWNER_OVERRIDE`). All other callers pass, because their kernel has judged.
-pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
-    if !judges_alone(by) || by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
+pub fn check_held(attr: &Attr, credentials: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    if !judges_alone(credentials) || credentials.uid == attr.uid {
+        Ok(())
+    } else {
+        check_attr(attr, credentials, mask)
+    }
 }
 
 /// Checks a later page of a listing. A caller that the shard alone judges must be allowed to read
 /// the directory now, or must own it.
-pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
-    if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
+pub fn check_listing(dir: &Inherit, credentials: &Credentials) -> Result<(), Errno> {
+    if !judges_alone(credentials) || credentials.uid == dir.uid {
+        Ok(())
+    } else {
+        check_dir(dir, credentials, R)
+    }
 }
 
 /// Checks a program's lock by the open mode that Linux requires. `flock` needs a file that is open
 /// in any mode. A shared `fcntl` lock needs one open for reading, an exclusive lock one open for
 /// writing.
-pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errno> {
-    let may = |mask| check_held(attr, by, mask);
+pub fn check_lock(attr: &Attr, credentials: &Credentials, lock: &Lock) -> Result<(), Errno> {
+    let may = |mask| check_held(attr, credentials, mask);
     match (lock.space, lock.kind) {
         (LockSpace::Flock, _) => may(R).or_else(|_| may(W)),
         (LockSpace::Record, LockKind::Shared) => may(R),
@@ -126,16 +138,23 @@ pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errn
 /// Checks whether a file may get a further name (`may_linkat` with `fs.protected_hardlinks`). Its
 /// owner could not remove the file any more, and others may read the directory of the new name.
 /// Callers with a kernel of their own pass, because that kernel has judged.
-pub fn check_link(attr: &Attr, by: &Credentials) -> Result<(), Errno> {
+pub fn check_link(attr: &Attr, credentials: &Credentials) -> Result<(), Errno> {
     let is_program = attr.mode & SETUID != 0 || attr.mode & SETGID_PROGRAM == SETGID_PROGRAM;
-    let is_safe =
-        || attr.kind == FileKind::Regular && !is_program && check_attr(attr, by, R | W).is_ok();
-    if !judges_alone(by) || by.uid == attr.uid || is_safe() { Ok(()) } else { Err(Errno::EPERM) }
+    let is_safe = || {
+        attr.kind == FileKind::Regular
+            && !is_program
+            && check_attr(attr, credentials, R | W).is_ok()
+    };
+    if !judges_alone(credentials) || credentials.uid == attr.uid || is_safe() {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
 }
 
 /// [`check`] on the directory to which a partition belongs.
-pub fn check_dir(dir: &Inherit, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
-    check(FileKind::Directory, dir.mode, dir.uid, dir.gid, by, mask)
+pub fn check_dir(dir: &Inherit, credentials: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    check(FileKind::Directory, dir.mode, dir.uid, dir.gid, credentials, mask)
 }
 
 /// The attributes that decide which users may search the directory to which a partition belongs.
@@ -145,11 +164,11 @@ pub const fn search(dir: &Inherit) -> Search {
 
 /// Checks a removal or rename in a sticky directory. Only the entry's owner, the directory's owner
 /// and root may do it; else `EPERM`.
-pub fn check_sticky(dir: &Inherit, entry: Judged, by: &Credentials) -> Result<(), Errno> {
+pub fn check_sticky(dir: &Inherit, entry: Judged, credentials: &Credentials) -> Result<(), Errno> {
     let may = dir.mode & STICKY == 0
-        || [entry.uid, dir.uid].contains(&by.uid)
-        || is_root(by)
-        || may_by(Capability::Fowner, entry.uid, Some(entry.gid), by);
+        || [entry.uid, dir.uid].contains(&credentials.uid)
+        || is_root(credentials)
+        || may_by(Capability::Fowner, entry.uid, Some(entry.gid), credentials);
     if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
@@ -159,11 +178,11 @@ pub fn inherit(
     dir: &Inherit,
     kind: FileKind,
     mode: u16,
-    by: &Credentials,
+    credentials: &Credentials,
 ) -> Result<(u16, u32), Errno> {
     let mode = mode & 0o7777;
     if dir.mode & SETGID == 0 {
-        return Ok((mode, by.gid));
+        return Ok((mode, credentials.gid));
     }
     if kind == FileKind::Directory {
         return Ok((mode | SETGID, dir.gid));
@@ -171,7 +190,7 @@ pub fn inherit(
     if mode & SETGID_PROGRAM != SETGID_PROGRAM {
         return Ok((mode, dir.gid));
     }
-    match gives_setgid(dir.uid, dir.gid, by) {
+    match gives_setgid(dir.uid, dir.gid, credentials) {
         Some(true) => Ok((mode, dir.gid)),
         Some(false) => Ok((mode & !SETGID, dir.gid)),
         None => Err(Errno::EPERM),
@@ -185,25 +204,30 @@ pub fn check_time(time: Timestamp) -> Result<(), Errno> {
 
 /// Checks a `setattr` on `attr`, and returns it with the side effects that Linux adds (cleared
 /// setgid).
-pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<SetAttr, Errno> {
+pub fn check_setattr(
+    attr: &Attr,
+    set: &SetAttr,
+    credentials: &Credentials,
+) -> Result<SetAttr, Errno> {
     for time in [set.atime, set.mtime].into_iter().flatten() {
         if let TimeSet::To(time) = time {
             check_time(time)?;
         }
     }
-    let owner = owns(attr.into(), by);
-    let may_give = is_root(by) || may_by(Capability::Chown, attr.uid, Some(attr.gid), by);
+    let owner = owns(attr.into(), credentials);
+    let may_give =
+        is_root(credentials) || may_by(Capability::Chown, attr.uid, Some(attr.gid), credentials);
     let mut set = set.clone();
-    if set.uid.is_some_and(|uid| !may_give && (by.uid != attr.uid || uid != attr.uid)) {
+    if set.uid.is_some_and(|uid| !may_give && (credentials.uid != attr.uid || uid != attr.uid)) {
         return Err(Errno::EPERM);
     }
     if let Some(gid) = set.gid {
-        let member = gid == attr.gid || by.in_group(gid);
-        if !may_give && (by.uid != attr.uid || !member) {
+        let member = gid == attr.gid || credentials.in_group(gid);
+        if !may_give && (credentials.uid != attr.uid || !member) {
             return Err(Errno::EPERM);
         }
     }
-    if (set.uid.is_some() || set.gid.is_some()) && !is_kill_known(attr, by) {
+    if (set.uid.is_some() || set.gid.is_some()) && !is_kill_known(attr, credentials) {
         return Err(Errno::EPERM);
     }
     if let Some(mode) = set.mode {
@@ -211,7 +235,7 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
             return Err(Errno::EPERM);
         }
         if mode & SETGID != 0 {
-            match gives_setgid(attr.uid, set.gid.unwrap_or(attr.gid), by) {
+            match gives_setgid(attr.uid, set.gid.unwrap_or(attr.gid), credentials) {
                 Some(true) => {}
                 Some(false) => set.mode = Some(mode & !SETGID),
                 None => return Err(Errno::EPERM),
@@ -219,15 +243,15 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
         }
     }
     match set.size {
-        Some(_) if !set.size_by_handle => check_attr(attr, by, W)?,
+        Some(_) if !set.size_by_handle => check_attr(attr, credentials, W)?,
         // That the file was opened for writing is only the client's claim.
-        Some(_) if judges_alone(by) => check_held(attr, by, W)?,
+        Some(_) if judges_alone(credentials) => check_held(attr, credentials, W)?,
         _ => {}
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
         match time {
             TimeSet::To(_) if !owner => return Err(Errno::EPERM),
-            TimeSet::Now if !owner => check_attr(attr, by, W)?,
+            TimeSet::Now if !owner => check_attr(attr, credentials, W)?,
             _ => {}
         }
     }
@@ -236,39 +260,40 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
 
 /// Whether it is known what a change of owner clears. It depends on the caller's groups if the file
 /// has setgid and its group may not execute it.
-fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
+fn is_kill_known(attr: &Attr, credentials: &Credentials) -> bool {
     let depends = attr.kind != FileKind::Directory && attr.mode & SETGID_PROGRAM == SETGID;
-    !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
+    !depends || gives_setgid(attr.uid, attr.gid, credentials).is_some()
 }
 
 /// What a change by this caller clears. A caller in the file's group, or with a known `CAP_FSETID`,
 /// clears setuid, and setgid of a program. Any other caller clears both in any case.
-fn kill_by(attr: &Attr, by: &Credentials) -> Kill {
-    let keeps = by.in_group(attr.gid) || may_by(Capability::Fsetid, attr.uid, Some(attr.gid), by);
+fn kill_by(attr: &Attr, credentials: &Credentials) -> Kill {
+    let keeps = credentials.in_group(attr.gid)
+        || may_by(Capability::Fsetid, attr.uid, Some(attr.gid), credentials);
     if keeps { Kill::Programs } else { Kill::All }
 }
 
 /// What a change of content clears (`setattr_should_drop_suidgid`). `told` is what the caller or
 /// its kernel asks for.
-pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Option<Kill> {
-    match by.judge {
-        Judge::Shard(_) if by.uid != 0 => {
-            Some(told.map_or(kill_by(attr, by), |kill| kill.and(kill_by(attr, by))))
-        }
+pub fn kill_by_content(attr: &Attr, credentials: &Credentials, told: Option<Kill>) -> Option<Kill> {
+    match credentials.judge {
+        Judge::Shard(_) if credentials.uid != 0 => Some(
+            told.map_or(kill_by(attr, credentials), |kill| kill.and(kill_by(attr, credentials))),
+        ),
         _ => told,
     }
 }
 
 /// What a checked `setattr` clears of setuid and setgid (`chown_common`, `do_truncate`).
-pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Option<Kill> {
-    let owner = owns(attr.into(), by);
+pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, credentials: &Credentials) -> Option<Kill> {
+    let owner = owns(attr.into(), credentials);
     if attr.kind == FileKind::Directory {
         None
     } else if set.uid.is_some() || set.gid.is_some() {
         // Whether a kernel's user 0 has `CAP_FSETID` is not told. Most have it.
-        Some(if by.uid == 0 { Kill::Programs } else { kill_by(attr, by) })
+        Some(if credentials.uid == 0 { Kill::Programs } else { kill_by(attr, credentials) })
     } else if set.size.is_some() {
-        kill_by_content(attr, by, set.kill)
+        kill_by_content(attr, credentials, set.kill)
     } else {
         set.kill.filter(|_| owner)
     }

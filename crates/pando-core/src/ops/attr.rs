@@ -20,9 +20,9 @@ impl Shard {
         ctx: &Ctx<'_>,
         file: &FileRef,
         mask: AccessMask,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
-        perm::check_attr(&self.find_inode(ctx, file)?.1.attr, by, mask)?;
+        perm::check_attr(&self.find_inode(ctx, file)?.1.attr, credentials, mask)?;
         Ok(Body::Done)
     }
 
@@ -31,11 +31,11 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         file: &FileRef,
         set: &SetAttr,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
-        let set = perm::check_setattr(&inode.attr, set, by)?;
-        let kill = perm::kill_by_setattr(&inode.attr, &set, by);
+        let set = perm::check_setattr(&inode.attr, set, credentials)?;
+        let kill = perm::kill_by_setattr(&inode.attr, &set, credentials);
         let is_only_kill = set == SetAttr { kill: set.kill, ..SetAttr::default() };
         if is_only_kill && set.kill.is_some() && kill.is_none() && Kill::concerns(inode.attr.mode) {
             // The caller is not the owner. It is a `chown(-1, -1)`, or a kernel's notice before a

@@ -22,12 +22,12 @@ impl Shard {
         node: &NewNode,
         exclusive: bool,
         open: Option<SessionId>,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         check_node(node)?;
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
-        perm::check_dir(&header.inherit, by, perm::X)?;
+        perm::check_dir(&header.inherit, credentials, perm::X)?;
         self.locks.free(LockKey::Name(dir.id, order.0))?;
         let vacancy = match names::seek(ctx, dir.id, order, name)? {
             Sought::Absent(vacancy) => vacancy,
@@ -46,11 +46,11 @@ impl Shard {
                 };
             }
         };
-        perm::check_dir(&header.inherit, by, perm::W)?;
-        let inherited = perm::inherit(&header.inherit, node.kind, node.mode, by)?;
+        perm::check_dir(&header.inherit, credentials, perm::W)?;
+        let inherited = perm::inherit(&header.inherit, node.kind, node.mode, credentials)?;
         let ino = self.numbers.ino(ctx);
         let project = header.inherit.project;
-        let attr = Attr { project, ..new_file(ctx, ino, node, inherited, by) };
+        let attr = Attr { project, ..new_file(ctx, ino, node, inherited, credentials) };
         let value =
             EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
         let order = names::insert_at(ctx, dir.id, order, name, value, vacancy)?;
@@ -85,7 +85,7 @@ fn new_file(
     ino: Ino,
     node: &NewNode,
     (mode, gid): (u16, u32),
-    by: &Credentials,
+    credentials: &Credentials,
 ) -> Attr {
     let now = ctx.time;
     Attr {
@@ -93,7 +93,7 @@ fn new_file(
         kind: node.kind,
         mode: if node.kind == FileKind::Symlink { 0o777 } else { mode },
         nlink: 1,
-        uid: by.uid,
+        uid: credentials.uid,
         gid,
         rdev: match node.kind {
             FileKind::CharDevice | FileKind::BlockDevice => node.rdev,

@@ -36,13 +36,13 @@ impl Shard {
         ctx: &Ctx<'_>,
         file: &FileRef,
         (offset, len): (u64, u64),
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
-        perm::check_held(&inode.attr, by, perm::R)?;
+        perm::check_held(&inode.attr, credentials, perm::R)?;
         let end = offset.saturating_add(len).min(inode.attr.size);
         let mut layout = Layout {
             is_inline: inode.is_inline,
@@ -75,13 +75,13 @@ impl Shard {
         file: &FileRef,
         &Change { base, pieces, mtime, kill }: &Change<'_>,
         session: SessionId,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
-        perm::check_held(&inode.attr, by, perm::W)?;
+        perm::check_held(&inode.attr, credentials, perm::W)?;
         if base.is_some_and(|version| version != inode.attr.data_version) {
             return Err(Refusal::DataChanged.into());
         }
@@ -100,7 +100,7 @@ impl Shard {
             write_slices(ctx, &loc, &mut inode, pieces)?;
         }
         ctx.add_bytes(inode.attr.size.wrapping_sub(before).cast_signed());
-        let kill = perm::kill_by_content(&inode.attr, by, kill);
+        let kill = perm::kill_by_content(&inode.attr, credentials, kill);
         #[cfg(feature = "planted")]
         let kill = kill.filter(|_| !self.is_planted(crate::Planted::SetuidKept));
         take_off(&mut inode.attr, kill);

@@ -76,11 +76,11 @@ impl Shard {
         ctx: &Ctx<'_>,
         dir: DirRef,
         mask: AccessMask,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         self.locks.free(LockKey::Home(dir.id))?;
         let base = self.content(ctx, dir)?.base;
-        perm::check(FileKind::Directory, base.mode, base.uid, base.gid, by, mask)?;
+        perm::check(FileKind::Directory, base.mode, base.uid, base.gid, credentials, mask)?;
         Ok(Body::Done)
     }
 

@@ -18,12 +18,12 @@ impl Shard {
         ctx: &Ctx<'_>,
         dir: DirRef,
         name: &Name,
-        by: &Credentials,
+        credentials: &Credentials,
         on_path: bool,
     ) -> Result<Body, Stop> {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
-        perm::check_dir(&header.inherit, by, perm::X)?;
+        perm::check_dir(&header.inherit, credentials, perm::X)?;
         self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
         match names::find(ctx, dir.id, order, name)? {
             Some(entry) if on_path => {
@@ -43,12 +43,12 @@ impl Shard {
         &mut self,
         ctx: &Ctx<'_>,
         places: &[(DirId, Name)],
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let mut seen = Vec::with_capacity(places.len());
         let mut leaves = 0;
         for (id, name) in places {
-            seen.push(match self.glimpse_one(ctx, *id, name, by) {
+            seen.push(match self.glimpse_one(ctx, *id, name, credentials) {
                 Ok(Glimpse::Elsewhere(_, history))
                     if leaves + history.leaves.len() > GLIMPSE_LEAVES_MAX =>
                 {
@@ -74,12 +74,12 @@ impl Shard {
         ctx: &Ctx<'_>,
         id: DirId,
         name: &Name,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Glimpse, Stop> {
         let first = self.headers(ctx, id)?.into_iter().next();
         // Without a header here, there is no ino to compare.
         let dir = DirRef { id, ino: first.as_ref().map_or(Ino(0), |header| header.ino) };
-        match (self.lookup(ctx, dir, name, by, true), first) {
+        match (self.lookup(ctx, dir, name, credentials, true), first) {
             (Ok(Body::Entry(Found::Dir(access), search)), _) => {
                 Ok(Glimpse::Dir { dir: dir.ino, search, access })
             }
@@ -88,7 +88,7 @@ impl Shard {
             // would refuse it. The permissions in the partition that is here decide.
             (Err(Stop::Refuse(Refusal::Redirect(history))), Some(first)) => {
                 let header = self.own(ctx, dir, Order(first.range().start))?;
-                perm::check_dir(&header.inherit, by, perm::X)?;
+                perm::check_dir(&header.inherit, credentials, perm::X)?;
                 Ok(Glimpse::Elsewhere(dir.ino, history))
             }
             (Err(stop), _) => Err(stop),

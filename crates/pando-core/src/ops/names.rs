@@ -29,8 +29,8 @@ impl Shard {
         request: &Request,
     ) -> Result<Ran, Stop> {
         let Op::Mkdir(dir, name, mode) = &request.op else { return Err(not_here()) };
-        let by = &request.credentials;
-        let (header, entry) = self.writable(ctx, *dir, name, by)?;
+        let credentials = &request.credentials;
+        let (header, entry) = self.writable(ctx, *dir, name, credentials)?;
         if entry.is_some() {
             return Err(Errno::EEXIST.into());
         }
@@ -40,9 +40,9 @@ impl Shard {
             let plan = Mkdir::new(*dir, name.clone(), *mode);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));
         }
-        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, by)?;
+        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, credentials)?;
         let ino = self.numbers.ino(ctx);
-        let base = new_dir(ino, mode, by.uid, gid, header.inherit.project, ctx.time);
+        let base = new_dir(ino, mode, credentials.uid, gid, header.inherit.project, ctx.time);
         let made = DirRef { id, ino };
         self.put_new_home(ctx, made, base.clone(), *dir, name);
         let access = Access { dir: made, mode, uid: base.uid, gid };
@@ -81,16 +81,16 @@ impl Shard {
         ctx: &Ctx<'_>,
         dir: DirRef,
         name: &Name,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<(Header, Option<FoundEntry>), Stop> {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         self.locks.free(LockKey::Name(dir.id, order.0))?;
-        perm::check_dir(&header.inherit, by, perm::X)?;
+        perm::check_dir(&header.inherit, credentials, perm::X)?;
         let entry = names::find(ctx, dir.id, order, name)?;
         // Linux looks the name up before it checks write permission.
         if entry.is_none() {
-            perm::check_dir(&header.inherit, by, perm::W)?;
+            perm::check_dir(&header.inherit, credentials, perm::W)?;
         }
         Ok((header, entry))
     }
@@ -103,18 +103,18 @@ impl Shard {
         dir: DirRef,
         name: &Name,
     ) -> Result<Ran, Stop> {
-        let by = &request.credentials;
+        let credentials = &request.credentials;
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
-        perm::check_dir(&header.inherit, by, perm::X)?;
+        perm::check_dir(&header.inherit, credentials, perm::X)?;
         let Some(entry) = names::find(ctx, dir.id, order, name)? else {
             return Err(Errno::ENOENT.into());
         };
         let inode = match &entry.value {
             EntryValue::File(inode) if !self.namespace.opens.any(inode.attr.ino) => inode,
             EntryValue::Dir(_) => {
-                may_delete(&header, &entry, by)?;
+                may_delete(&header, &entry, credentials)?;
                 return Err(Errno::EISDIR.into());
             }
             _ => {
@@ -122,7 +122,7 @@ impl Shard {
                 return self.begin(ctx, tag, request, Plan::Unlink(plan));
             }
         };
-        may_delete(&header, &entry, by)?;
+        may_delete(&header, &entry, credentials)?;
         let loc = Loc::of_entry(dir.id, &entry, name);
         self.drop_file(ctx, &loc, inode, Under::Nothing)?;
         names::remove(ctx, dir.id, &entry)?;
@@ -178,11 +178,11 @@ impl Shard {
         if flags.exchange && flags.no_replace {
             return Err(Errno::EINVAL.into());
         }
-        let by = &request.credentials;
+        let credentials = &request.credentials;
         let order = self.order(name);
         let header = self.own(ctx, *from, order)?;
         self.locks.free(LockKey::Name(from.id, order.0))?;
-        perm::check_dir(&header.inherit, by, perm::X)?;
+        perm::check_dir(&header.inherit, credentials, perm::X)?;
         let Some(source) = names::find(ctx, from.id, order, name)? else {
             return Err(Errno::ENOENT.into());
         };
@@ -217,7 +217,7 @@ impl Shard {
         session: SessionId,
     ) -> Result<Option<Ran>, Stop> {
         let Op::Rename { from, name, to, new_name, flags } = &request.op else { return Ok(None) };
-        let by = &request.credentials;
+        let credentials = &request.credentials;
         let EntryValue::File(inode) = &source.value else { return Ok(None) };
         if self.namespace.opens.by_others(inode.attr.ino, session) {
             return Ok(None);
@@ -227,19 +227,19 @@ impl Shard {
         if self.locks.free(LockKey::Name(to.id, new_order.0)).is_err() {
             return Ok(None);
         }
-        perm::check_dir(&new_header.inherit, by, perm::X)?;
+        perm::check_dir(&new_header.inherit, credentials, perm::X)?;
         let target = names::find(ctx, to.id, new_order, new_name)?;
         if flags.no_replace && target.is_some() {
             return Err(Errno::EEXIST.into());
         }
-        may_delete(header, source, by)?;
+        may_delete(header, source, credentials)?;
         let replaced = match &target {
             None => {
-                perm::check_dir(&new_header.inherit, by, perm::W)?;
+                perm::check_dir(&new_header.inherit, credentials, perm::W)?;
                 None
             }
             Some(entry) => {
-                may_delete(&new_header, entry, by)?;
+                may_delete(&new_header, entry, credentials)?;
                 match &entry.value {
                     EntryValue::Dir(_) => return Err(Errno::EISDIR.into()),
                     EntryValue::File(old) if !self.namespace.opens.any(old.attr.ino) => {
@@ -332,11 +332,19 @@ impl Shard {
 }
 
 /// Linux' `may_delete`: checks write and search permission on the directory, and its sticky bit.
-pub fn may_delete(header: &Header, entry: &FoundEntry, by: &Credentials) -> Result<(), Errno> {
-    perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
+pub fn may_delete(
+    header: &Header,
+    entry: &FoundEntry,
+    credentials: &Credentials,
+) -> Result<(), Errno> {
+    perm::check_dir(&header.inherit, credentials, perm::W | perm::X)?;
     match &entry.value {
-        EntryValue::File(inode) => perm::check_sticky(&header.inherit, (&inode.attr).into(), by),
-        EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.judged(), by),
+        EntryValue::File(inode) => {
+            perm::check_sticky(&header.inherit, (&inode.attr).into(), credentials)
+        }
+        EntryValue::Dir(access) => {
+            perm::check_sticky(&header.inherit, access.judged(), credentials)
+        }
         // Only the link shard knows the owner. The transaction checks the sticky bit there.
         EntryValue::Linked(..) => Ok(()),
     }

@@ -23,16 +23,16 @@ impl Shard {
         access: AccessMask,
         (truncate, kill): (bool, Option<Kill>),
         session: SessionId,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
-        perm::check_attr(&inode.attr, by, access)?;
+        perm::check_attr(&inode.attr, credentials, access)?;
         if truncate {
             if inode.attr.kind != FileKind::Regular {
                 return Err(Errno::EINVAL.into());
             }
-            perm::check_attr(&inode.attr, by, perm::W)?;
-            let kill = perm::kill_by_content(&inode.attr, by, kill);
+            perm::check_attr(&inode.attr, credentials, perm::W)?;
+            let kill = perm::kill_by_content(&inode.attr, credentials, kill);
             Self::resize(ctx, &loc, &mut inode, 0)?;
             take_off(&mut inode.attr, kill);
             inode.attr.change += 1;
@@ -51,14 +51,14 @@ impl Shard {
         access: AccessMask,
         truncate: (bool, Option<Kill>),
         session: SessionId,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
-        let found = match self.lookup(ctx, dir, name, by, false)? {
+        let found = match self.lookup(ctx, dir, name, credentials, false)? {
             Body::Found(Found::File(attr)) if attr.kind != FileKind::Symlink => attr.ino,
             other => return Ok(other),
         };
         let file = FileRef { ino: found, at: FileAt::Name(dir, name.clone()) };
-        self.open(ctx, &file, access, truncate, session, by)
+        self.open(ctx, &file, access, truncate, session, credentials)
     }
 
     /// Where an inode is that the session has open under the name in the request, unless a lock is

@@ -21,15 +21,15 @@ impl Shard {
         ctx: &Ctx<'_>,
         dir: DirRef,
         (from, limit): (Order, u32),
-        by: &Credentials,
+        credentials: &Credentials,
         by_path: bool,
     ) -> Result<Body, Stop> {
         let header = self.own(ctx, dir, from)?;
         if by_path {
-            perm::check_dir(&header.inherit, by, perm::R)?;
+            perm::check_dir(&header.inherit, credentials, perm::R)?;
         } else {
             // A caller that lists by ino has opened the directory before.
-            perm::check_listing(&header.inherit, by)?;
+            perm::check_listing(&header.inherit, credentials)?;
         }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
         // The target of a locked name is in doubt. So the page ends before that name, and the next

@@ -35,10 +35,10 @@ impl Shard {
         ctx: &Ctx<'_>,
         target: &Target,
         name: &[u8],
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (attr, xattrs) = self.xattrs(ctx, target)?;
-        check_name(&attr, name, by, perm::R)?;
+        check_name(&attr, name, credentials, perm::R)?;
         match xattrs.0.iter().find(|(n, _)| n == name) {
             Some((_, value)) => Ok(Body::Bytes(value.clone())),
             None => Err(Errno::ENODATA.into()),
@@ -50,11 +50,11 @@ impl Shard {
         &mut self,
         ctx: &Ctx<'_>,
         target: &Target,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (_, xattrs) = self.xattrs(ctx, target)?;
         let names = xattrs.0.into_iter().map(|(name, _)| name);
-        let seen = names.filter(|name| by.uid == 0 || !name.starts_with(b"trusted."));
+        let seen = names.filter(|name| credentials.uid == 0 || !name.starts_with(b"trusted."));
         Ok(Body::Names(seen.collect()))
     }
 
@@ -65,10 +65,10 @@ impl Shard {
         target: &Target,
         (name, value): (&[u8], Option<&Vec<u8>>),
         mode: XattrMode,
-        by: &Credentials,
+        credentials: &Credentials,
     ) -> Result<Body, Stop> {
         let (attr, mut xattrs) = self.xattrs(ctx, target)?;
-        check_name(&attr, name, by, perm::W)?;
+        check_name(&attr, name, credentials, perm::W)?;
         change(&mut xattrs.0, name, value, mode)?;
         self.store_xattrs(ctx, target, &xattrs)?;
         Ok(Body::Done)
@@ -131,18 +131,18 @@ fn change(
 /// Checks access to an attribute by its name space (`xattr_permission`). `user.` is for files and
 /// directories, with the file's permissions. `trusted.` is for user 0. `security.` may be read by
 /// all and written by the owner. Other name spaces, such as ACLs, are `EOPNOTSUPP`.
-fn check_name(attr: &Attr, name: &[u8], by: &Credentials, mask: u8) -> Result<(), Errno> {
+fn check_name(attr: &Attr, name: &[u8], credentials: &Credentials, mask: u8) -> Result<(), Errno> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX {
         return Err(Errno::ERANGE);
     }
     let write = mask == perm::W;
     let spaces: [&[u8]; 2] = [b"trusted.", b"security."];
     // The caller's kernel judges these name spaces by capabilities alone, whatever the attributes.
-    let is_decided = !matches!(by.judge, Judge::Shard(_));
+    let is_decided = !matches!(credentials.judge, Judge::Shard(_));
     if is_decided && spaces.iter().any(|space| name.starts_with(space)) {
         return Ok(());
     }
-    let owner = perm::owns(attr.into(), by);
+    let owner = perm::owns(attr.into(), credentials);
     if name.starts_with(b"user.") && name.len() > 5 {
         if !matches!(attr.kind, FileKind::Regular | FileKind::Directory) {
             return Err(if write { Errno::EPERM } else { Errno::ENODATA });
@@ -150,10 +150,10 @@ fn check_name(attr: &Attr, name: &[u8], by: &Credentials, mask: u8) -> Result<()
         if attr.kind == FileKind::Directory && attr.mode & 0o1000 != 0 && write && !owner {
             return Err(Errno::EPERM);
         }
-        return perm::check_attr(attr, by, mask);
+        return perm::check_attr(attr, credentials, mask);
     }
     if name.starts_with(b"trusted.") {
-        return match (by.uid, write) {
+        return match (credentials.uid, write) {
             (0, _) => Ok(()),
             (_, true) => Err(Errno::EPERM),
             (_, false) => Err(Errno::ENODATA),

@@ -350,7 +350,7 @@ impl Shard {
     }
 
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
-        let by = &request.credentials;
+        let credentials = &request.credentials;
         // A request without a sequence has not had its session checked.
         let session = match request.head.id {
             id if id.sequence > 0 || self.is_its(tag.1, id.session) == Some(true) => id.session,
@@ -359,10 +359,10 @@ impl Shard {
         self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => {
-                self.lookup(ctx, *dir, name, by, request.trail.is_some()).map(Ran::from)
+                self.lookup(ctx, *dir, name, credentials, request.trail.is_some()).map(Ran::from)
             }
             Op::Create { dir, name, node, exclusive, open } => self
-                .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), by)
+                .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), credentials)
                 .map(Ran::from),
             Op::Mkdir(..) => self.mkdir(ctx, tag, request),
             Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name),
@@ -370,37 +370,41 @@ impl Shard {
             Op::Link(..) => self.link(ctx, tag, request),
             Op::Rename { .. } => self.rename(ctx, tag, request),
             Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
-            Op::SetAttr(file, set) => self.setattr(ctx, file, set, by).map(Ran::from),
+            Op::SetAttr(file, set) => self.setattr(ctx, file, set, credentials).map(Ran::from),
             Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
-            Op::Open { file, access, truncate, kill } => {
-                self.open(ctx, file, *access, (*truncate, *kill), session, by).map(Ran::from)
-            }
+            Op::Open { file, access, truncate, kill } => self
+                .open(ctx, file, *access, (*truncate, *kill), session, credentials)
+                .map(Ran::from),
             Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
             Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
-            Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
+            Op::Access(file, mask) => self.access(ctx, file, *mask, credentials).map(Ran::from),
             Op::ReadData { file, offset, len } => {
-                self.read_data(ctx, file, (*offset, *len), by).map(Ran::from)
+                self.read_data(ctx, file, (*offset, *len), credentials).map(Ran::from)
             }
             Op::WriteData { file, base, pieces, mtime, kill } => {
                 let change = Change { base: *base, pieces, mtime: *mtime, kill: *kill };
-                self.write_data(ctx, file, &change, session, by).map(Ran::from)
+                self.write_data(ctx, file, &change, session, credentials).map(Ran::from)
             }
-            Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
-            Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
+            Op::GetXattr(target, name) => {
+                self.get_xattr(ctx, target, name, credentials).map(Ran::from)
+            }
+            Op::ListXattr(target) => self.list_xattr(ctx, target, credentials).map(Ran::from),
             Op::SetXattr { target, name, value, mode } => {
-                self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
+                self.set_xattr(ctx, target, (name, Some(value)), *mode, credentials).map(Ran::from)
             }
             Op::RemoveXattr(target, name) => {
                 let mode = pando_types::op::XattrMode::Replace;
-                self.set_xattr(ctx, target, (name, None), mode, by).map(Ran::from)
+                self.set_xattr(ctx, target, (name, None), mode, credentials).map(Ran::from)
             }
             Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir).map(Ran::from),
             Op::PartitionStat(dir, index) => self.partition_stat(ctx, *dir, *index).map(Ran::from),
             Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
-            Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
+            Op::DirAccess(dir, mask) => {
+                self.dir_access(ctx, *dir, *mask, credentials).map(Ran::from)
+            }
             Op::ReadDir { dir, from, limit } => {
                 let by_path = request.trail.is_some();
-                self.read_dir(ctx, *dir, (*from, *limit), by, by_path).map(Ran::from)
+                self.read_dir(ctx, *dir, (*from, *limit), credentials, by_path).map(Ran::from)
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {
@@ -431,12 +435,12 @@ impl Shard {
             }
             Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
             Op::OpenName { dir, name, access, truncate, kill } => self
-                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
+                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, credentials)
                 .map(Ran::from),
-            Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            Op::Glimpse(_, places) => self.glimpse(ctx, places, credentials).map(Ran::from),
             // The inode, which decides on permission, may be on another shard: such callers use
             // `LockOf`.
-            Op::Lock(..) if perm::judges_alone(by) => Err(Errno::EACCES.into()),
+            Op::Lock(..) if perm::judges_alone(credentials) => Err(Errno::EACCES.into()),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
             Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
             Op::Unlock(ino, space, owner, range) => {

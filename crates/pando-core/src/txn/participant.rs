@@ -223,8 +223,8 @@ impl Shard {
     fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &mut Prepare) -> Result<Vote, Stop> {
         let seen = match prepare {
             Prepare::Graph(claim) => return self.claim(txn, claim),
-            Prepare::Name { dir, name, by, .. } => {
-                self.see_name(ctx, txn, *dir, name, by.as_ref())?
+            Prepare::Name { dir, name, credentials, .. } => {
+                self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => {
                 self.open_slot(dir.id.slot())?;
@@ -308,21 +308,21 @@ impl Shard {
         txn: TxnId,
         dir: DirRef,
         name: &Name,
-        by: Option<&Credentials>,
+        credentials: Option<&Credentials>,
     ) -> Result<Seen, Stop> {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         self.locks.free_for(LockKey::Name(dir.id, order.0), txn)?;
         let entry = names::find(ctx, dir.id, order, name)?;
-        if let Some(by) = by {
-            perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
+        if let Some(credentials) = credentials {
+            perm::check_dir(&header.inherit, credentials, perm::W | perm::X)?;
             let of_entry = match entry.as_ref().map(|e| &e.value) {
                 Some(EntryValue::File(inode)) => Some((&inode.attr).into()),
                 Some(EntryValue::Dir(access)) => Some(access.judged()),
                 _ => None,
             };
             if let Some(of_entry) = of_entry {
-                perm::check_sticky(&header.inherit, of_entry, by)?;
+                perm::check_sticky(&header.inherit, of_entry, credentials)?;
             }
         }
         let entry = match entry {

@@ -284,7 +284,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
     refused(&mut c, home, peer(0, PeerMessage::Finish(Some(vec![remove(&there)]))), &[]);
     // For a step that has locked something else, or finds nothing.
     let by = None;
-    let prepare = Prepare::Name { dir, name: absent.clone(), by };
+    let prepare = Prepare::Name { dir, name: absent.clone(), credentials: by };
     let order = Order(c.secrets().order(b"absent").0);
     let voted =
         hear(&mut c, home, peer(1, PeerMessage::Prepare(Place::Order(dir, order), prepare)));

@@ -37,12 +37,14 @@ impl Inner {
     pub(crate) async fn refused(
         &self,
         errno: Errno,
-        by: &Credentials,
+        credentials: &Credentials,
         caller: Caller,
         nodes: &[u64],
     ) -> Refused {
         match errno {
-            Errno::EACCES | Errno::EPERM if by.uid != 0 && by.judge == Judge::Kernel => {
+            Errno::EACCES | Errno::EPERM
+                if credentials.uid != 0 && credentials.judge == Judge::Kernel =>
+            {
                 self.powers_of(caller).map_or(Refused::Finally, Refused::Known)
             }
             Errno::ESTALE => {

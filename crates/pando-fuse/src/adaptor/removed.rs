@@ -32,14 +32,14 @@ impl Inner {
 
     pub(crate) async fn setattr(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         set: SetAttr,
     ) -> Result<Attr, Errno> {
         if let Some(attr) = self.gone.set(ino.0, &set) {
             return Ok(attr);
         }
-        let changed = self.fs.setattr(by, ino, set.clone()).await;
+        let changed = self.fs.setattr(credentials, ino, set.clone()).await;
         changed.or_else(|errno| {
             self.removed(ino.0, errno).ok_or(errno)?;
             self.gone.set(ino.0, &set).ok_or(errno)

@@ -22,12 +22,22 @@ impl Namespace for Client {
         Box::pin(self.getattr(ino))
     }
 
-    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
-        Box::pin(self.setattr(by, ino, set))
+    fn setattr<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.setattr(credentials, ino, set))
     }
 
-    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(self.lookup(by, parent, name))
+    fn lookup<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.lookup(credentials, parent, name))
     }
 
     fn known(&self) -> Vec<Ino> {
@@ -70,73 +80,88 @@ impl Namespace for Client {
         self.forget(ino, count);
     }
 
-    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
-        Box::pin(self.access(by, ino, mask))
+    fn access<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        mask: AccessMask,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.access(credentials, ino, mask))
     }
 
     fn create<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
     ) -> Answer<'a, (Attr, bool)> {
-        Box::pin(self.create(by, parent, name, node, exclusive, open))
+        Box::pin(self.create(credentials, parent, name, node, exclusive, open))
     }
 
     fn mkdir<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         mode: u16,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.mkdir(by, parent, name, mode))
+        Box::pin(self.mkdir(credentials, parent, name, mode))
     }
 
-    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(self.unlink(by, parent, name))
+    fn unlink<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.unlink(credentials, parent, name))
     }
 
-    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(self.rmdir(by, parent, name))
+    fn rmdir<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.rmdir(credentials, parent, name))
     }
 
     fn link<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         parent: Ino,
         name: &'a Name,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.link(by, ino, parent, name))
+        Box::pin(self.link(credentials, ino, parent, name))
     }
 
     fn rename<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         from: (Ino, &'a Name),
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()> {
-        Box::pin(self.by_dentry(None).rename(by, from, to, flags))
+        Box::pin(self.by_dentry(None).rename(credentials, from, to, flags))
     }
 
-    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
-        Box::pin(self.readlink(by, ino))
+    fn readlink<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.readlink(credentials, ino))
     }
 
     fn open<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
         kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.open(by, ino, access, truncate, kill))
+        Box::pin(self.open(credentials, ino, access, truncate, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
@@ -147,28 +172,28 @@ impl Namespace for Client {
         Box::pin(self.release_all(inos))
     }
 
-    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
-        Box::pin(self.opendir(by, ino))
+    fn opendir<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.opendir(credentials, ino))
     }
 
     fn readdir<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
         plus: bool,
     ) -> Answer<'a, Vec<DirEntry>> {
-        Box::pin(self.readdir(by, ino, position, limit, plus))
+        Box::pin(self.readdir(credentials, ino, position, limit, plus))
     }
 
     fn listing(
         self: Arc<Self>,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         position: u64,
     ) -> Result<Box<dyn Pages>, Errno> {
-        Ok(Box::new(Self::listing(&self, by, ino, position)?))
+        Ok(Box::new(Self::listing(&self, credentials, ino, position)?))
     }
 
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {
@@ -177,30 +202,35 @@ impl Namespace for Client {
 
     fn getxattr<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
     ) -> Answer<'a, Vec<u8>> {
-        Box::pin(self.getxattr(by, ino, name))
+        Box::pin(self.getxattr(credentials, ino, name))
     }
 
-    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
-        Box::pin(self.listxattr(by, ino))
+    fn listxattr<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        Box::pin(self.listxattr(credentials, ino))
     }
 
     fn setxattr<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()> {
-        Box::pin(self.setxattr(by, ino, name, value, mode))
+        Box::pin(self.setxattr(credentials, ino, name, value, mode))
     }
 
-    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
-        Box::pin(self.removexattr(by, ino, name))
+    fn removexattr<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, ()> {
+        Box::pin(self.removexattr(credentials, ino, name))
     }
 
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {

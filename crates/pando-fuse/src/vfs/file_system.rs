@@ -59,16 +59,21 @@ impl Vfs {
     }
 
     /// Changes attributes of a node.
-    pub async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+    pub async fn setattr(
+        &self,
+        credentials: &Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Result<Attr, Errno> {
         if self.data.is_open(ino) {
-            return self.data.setattr(by, ino, set);
+            return self.data.setattr(credentials, ino, set);
         }
-        self.namespace.setattr(by, ino, set).await
+        self.namespace.setattr(credentials, ino, set).await
     }
 
     /// Checks permissions, as `access(2)` does.
-    pub async fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
-        self.namespace.access(by, ino, mask).await
+    pub async fn access(&self, credentials: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
+        self.namespace.access(credentials, ino, mask).await
     }
 
     /// Sizes of the file system. Bytes that are written but not yet stored count as used.

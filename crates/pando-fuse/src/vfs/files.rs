@@ -77,14 +77,15 @@ impl Vfs {
     /// Opens a file. `kill` says which bits its truncation takes off.
     pub async fn open(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         flags: OpenFlags,
         kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
         if truncates {
-            let ask = || block_on(self.namespace.open(by, ino, flags.access(), true, kill));
+            let ask =
+                || block_on(self.namespace.open(credentials, ino, flags.access(), true, kill));
             if let Some(cut) = self.data.open_cut(ino, ask) {
                 let (attr, info) = cut?;
                 return Ok(self.tell_opened(attr, info, flags));
@@ -92,7 +93,7 @@ impl Vfs {
             // Anything that is flushed from now on was written through an open that began after
             // this call. Either order is right.
         }
-        let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
+        let attr = self.namespace.open(credentials, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
         Ok(self.tell_opened(attr, info, flags))
     }
@@ -106,14 +107,14 @@ impl Vfs {
     /// Makes and opens a file. The result counts as one lookup of its node.
     pub async fn create(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         mode: u16,
         flags: OpenFlags,
     ) -> Result<Opened, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        match self.namespace.create(by, parent, name, node, true, true).await {
+        match self.namespace.create(credentials, parent, name, node, true, true).await {
             Ok((attr, _)) => {
                 let info = self.data.created(&attr);
                 Ok(self.tell_opened(attr, info, flags))

@@ -36,7 +36,7 @@ const PARENT: u64 = 2;
 pub struct DirHandle {
     ino: Ino,
     /// Credentials that it is listed with.
-    by: Credentials,
+    credentials: Credentials,
     state: Mutex<State>,
 }
 
@@ -108,8 +108,8 @@ impl State {
 
 impl DirHandle {
     /// A handle at the beginning of a directory.
-    pub(crate) fn new(ino: Ino, by: Credentials) -> Self {
-        Self { ino, by, state: Mutex::default() }
+    pub(crate) fn new(ino: Ino, credentials: Credentials) -> Self {
+        Self { ino, credentials, state: Mutex::default() }
     }
 
     /// Ino of the directory.
@@ -124,11 +124,11 @@ impl DirHandle {
 
 impl Vfs {
     /// Opens a directory for listing.
-    pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
-        self.namespace.opendir(by, ino).await?;
+    pub async fn opendir(&self, credentials: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
+        self.namespace.opendir(credentials, ino).await?;
         // The right to read the directory was checked now, as Linux does.
         let is_theirs = self.namespace.asks_as_openers();
-        Ok(DirHandle::new(ino, if is_theirs { by.clone() } else { Credentials::ROOT }))
+        Ok(DirHandle::new(ino, if is_theirs { credentials.clone() } else { Credentials::ROOT }))
     }
 
     /// Delivers entries after `position` until `add` returns true: there is no room. With `plus`,
@@ -227,7 +227,8 @@ impl Vfs {
             Some(pages) => pages,
             None => {
                 let namespace = Arc::clone(&self.namespace);
-                let pages = namespace.listing(&handle.by, handle.ino, from(state.position))?;
+                let pages =
+                    namespace.listing(&handle.credentials, handle.ino, from(state.position))?;
                 state.pages.insert(pages)
             }
         };
@@ -267,7 +268,7 @@ impl Vfs {
 
     /// Entries after `position` with attributes. Each counts as looked up.
     async fn page_plus(&self, handle: &DirHandle, position: u64) -> Result<Vec<DirEntry>, Errno> {
-        let (by, ino) = (&handle.by, handle.ino);
+        let (by, ino) = (&handle.credentials, handle.ino);
         let mut position = from(position);
         loop {
             let page = self.namespace.readdir(by, ino, position, PAGE_PLUS, true).await?;
@@ -311,7 +312,7 @@ impl Vfs {
             // On an error, sizes are as the shards know them.
             Some(attr) => drop(self.data.show(attr)),
             None => {
-                let attr = self.namespace.lookup(&dir.by, dir.ino, &entry.name).await?;
+                let attr = self.namespace.lookup(&dir.credentials, dir.ino, &entry.name).await?;
                 (entry.ino, entry.kind) = (attr.ino, attr.kind);
                 entry.attr = Some(attr);
             }

@@ -10,14 +10,19 @@ const RENAME_EXCHANGE: u32 = 2;
 
 impl Vfs {
     /// Looks up a name.
-    pub async fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        self.show(self.namespace.lookup(by, parent, name).await?)
+    pub async fn lookup(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        self.show(self.namespace.lookup(credentials, parent, name).await?)
     }
 
     /// Makes a file, pipe, socket or device.
     pub async fn mknod(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         kind: FileKind,
@@ -25,24 +30,24 @@ impl Vfs {
         rdev: u32,
     ) -> Result<Attr, Errno> {
         let node = NewNode { kind, mode, rdev, symlink: Vec::new() };
-        Ok(self.namespace.create(by, parent, name, node, true, false).await?.0)
+        Ok(self.namespace.create(credentials, parent, name, node, true, false).await?.0)
     }
 
     /// Makes a directory.
     pub async fn mkdir(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         mode: u16,
     ) -> Result<Attr, Errno> {
-        self.namespace.mkdir(by, parent, name, mode).await
+        self.namespace.mkdir(credentials, parent, name, mode).await
     }
 
     /// Makes a symbolic link.
     pub async fn symlink(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         parent: Ino,
         name: &Name,
         target: &[u8],
@@ -54,39 +59,49 @@ impl Vfs {
         }
         let (kind, symlink) = (FileKind::Symlink, target.to_vec());
         let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
-        Ok(self.namespace.create(by, parent, name, node, true, false).await?.0)
+        Ok(self.namespace.create(credentials, parent, name, node, true, false).await?.0)
     }
 
     /// Reads the target of a symbolic link.
-    pub async fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.namespace.readlink(by, ino).await
+    pub async fn readlink(&self, credentials: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        self.namespace.readlink(credentials, ino).await
     }
 
     /// Removes a name of a file.
-    pub async fn unlink(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.namespace.unlink(by, parent, name).await
+    pub async fn unlink(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.namespace.unlink(credentials, parent, name).await
     }
 
     /// Removes a directory.
-    pub async fn rmdir(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        self.namespace.rmdir(by, parent, name).await
+    pub async fn rmdir(
+        &self,
+        credentials: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.namespace.rmdir(credentials, parent, name).await
     }
 
     /// Makes a further name for a file.
     pub async fn link(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
-        self.show(self.namespace.link(by, ino, parent, name).await?)
+        self.show(self.namespace.link(credentials, ino, parent, name).await?)
     }
 
     /// Renames, with the flags of `renameat2`.
     pub async fn rename(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         from: (Ino, &Name),
         to: (Ino, &Name),
         flags: u32,
@@ -97,6 +112,6 @@ impl Vfs {
             return Err(Errno::EINVAL);
         }
         let flags = RenameFlags { no_replace, exchange };
-        self.namespace.rename(by, from, to, flags).await
+        self.namespace.rename(credentials, from, to, flags).await
     }
 }

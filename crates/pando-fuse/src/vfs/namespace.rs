@@ -17,8 +17,18 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
 pub trait Namespace: Send + Sync {
     fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr>;
-    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr>;
-    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr>;
+    fn setattr<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Answer<'a, Attr>;
+    fn lookup<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr>;
     fn forget(&self, ino: Ino, count: u64);
     /// Nodes that were looked up and not forgotten, and the root.
     fn known(&self) -> Vec<Ino> {
@@ -58,10 +68,15 @@ pub trait Namespace: Send + Sync {
     }
     /// Runs work after answers have left, when there is nothing else to do.
     fn afterwards(&self) {}
-    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()>;
+    fn access<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        mask: AccessMask,
+    ) -> Answer<'a, ()>;
     fn create<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         node: NewNode,
@@ -70,31 +85,41 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, (Attr, bool)>;
     fn mkdir<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         mode: u16,
     ) -> Answer<'a, Attr>;
-    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
-    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
+    fn unlink<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, ()>;
+    fn rmdir<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, ()>;
     fn link<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         parent: Ino,
         name: &'a Name,
     ) -> Answer<'a, Attr>;
     fn rename<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         from: (Ino, &'a Name),
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()>;
-    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>>;
+    fn readlink<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>>;
     fn open<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
@@ -102,10 +127,10 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
-    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
+    fn opendir<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
     fn readdir<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
@@ -114,23 +139,32 @@ pub trait Namespace: Send + Sync {
     /// A listing of all entries after `position`, page by page.
     fn listing(
         self: Arc<Self>,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         position: u64,
     ) -> Result<Box<dyn Pages>, Errno>;
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino>;
-    fn getxattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8])
-    -> Answer<'a, Vec<u8>>;
-    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>>;
+    fn getxattr<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>>;
+    fn listxattr<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>>;
     fn setxattr<'a>(
         &'a self,
-        by: &'a Credentials,
+        credentials: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()>;
-    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
+    fn removexattr<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, ()>;
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
     /// Whether the lock methods below work. Otherwise the kernel keeps locks, for this mount alone.
     fn keeps_locks(&self) -> bool {

@@ -23,7 +23,7 @@ impl Vfs {
     /// Value of an extended attribute.
     pub async fn getxattr(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         name: &[u8],
     ) -> Result<Vec<u8>, Errno> {
@@ -33,22 +33,22 @@ impl Vfs {
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
-        match self.namespace.getxattr(by, ino, name).await {
+        match self.namespace.getxattr(credentials, ino, name).await {
             Err(Errno::ENODATA) if name == SELINUX => Err(Errno::EOPNOTSUPP),
             value => value,
         }
     }
 
     /// Names of all extended attributes, each ended by a NUL.
-    pub async fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
-        let names = self.namespace.listxattr(by, ino).await?;
+    pub async fn listxattr(&self, credentials: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let names = self.namespace.listxattr(credentials, ino).await?;
         Ok(names.iter().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 
     /// Sets an extended attribute, with the flags of `setxattr(2)`.
     pub async fn setxattr(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         name: &[u8],
         value: &[u8],
@@ -64,16 +64,21 @@ impl Vfs {
             XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::EINVAL),
         };
-        self.namespace.setxattr(by, ino, name, value, mode).await
+        self.namespace.setxattr(credentials, ino, name, value, mode).await
     }
 
     /// Removes an extended attribute.
-    pub async fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub async fn removexattr(
+        &self,
+        credentials: &Credentials,
+        ino: Ino,
+        name: &[u8],
+    ) -> Result<(), Errno> {
         if name == CAPABILITY {
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
-        self.namespace.removexattr(by, ino, name).await
+        self.namespace.removexattr(credentials, ino, name).await
     }
 }
 

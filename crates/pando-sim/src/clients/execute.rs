@@ -38,41 +38,46 @@ async fn by_number(
     page: u32,
     seen: &mut Option<Attr>,
 ) -> Outcome {
-    let by = &call.credentials;
+    let credentials = &call.credentials;
     let mut stat = |attr: Attr| Ok(Value::Stat(to_stat(seen.insert(attr))));
     match &call.op {
-        Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
+        Op::Lookup(dir, name) => stat(client.lookup(credentials, *dir, name).await?),
         Op::Create { dir, name, kind, mode, symlink, exclusive, open } => {
             let node = NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
-            let (attr, new) = client.create(by, *dir, name, node, *exclusive, *open).await?;
+            let (attr, new) =
+                client.create(credentials, *dir, name, node, *exclusive, *open).await?;
             Ok(Value::Created(to_stat(seen.insert(attr)), new))
         }
-        Op::Mkdir(dir, name, mode) => stat(client.mkdir(by, *dir, name, *mode).await?),
-        Op::Unlink(dir, name) => done(client.unlink(by, *dir, name).await?),
-        Op::Rmdir(dir, name) => done(client.rmdir(by, *dir, name).await?),
-        Op::Link(ino, dir, name) => stat(client.link(by, *ino, *dir, name).await?),
+        Op::Mkdir(dir, name, mode) => stat(client.mkdir(credentials, *dir, name, *mode).await?),
+        Op::Unlink(dir, name) => done(client.unlink(credentials, *dir, name).await?),
+        Op::Rmdir(dir, name) => done(client.rmdir(credentials, *dir, name).await?),
+        Op::Link(ino, dir, name) => stat(client.link(credentials, *ino, *dir, name).await?),
         Op::Rename { from, name, to, new_name, flags } => {
-            done(client.rename(by, *from, name, *to, new_name, *flags).await?)
+            done(client.rename(credentials, *from, name, *to, new_name, *flags).await?)
         }
         Op::GetAttr(ino) => stat(client.getattr(*ino).await?),
-        Op::SetAttr(ino, set) => stat(client.setattr(by, *ino, set.clone()).await?),
-        Op::Access(ino, mask) => done(client.access(by, *ino, *mask).await?),
-        Op::Readlink(ino) => Ok(Value::Bytes(client.readlink(by, *ino).await?)),
+        Op::SetAttr(ino, set) => stat(client.setattr(credentials, *ino, set.clone()).await?),
+        Op::Access(ino, mask) => done(client.access(credentials, *ino, *mask).await?),
+        Op::Readlink(ino) => Ok(Value::Bytes(client.readlink(credentials, *ino).await?)),
         Op::Open { ino, access, truncate } => {
-            stat(client.open(by, *ino, *access, *truncate, None).await?)
+            stat(client.open(credentials, *ino, *access, *truncate, None).await?)
         }
         Op::Release(ino) if ino.0 % 2 == 0 => done(client.release(*ino).await?),
         Op::Release(ino) => done(client.release_all(&[*ino]).await?),
         Op::Read(ino, offset, len) => read(client, *ino, *offset, *len).await,
-        Op::Write(ino, offset, bytes) => stat(write(client, by, *ino, *offset, bytes).await?),
-        Op::GetXattr(ino, name) => Ok(Value::Bytes(client.getxattr(by, *ino, name).await?)),
+        Op::Write(ino, offset, bytes) => {
+            stat(write(client, credentials, *ino, *offset, bytes).await?)
+        }
+        Op::GetXattr(ino, name) => {
+            Ok(Value::Bytes(client.getxattr(credentials, *ino, name).await?))
+        }
         Op::ListXattr(ino) => {
-            Ok(Value::Names(client.listxattr(by, *ino).await?.into_iter().collect()))
+            Ok(Value::Names(client.listxattr(credentials, *ino).await?.into_iter().collect()))
         }
         Op::SetXattr(ino, name, value, mode) => {
-            done(client.setxattr(by, *ino, name, value, *mode).await?)
+            done(client.setxattr(credentials, *ino, name, value, *mode).await?)
         }
-        Op::RemoveXattr(ino, name) => done(client.removexattr(by, *ino, name).await?),
+        Op::RemoveXattr(ino, name) => done(client.removexattr(credentials, *ino, name).await?),
         Op::ReadDir(dir) => list(client, call, *dir, page).await,
         Op::Parent(dir) => Ok(Value::Ino(client.parent(*dir).await?)),
         Op::EndSession => done(client.close().await?),
@@ -151,14 +156,14 @@ pub async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
 /// Writes bytes to a small file at `offset`.
 pub async fn write(
     client: &Client,
-    by: &Credentials,
+    credentials: &Credentials,
     ino: Ino,
     offset: u64,
     bytes: &[u8],
 ) -> Result<Attr, Errno> {
     let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
     // A mount gets this flag from its kernel.
-    let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));
+    let kill = (credentials.uid != 0).then_some(Kill::UnlessOf(credentials.gid));
     match client.write_data(ino, None, vec![piece], None, kill).await {
         Ok(attr) => Ok(attr),
         Err(WriteError::Errno(errno) | WriteError::Unsure(errno)) => Err(errno),
@@ -168,16 +173,16 @@ pub async fn write(
 
 /// Lists a directory page by page. If `page` is odd, pages are fetched ahead.
 async fn list(client: &Arc<Client>, call: &Call, dir: Ino, page: u32) -> Outcome {
-    let by = &call.credentials;
+    let credentials = &call.credentials;
     let mut entries: BTreeMap<Name, (Ino, FileKind)> = BTreeMap::new();
     let mut position = 0;
-    client.opendir(by, dir).await?;
-    let mut listing = client.listing_in_pages(by, dir, position, page)?;
+    client.opendir(credentials, dir).await?;
+    let mut listing = client.listing_in_pages(credentials, dir, position, page)?;
     loop {
         let found = if page % 2 == 1 {
             listing.next().await?
         } else {
-            client.readdir(by, dir, position, page, false).await?
+            client.readdir(credentials, dir, position, page, false).await?
         };
         let Some(last) = found.last() else { return Ok(Value::Entries(entries)) };
         assert!(found[0].position > position, "positions go up");

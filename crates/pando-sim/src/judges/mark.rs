@@ -10,6 +10,10 @@ pub(crate) const MARK: u32 = 1 << 24;
 
 /// The operation that a request with these credentials is part of, if it is a client's.
 #[must_use]
-pub fn event_of(by: &Credentials) -> Option<EventIndex> {
-    by.groups().iter().find_map(|group| group.checked_sub(MARK)).map(|event| event as EventIndex)
+pub fn event_of(credentials: &Credentials) -> Option<EventIndex> {
+    credentials
+        .groups()
+        .iter()
+        .find_map(|group| group.checked_sub(MARK))
+        .map(|event| event as EventIndex)
 }

@@ -16,7 +16,7 @@ impl Tree {
     pub(crate) fn open(
         &mut self,
         who: Who,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         access: u8,
         truncate: bool,
@@ -29,11 +29,11 @@ impl Tree {
             _ => {}
         }
         let write = if truncate { permission::WRITE } else { 0 };
-        permission::check(node, by, access | write)?;
+        permission::check(node, credentials, access | write)?;
         if truncate && node.kind == FileKind::Regular {
             self.edit(ino, |node| {
                 node.data.clear();
-                permission::drop_setid_after_change(node, by);
+                permission::drop_setid_after_change(node, credentials);
             });
         }
         self.hold(who, ino);
@@ -88,7 +88,7 @@ impl Tree {
 
     pub(crate) fn write(
         &mut self,
-        by: &Credentials,
+        credentials: &Credentials,
         ino: Ino,
         offset: u64,
         bytes: &[u8],
@@ -101,7 +101,10 @@ impl Tree {
             }
             node.data[from..to].copy_from_slice(bytes);
             // A mount knows only one group of the process that writes.
-            permission::drop_setid_after_change(node, &Credentials::new(by.uid, by.gid, vec![]));
+            permission::drop_setid_after_change(
+                node,
+                &Credentials::new(credentials.uid, credentials.gid, vec![]),
+            );
         });
         Ok(Value::Stat(self.stat(ino)?))
     }

@@ -10,17 +10,17 @@ impl Tree {
     /// Finds the entry of `name`, after checking that `by` may search the directory.
     pub(crate) fn search(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         dir: Ino,
         name: &Name,
     ) -> Result<Option<Ino>, Errno> {
         let node = self.dir(dir)?;
-        permission::check(node, by, SEARCH)?;
+        permission::check(node, credentials, SEARCH)?;
         Ok(node.entries.get(name).map(|(ino, _)| *ino))
     }
 
-    pub(crate) fn lookup(&self, by: &Credentials, dir: Ino, name: &Name) -> Outcome {
-        let ino = self.search(by, dir, name)?.ok_or(Errno::ENOENT)?;
+    pub(crate) fn lookup(&self, credentials: &Credentials, dir: Ino, name: &Name) -> Outcome {
+        let ino = self.search(credentials, dir, name)?.ok_or(Errno::ENOENT)?;
         Ok(Value::Stat(self.stat(ino)?))
     }
 
@@ -28,7 +28,7 @@ impl Tree {
         let Op::Create { dir, name, kind, mode, symlink, exclusive, open } = &call.op else {
             return Err(Errno::EINVAL);
         };
-        let by = &call.credentials;
+        let credentials = &call.credentials;
         let valid = (*kind == FileKind::Symlink) != symlink.is_empty();
         if *kind == FileKind::Directory || !valid {
             return Err(Errno::EINVAL);
@@ -36,7 +36,7 @@ impl Tree {
         if symlink.len() > SYMLINK_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        if let Some(ino) = self.search(by, *dir, name)? {
+        if let Some(ino) = self.search(credentials, *dir, name)? {
             if *exclusive {
                 return Err(Errno::EEXIST);
             }
@@ -49,10 +49,10 @@ impl Tree {
             return Ok(Value::Created(self.stat(ino)?, false));
         }
         let parent = self.dir(*dir)?;
-        permission::check(parent, by, WRITE | SEARCH)?;
-        let (mode, gid) = inherit(parent, by, mode & 0o7777, false);
+        permission::check(parent, credentials, WRITE | SEARCH)?;
+        let (mode, gid) = inherit(parent, credentials, mode & 0o7777, false);
         let mode = if *kind == FileKind::Symlink { 0o777 } else { mode };
-        let mut node = Node::new(*kind, mode, by.uid, gid, new);
+        let mut node = Node::new(*kind, mode, credentials.uid, gid, new);
         node.nlink = 1;
         node.data.clone_from(symlink);
         self.put(new, node);
@@ -65,27 +65,27 @@ impl Tree {
 
     pub(crate) fn mkdir(
         &mut self,
-        by: &Credentials,
+        credentials: &Credentials,
         dir: Ino,
         name: &Name,
         mode: u16,
         new: Ino,
     ) -> Outcome {
-        if self.search(by, dir, name)?.is_some() {
+        if self.search(credentials, dir, name)?.is_some() {
             return Err(Errno::EEXIST);
         }
         let parent = self.dir(dir)?;
-        permission::check(parent, by, WRITE | SEARCH)?;
-        let (mode, gid) = inherit(parent, by, mode & 0o1777, true);
-        self.put(new, Node::new(FileKind::Directory, mode, by.uid, gid, dir));
+        permission::check(parent, credentials, WRITE | SEARCH)?;
+        let (mode, gid) = inherit(parent, credentials, mode & 0o1777, true);
+        self.put(new, Node::new(FileKind::Directory, mode, credentials.uid, gid, dir));
         self.bind(dir, name, new);
         Ok(Value::Stat(self.stat(new)?))
     }
 
-    pub(crate) fn unlink(&mut self, by: &Credentials, dir: Ino, name: &Name) -> Outcome {
-        let ino = self.search(by, dir, name)?.ok_or(Errno::ENOENT)?;
+    pub(crate) fn unlink(&mut self, credentials: &Credentials, dir: Ino, name: &Name) -> Outcome {
+        let ino = self.search(credentials, dir, name)?.ok_or(Errno::ENOENT)?;
         let victim = self.node(ino)?;
-        permission::check_delete(self.dir(dir)?, victim, by)?;
+        permission::check_delete(self.dir(dir)?, victim, credentials)?;
         if victim.is_dir() {
             return Err(Errno::EISDIR);
         }
@@ -94,10 +94,10 @@ impl Tree {
         Ok(Value::Done)
     }
 
-    pub(crate) fn rmdir(&mut self, by: &Credentials, dir: Ino, name: &Name) -> Outcome {
-        let ino = self.search(by, dir, name)?.ok_or(Errno::ENOENT)?;
+    pub(crate) fn rmdir(&mut self, credentials: &Credentials, dir: Ino, name: &Name) -> Outcome {
+        let ino = self.search(credentials, dir, name)?.ok_or(Errno::ENOENT)?;
         let victim = self.node(ino)?;
-        permission::check_delete(self.dir(dir)?, victim, by)?;
+        permission::check_delete(self.dir(dir)?, victim, credentials)?;
         if !victim.is_dir() {
             return Err(Errno::ENOTDIR);
         }
@@ -109,12 +109,18 @@ impl Tree {
         Ok(Value::Done)
     }
 
-    pub(crate) fn link(&mut self, by: &Credentials, ino: Ino, dir: Ino, name: &Name) -> Outcome {
+    pub(crate) fn link(
+        &mut self,
+        credentials: &Credentials,
+        ino: Ino,
+        dir: Ino,
+        name: &Name,
+    ) -> Outcome {
         let node = self.node(ino)?;
-        if self.search(by, dir, name)?.is_some() {
+        if self.search(credentials, dir, name)?.is_some() {
             return Err(Errno::EEXIST);
         }
-        permission::check(self.dir(dir)?, by, WRITE | SEARCH)?;
+        permission::check(self.dir(dir)?, credentials, WRITE | SEARCH)?;
         if node.is_dir() {
             return Err(Errno::EPERM);
         }
@@ -124,15 +130,15 @@ impl Tree {
         if node.nlink >= LINK_MAX {
             return Err(Errno::EMLINK);
         }
-        permission::check_link(node, by)?;
+        permission::check_link(node, credentials)?;
         self.edit(ino, |node| node.nlink += 1);
         self.bind(dir, name, ino);
         Ok(Value::Stat(self.stat(ino)?))
     }
 
-    pub(crate) fn read_dir(&self, by: &Credentials, dir: Ino) -> Outcome {
+    pub(crate) fn read_dir(&self, credentials: &Credentials, dir: Ino) -> Outcome {
         let node = self.dir(dir)?;
-        permission::check(node, by, READ)?;
+        permission::check(node, credentials, READ)?;
         Ok(Value::Entries(node.entries.clone()))
     }
 

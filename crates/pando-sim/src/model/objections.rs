@@ -14,44 +14,49 @@ impl Tree {
     /// other operations: none.
     #[must_use]
     pub fn objections(&self, call: &Call) -> Vec<Errno> {
-        let by = &call.credentials;
+        let credentials = &call.credentials;
         match &call.op {
             Op::Link(ino, dir, name) => {
-                let found = self.search(by, *dir, name);
+                let found = self.search(credentials, *dir, name);
                 let taken = matches!(found, Ok(Some(_))).then_some(Errno::EEXIST);
                 let file = match self.node(*ino) {
                     Err(errno) => Some(errno),
                     Ok(node) if node.is_dir() => Some(Errno::EPERM),
                     Ok(node) => (node.nlink == 0).then_some(Errno::ENOENT),
                 };
-                let write = self.check_write(by, *dir);
-                let foreign =
-                    self.node(*ino).ok().and_then(|node| permission::check_link(node, by).err());
+                let write = self.check_write(credentials, *dir);
+                let foreign = self
+                    .node(*ino)
+                    .ok()
+                    .and_then(|node| permission::check_link(node, credentials).err());
                 // A file without names may also be gone: only a session that has it open can tell.
                 let nameless = (file == Some(Errno::ENOENT)).then_some(Errno::ESTALE);
                 let all = [found.err(), taken, file, nameless, write, foreign];
                 all.into_iter().flatten().collect()
             }
             Op::Rename { from, name, to, new_name, flags } => {
-                let (old, new) = (self.search(by, *from, name), self.search(by, *to, new_name));
+                let (old, new) = (
+                    self.search(credentials, *from, name),
+                    self.search(credentials, *to, new_name),
+                );
                 let mut all = vec![old.err(), new.err()];
                 let (source, target) = (old.ok().flatten(), new.ok().flatten());
                 all.push((old == Ok(None)).then_some(Errno::ENOENT));
                 all.push((flags.exchange && new == Ok(None)).then_some(Errno::ENOENT));
                 all.push((flags.no_replace && target.is_some()).then_some(Errno::EEXIST));
-                all.push(self.check_write(by, *from));
-                all.push(self.check_write(by, *to));
+                all.push(self.check_write(credentials, *from));
+                all.push(self.check_write(credentials, *to));
                 // In an exchange, a directory that comes from `to` changes its parent, too.
                 let back = target.filter(|_| flags.exchange && from != to);
                 let back = back.and_then(|ino| self.node(ino).ok()).filter(|node| node.is_dir());
-                all.push(back.and_then(|node| permission::check(node, by, WRITE).err()));
-                all.extend(self.about_places(by, (*from, source), (*to, target)));
+                all.push(back.and_then(|node| permission::check(node, credentials, WRITE).err()));
+                all.extend(self.about_places(credentials, (*from, source), (*to, target)));
                 all.into_iter().flatten().collect()
             }
             // The sticky bit is checked against the owner of the directory to remove. The owner may
             // be recorded on another shard than the entry.
             Op::Rmdir(dir, name) => {
-                let found = self.search(by, *dir, name).ok().flatten();
+                let found = self.search(credentials, *dir, name).ok().flatten();
                 let file = found.and_then(|ino| self.node(ino).ok()).is_some_and(|n| !n.is_dir());
                 file.then_some(Errno::ENOTDIR).into_iter().collect()
             }
@@ -59,8 +64,8 @@ impl Tree {
             // Only the shards of a removed directory know that it is.
             Op::ByPath { way, to_way, op } => match &**op {
                 Op::Rename { name, new_name, .. } => {
-                    let mut all = self.about_way(by, way, name);
-                    all.extend(self.about_way(by, to_way, new_name));
+                    let mut all = self.about_way(credentials, way, name);
+                    all.extend(self.about_way(credentials, to_way, new_name));
                     all
                 }
                 _ => Vec::new(),
@@ -69,20 +74,23 @@ impl Tree {
         }
     }
 
-    fn about_way(&self, by: &Credentials, way: &[Name], name: &Name) -> Vec<Errno> {
-        match self.walk(by, way) {
+    fn about_way(&self, credentials: &Credentials, way: &[Name], name: &Name) -> Vec<Errno> {
+        match self.walk(credentials, way) {
             Err(errno) => vec![errno],
             Ok(dir) => {
-                let found = self.search(by, dir, name);
+                let found = self.search(credentials, dir, name);
                 let absent = (found == Ok(None)).then_some(Errno::ENOENT);
-                [found.err(), absent, self.check_write(by, dir)].into_iter().flatten().collect()
+                [found.err(), absent, self.check_write(credentials, dir)]
+                    .into_iter()
+                    .flatten()
+                    .collect()
             }
         }
     }
 
     fn about_places(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         (from, source): (Ino, Option<Ino>),
         (to, target): (Ino, Option<Ino>),
     ) -> Vec<Option<Errno>> {
@@ -90,13 +98,13 @@ impl Tree {
         let moved = source.and_then(|ino| self.node(ino).ok());
         let replaced = target.and_then(|ino| self.node(ino).ok());
         if let (Some(node), Ok(dir)) = (moved, self.dir(from)) {
-            all.push(permission::check_delete(dir, node, by).err());
+            all.push(permission::check_delete(dir, node, credentials).err());
             if from != to && node.is_dir() {
-                all.push(permission::check(node, by, WRITE).err());
+                all.push(permission::check(node, credentials, WRITE).err());
             }
         }
         if let (Some(node), Ok(dir)) = (replaced, self.dir(to)) {
-            all.push(permission::check_delete(dir, node, by).err());
+            all.push(permission::check_delete(dir, node, credentials).err());
             all.push((!node.entries.is_empty()).then_some(Errno::ENOTEMPTY));
         }
         if let (Some(moved), Some(replaced)) = (moved, replaced) {
@@ -108,7 +116,7 @@ impl Tree {
         all
     }
 
-    fn check_write(&self, by: &Credentials, dir: Ino) -> Option<Errno> {
-        permission::check(self.dir(dir).ok()?, by, WRITE | SEARCH).err()
+    fn check_write(&self, credentials: &Credentials, dir: Ino) -> Option<Errno> {
+        permission::check(self.dir(dir).ok()?, credentials, WRITE | SEARCH).err()
     }
 }

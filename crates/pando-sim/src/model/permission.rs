@@ -22,14 +22,14 @@ pub const STICKY: u16 = 0o1000;
 pub const GROUP_EXECUTE: u16 = 0o0010;
 
 /// `EACCES` unless `by` has all permissions of `mask` on `node`.
-pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
-    if by.uid == 0 {
+pub fn check(node: &Node, credentials: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    if credentials.uid == 0 {
         let executable = node.is_dir() || node.mode & 0o111 != 0;
         return if mask & SEARCH == 0 || executable { Ok(()) } else { Err(Errno::EACCES) };
     }
-    let class = if by.uid == node.uid {
+    let class = if credentials.uid == node.uid {
         6
-    } else if by.in_group(node.gid) {
+    } else if credentials.in_group(node.gid) {
         3
     } else {
         0
@@ -40,40 +40,42 @@ pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errn
 
 /// `may_delete` of Linux without the checks of kinds: may `by` remove the entry of `victim` from
 /// `dir`?
-pub fn check_delete(dir: &Node, victim: &Node, by: &Credentials) -> Result<(), Errno> {
-    check(dir, by, WRITE | SEARCH)?;
-    let restricted = dir.mode & STICKY != 0 && !is_owner(dir, by) && !is_owner(victim, by);
+pub fn check_delete(dir: &Node, victim: &Node, credentials: &Credentials) -> Result<(), Errno> {
+    check(dir, credentials, WRITE | SEARCH)?;
+    let restricted =
+        dir.mode & STICKY != 0 && !is_owner(dir, credentials) && !is_owner(victim, credentials);
     if restricted { Err(Errno::EPERM) } else { Ok(()) }
 }
 
 /// `may_linkat` of Linux with `fs.protected_hardlinks`: may `by` give the file a further name?
-pub fn check_link(node: &Node, by: &Credentials) -> Result<(), Errno> {
+pub fn check_link(node: &Node, credentials: &Credentials) -> Result<(), Errno> {
     let is_program =
         node.mode & SETUID != 0 || node.mode & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE;
     let is_safe = node.kind == FileKind::Regular && !is_program;
-    let may = is_owner(node, by) || is_safe && check(node, by, READ | WRITE).is_ok();
+    let may =
+        is_owner(node, credentials) || is_safe && check(node, credentials, READ | WRITE).is_ok();
     if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Whether `by` owns the node, or is root.
-pub fn is_owner(node: &Node, by: &Credentials) -> bool {
-    by.uid == 0 || by.uid == node.uid
+pub fn is_owner(node: &Node, credentials: &Credentials) -> bool {
+    credentials.uid == 0 || credentials.uid == node.uid
 }
 
 /// Whether `by` belongs to the group, or is root.
-pub fn is_member(gid: u32, by: &Credentials) -> bool {
-    by.uid == 0 || by.in_group(gid)
+pub fn is_member(gid: u32, credentials: &Credentials) -> bool {
+    credentials.uid == 0 || credentials.in_group(gid)
 }
 
 /// Mode and group of what `by` makes in `dir` (`inode_init_owner` and `mode_strip_sgid` of Linux).
-pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
+pub fn inherit(dir: &Node, credentials: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
     if dir.mode & SETGID == 0 {
-        return (mode, by.gid);
+        return (mode, credentials.gid);
     }
     let strip = SETGID | GROUP_EXECUTE;
     if is_dir {
         (mode | SETGID, dir.gid)
-    } else if mode & strip == strip && !is_member(dir.gid, by) {
+    } else if mode & strip == strip && !is_member(dir.gid, credentials) {
         (mode & !SETGID, dir.gid)
     } else {
         (mode, dir.gid)
@@ -81,17 +83,17 @@ pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u
 }
 
 /// Drops the mode bits that a change of owner drops (`setattr_should_drop_sgid` of Linux).
-pub fn drop_setid(node: &mut Node, by: &Credentials) {
+pub fn drop_setid(node: &mut Node, credentials: &Credentials) {
     node.mode &= !SETUID;
-    if node.mode & GROUP_EXECUTE != 0 || !is_member(node.gid, by) {
+    if node.mode & GROUP_EXECUTE != 0 || !is_member(node.gid, credentials) {
         node.mode &= !SETGID;
     }
 }
 
 /// Drops the mode bits that a change of content drops (`setattr_should_drop_suidgid` of Linux).
 /// Root's changes drop none.
-pub fn drop_setid_after_change(node: &mut Node, by: &Credentials) {
-    if by.uid != 0 {
-        drop_setid(node, by);
+pub fn drop_setid_after_change(node: &mut Node, credentials: &Credentials) {
+    if credentials.uid != 0 {
+        drop_setid(node, credentials);
     }
 }

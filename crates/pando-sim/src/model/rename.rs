@@ -9,7 +9,7 @@ use crate::model::{Outcome, Tree, Value};
 impl Tree {
     pub(crate) fn rename(
         &mut self,
-        by: &Credentials,
+        credentials: &Credentials,
         old: (Ino, &Name),
         new: (Ino, &Name),
         flags: RenameFlags,
@@ -17,8 +17,8 @@ impl Tree {
         if flags.no_replace && flags.exchange {
             return Err(Errno::EINVAL);
         }
-        let source = self.search(by, old.0, old.1)?;
-        let target = self.search(by, new.0, new.1)?;
+        let source = self.search(credentials, old.0, old.1)?;
+        let target = self.search(credentials, new.0, new.1)?;
         let source = source.ok_or(Errno::ENOENT)?;
         if flags.no_replace && target.is_some() {
             return Err(Errno::EEXIST);
@@ -37,7 +37,7 @@ impl Tree {
         if target == Some(source) {
             return Ok(Value::Done);
         }
-        self.check_rename(by, old.0, new.0, source, target, flags.exchange)?;
+        self.check_rename(credentials, old.0, new.0, source, target, flags.exchange)?;
         self.unbind(old.0, old.1);
         if let Some(target) = target {
             self.unbind(new.0, new.1);
@@ -57,7 +57,7 @@ impl Tree {
 
     fn check_rename(
         &self,
-        by: &Credentials,
+        credentials: &Credentials,
         old: Ino,
         new: Ino,
         source: Ino,
@@ -65,28 +65,38 @@ impl Tree {
         exchange: bool,
     ) -> Result<(), Errno> {
         let moved = self.node(source)?;
-        permission::check_delete(self.dir(old)?, moved, by)?;
+        permission::check_delete(self.dir(old)?, moved, credentials)?;
         let Some(target) = target else {
-            permission::check(self.dir(new)?, by, WRITE | SEARCH)?;
-            return self.check_flip(by, old, new, source);
+            permission::check(self.dir(new)?, credentials, WRITE | SEARCH)?;
+            return self.check_flip(credentials, old, new, source);
         };
         let replaced = self.node(target)?;
-        permission::check_delete(self.dir(new)?, replaced, by)?;
+        permission::check_delete(self.dir(new)?, replaced, credentials)?;
         if exchange {
-            self.check_flip(by, old, new, source)?;
-            return self.check_flip(by, old, new, target);
+            self.check_flip(credentials, old, new, source)?;
+            return self.check_flip(credentials, old, new, target);
         }
         match (moved.is_dir(), replaced.is_dir()) {
             (true, false) => return Err(Errno::ENOTDIR),
             (false, true) => return Err(Errno::EISDIR),
-            _ => self.check_flip(by, old, new, source)?,
+            _ => self.check_flip(credentials, old, new, source)?,
         }
         if replaced.entries.is_empty() { Ok(()) } else { Err(Errno::ENOTEMPTY) }
     }
 
     /// A directory that changes its parent must be writable, since its `..` changes.
-    fn check_flip(&self, by: &Credentials, old: Ino, new: Ino, moved: Ino) -> Result<(), Errno> {
+    fn check_flip(
+        &self,
+        credentials: &Credentials,
+        old: Ino,
+        new: Ino,
+        moved: Ino,
+    ) -> Result<(), Errno> {
         let node = self.node(moved)?;
-        if old != new && node.is_dir() { permission::check(node, by, WRITE) } else { Ok(()) }
+        if old != new && node.is_dir() {
+            permission::check(node, credentials, WRITE)
+        } else {
+            Ok(())
+        }
     }
 }

@@ -24,7 +24,7 @@ pub enum Prepare {
         name: Name,
         /// The caller, which needs write and search permission, and the sticky bit's consent to
         /// replace an entry. `None`: the system itself, which needs no permission.
-        by: Option<Credentials>,
+        credentials: Option<Credentials>,
     },
     /// Tell a directory's content record once no transaction holds it. Lock nothing.
     Look(DirRef),

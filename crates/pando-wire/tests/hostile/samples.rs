@@ -348,7 +348,7 @@ fn says() -> Vec<PeerMessage> {
     let prepares = vec![
         Prepare::Graph(Claim::Move { moved: DIR, above: vec![DIR, DIR], since: 8 }),
         Prepare::Graph(Claim::Alone),
-        Prepare::Name { dir: DIR, name: name(), by: Some(Credentials::ROOT) },
+        Prepare::Name { dir: DIR, name: name(), credentials: Some(Credentials::ROOT) },
         Prepare::Look(DIR),
         Prepare::Home(DIR),
         Prepare::NewHome(DIR.id),

@@ -39,7 +39,7 @@ impl DirSetAttr {
         let Some((home, base, generation)) = view.votes.home(self.dir) else {
             return Ok(view.ask_home(self.dir));
         };
-        let set = perm::check_setattr(base, &self.set, view.by)?;
+        let set = perm::check_setattr(base, &self.set, view.credentials)?;
         let mut base = base.clone();
         let before = (base.mode, base.uid, base.gid);
         apply(&mut base, &set, view.ctx.time);

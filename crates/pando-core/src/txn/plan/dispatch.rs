@@ -41,8 +41,8 @@ impl Plan {
         request: Option<&Request>,
     ) -> Result<Next, Stop> {
         let root = Credentials::ROOT;
-        let by = request.map_or(&root, |r| &r.credentials);
-        let mut view = View { shard, ctx, txn, votes: Votes(steps), by };
+        let credentials = request.map_or(&root, |r| &r.credentials);
+        let mut view = View { shard, ctx, txn, votes: Votes(steps), credentials };
         match self {
             Self::Mkdir(plan) => plan.next(&mut view),
             Self::Rmdir(plan) => plan.next(&mut view),

@@ -37,7 +37,7 @@ impl Link {
             };
             match old.map(|e| (&e.value, &e.inode)) {
                 Some((EntryValue::File(inode), rows)) if inode.attr.ino == ino => {
-                    perm::check_link(&inode.attr, view.by)?;
+                    perm::check_link(&inode.attr, view.credentials)?;
                     let Some((link, _)) = view.votes.link(ino) else {
                         return Ok(view.ask_link(ino, true));
                     };
@@ -68,7 +68,7 @@ impl Link {
             LINK_MAX.. => return Err(Errno::EMLINK.into()),
             _ => {}
         }
-        perm::check_link(&attr, view.by)?;
+        perm::check_link(&attr, view.credentials)?;
         attr.nlink += 1;
         attr.ctime = now;
         let add = Change::AddName { ino, dir: self.dir, name: self.name.clone(), at: now };

@@ -20,7 +20,7 @@ impl LockOf {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let Some(attr) = seen(view.votes) else { return self.ask(view) };
-        perm::check_lock(attr, view.by, &self.wanted)?;
+        perm::check_lock(attr, view.credentials, &self.wanted)?;
         let ino = self.target.ino();
         // The inode's hash slot may have been handed over since.
         view.shard.open_link(ino)?;

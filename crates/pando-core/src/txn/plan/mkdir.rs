@@ -45,9 +45,10 @@ impl Mkdir {
             Some(ino) => ino,
             None => *self.ino.insert(view.shard.numbers.ino(view.ctx)),
         };
-        let (mode, gid) = perm::inherit(&inherit, FileKind::Directory, self.mode, view.by)?;
+        let (mode, gid) =
+            perm::inherit(&inherit, FileKind::Directory, self.mode, view.credentials)?;
         let now = view.ctx.time;
-        let base = new_dir(ino, mode, view.by.uid, gid, inherit.project, now);
+        let base = new_dir(ino, mode, view.credentials.uid, gid, inherit.project, now);
         let dir = DirRef { id, ino };
         let value = EntryValue::Dir(Access { dir, mode, uid: base.uid, gid });
         let entry = EntryRows { value, inode: InodeRows::default() };

@@ -91,8 +91,8 @@ impl Rename {
             return Ok(Next::Restart);
         };
         if is_beneath {
-            perm::check_dir(&from_inherit, view.by, perm::X)?;
-            perm::check_dir(&to_inherit, view.by, perm::X)?;
+            perm::check_dir(&from_inherit, view.credentials, perm::X)?;
+            perm::check_dir(&to_inherit, view.credentials, perm::X)?;
         }
         let source = source.ok_or(Errno::ENOENT)?;
         let is_another = self.moved != dir_of(source);
@@ -250,7 +250,7 @@ pub(super) fn check_moved(
 ) -> Result<(), Errno> {
     match &entry.value {
         EntryValue::Dir(Access { mode, uid, gid, .. }) if changes_parent => {
-            perm::check(FileKind::Directory, *mode, *uid, *gid, view.by, perm::W)
+            perm::check(FileKind::Directory, *mode, *uid, *gid, view.credentials, perm::W)
         }
         _ => Ok(()),
     }
@@ -331,7 +331,7 @@ pub(super) fn check_linked_sticky(
     inherit: Inherit,
 ) -> Result<(), Errno> {
     match fate.link().and_then(|(ino, _)| view.votes.link(ino)) {
-        Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.into(), view.by),
+        Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.into(), view.credentials),
         _ => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ impl Unlink {
                     return Ok(view.ask_link(ino, false));
                 };
                 if let Some(attr) = attr {
-                    perm::check_sticky(&inherit, attr.into(), view.by)?;
+                    perm::check_sticky(&inherit, attr.into(), view.credentials)?;
                 }
                 let drop = Change::DropName { ino, dir, name: name.clone(), at: now };
                 vec![(at, remove(false)), (link, drop)]

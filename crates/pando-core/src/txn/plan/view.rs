@@ -51,15 +51,15 @@ pub struct View<'v, 'c> {
     pub ctx: &'v mut Ctx<'c>,
     pub txn: TxnId,
     pub votes: Votes<'v>,
-    pub by: &'v Credentials,
+    pub credentials: &'v Credentials,
 }
 
 impl View<'_, '_> {
     /// Asks for the lock of a name, with the caller's permission (`checked`) or the system's.
     pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
         let order = self.shard.order(name);
-        let by = checked.then(|| self.by.clone());
-        let prepare = Prepare::Name { dir, name: name.clone(), by };
+        let credentials = checked.then(|| self.credentials.clone());
+        let prepare = Prepare::Name { dir, name: name.clone(), credentials };
         Next::Ask(Place::Order(dir, order), prepare)
     }
 

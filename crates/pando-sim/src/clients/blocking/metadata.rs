@@ -24,8 +24,8 @@ impl Metadata for Blocking {
         self.baton.wait(self.client.getattr(ino))
     }
 
-    fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        self.baton.wait(self.client.setattr(by, ino, set))
+    fn setattr(&self, credentials: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        self.baton.wait(self.client.setattr(credentials, ino, set))
     }
 
     fn setattr_open(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {

@@ -91,7 +91,7 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
         let removing = tree::remove(&job, parent, name, found.ino, located.path.clone());
         told(removing, &progress).await;
     } else {
-        job.client.unlink(&job.by, parent, &name).await.map_err(errno)?;
+        job.client.unlink(&job.credentials, parent, &name).await.map_err(errno)?;
         progress.removed_file();
     }
     let (files, directories, failures) = progress.counts();
@@ -126,14 +126,18 @@ fn removed(files: u64, directories: u64) -> String {
 
 /// The directory that holds the object, and the object's name in it. It checks search permission on
 /// every directory of the path.
-async fn walk(client: &Client, by: &Credentials, located: &Located) -> Result<(Ino, Name), Errno> {
+async fn walk(
+    client: &Client,
+    credentials: &Credentials,
+    located: &Located,
+) -> Result<(Ino, Name), Errno> {
     let names: Result<Vec<Name>, Errno> =
         located.names.iter().map(|name| Name::new(name.as_bytes())).collect();
     let mut names = names?;
     let last = names.pop().ok_or(Errno::EBUSY)?;
     let mut at = Ino::ROOT;
     for name in &names {
-        at = client.lookup_brief(by, at, name).await?.ino;
+        at = client.lookup_brief(credentials, at, name).await?.ino;
     }
     Ok((at, last))
 }

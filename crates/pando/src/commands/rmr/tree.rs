@@ -61,7 +61,7 @@ impl Progress {
 /// One removal: the client, the credentials and the progress.
 pub struct Job {
     pub client: Arc<Client>,
-    pub by: Credentials,
+    pub credentials: Credentials,
     progress: Arc<Progress>,
 }
 
@@ -114,8 +114,12 @@ pub async fn remove(job: &Arc<Job>, parent: Ino, name: Name, ino: Ino, path: Pat
 }
 
 impl Job {
-    pub const fn new(client: Arc<Client>, by: Credentials, progress: Arc<Progress>) -> Self {
-        Self { client, by, progress }
+    pub const fn new(
+        client: Arc<Client>,
+        credentials: Credentials,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self { client, credentials, progress }
     }
 
     /// Removes a page of files. Returns the remaining work: the rest of the directory, and its
@@ -149,7 +153,7 @@ impl Job {
         let mut more = vec![reading];
         for entry in subdirs {
             let path = dir.path.join(text(&entry.name));
-            match self.client.lookup_brief(&self.by, dir.ino, &entry.name).await {
+            match self.client.lookup_brief(&self.credentials, dir.ino, &entry.name).await {
                 Ok(found) => {
                     dir.left.fetch_add(1, Ordering::Relaxed);
                     more.push(Reading::new(Dir {
@@ -173,8 +177,8 @@ impl Job {
         let listing = match &mut reading.listing {
             Some(listing) => listing,
             None => {
-                self.client.opendir(&self.by, reading.dir.ino).await?;
-                let listing = self.client.listing(&self.by, reading.dir.ino, 0)?;
+                self.client.opendir(&self.credentials, reading.dir.ino).await?;
+                let listing = self.client.listing(&self.credentials, reading.dir.ino, 0)?;
                 reading.listing.insert(listing)
             }
         };
@@ -182,7 +186,7 @@ impl Job {
     }
 
     async fn unlink(&self, dir: &Dir, name: &Name) {
-        match self.client.unlink(&self.by, dir.ino, name).await {
+        match self.client.unlink(&self.credentials, dir.ino, name).await {
             Ok(()) => self.progress.removed_file(),
             // Another process removed it first.
             Err(Errno::ENOENT) => {}
@@ -201,7 +205,7 @@ impl Job {
         while dir.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut stays = dir.stays.load(Ordering::Relaxed);
             if !stays {
-                match self.client.rmdir(&self.by, dir.parent_ino, &dir.name).await {
+                match self.client.rmdir(&self.credentials, dir.parent_ino, &dir.name).await {
                     Ok(()) => _ = self.progress.directories.fetch_add(1, Ordering::Relaxed),
                     Err(Errno::ENOENT) => {}
                     Err(errno) => {
