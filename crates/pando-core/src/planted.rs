@@ -26,7 +26,7 @@ pub enum Planted {
     /// The burial of a directory removes any directory that has its id.
     BuriesAnother,
     /// A hash slot stays open to changes during the exchange that hands it over.
-    SlotUnlocked,
+    HashSlotUnlocked,
     /// A file is said to be durable before it is.
     SyncFileUnsynced,
     /// Further blocks of numbers are reserved in memory only.

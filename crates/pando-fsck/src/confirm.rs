@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pando_core::keys;
-use pando_types::{DirId, SlotIndex};
+use pando_types::{DirId, HashSlot};
 
 use crate::findings::code::Code;
 use crate::findings::evidence::Evidence;
@@ -68,7 +68,7 @@ fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
 /// looked for in the wrong place. That they are unchanged proves nothing.
 struct Moved {
     /// Hash slots with another owner than before, and those that are, or were, on their way.
-    slots: BTreeSet<SlotIndex>,
+    slots: BTreeSet<HashSlot>,
     /// Directories with partitions that a decision gave to a shard. The shard had not heard of it
     /// before, and has now. It may have given the partition away since.
     dirs: BTreeSet<DirId>,
@@ -92,7 +92,7 @@ impl Moved {
 
     fn concerns(&self, finding: &Finding) -> bool {
         let has_row = |key: &[u8]| {
-            keys::slot_of_row(key).is_some_and(|slot| self.slots.contains(&slot))
+            keys::hash_slot_of_row(key).is_some_and(|slot| self.slots.contains(&slot))
                 || keys::dir_of(key).is_some_and(|dir| self.dirs.contains(&dir))
         };
         let has_place = |place: &Place| {

@@ -15,8 +15,8 @@ use pando_types::op::{ObjectId, Place};
 use pando_types::peer::{Change, EntryValue, Inode, Prepare, SessionTable};
 use pando_types::reply::{Slice, Spread};
 use pando_types::{
-    DirId, DirRef, FileKind, Ino, KeyId, LockSet, Order, PartitionIndex, Radix, SessionId,
-    ShardIndex, SlotIndex, TxnId,
+    DirId, DirRef, FileKind, HashSlot, Ino, KeyId, LockSet, Order, PartitionIndex, Radix,
+    SessionId, ShardIndex, TxnId,
 };
 use support::finds::Then::{Left, Mended};
 use support::finds::finds;
@@ -388,7 +388,7 @@ fixtures! {
     an_outcome_of_a_session_that_is_over: OutcomeOfUnknownSession, Mended, |c| {
         all_have_heard(c);
         let outcome = Outcome { sequence: 3, result: None, at: None };
-        c.put(TWO, &keys::slot(STRANGER, 0), &outcome.encode());
+        c.put(TWO, &keys::outcome(STRANGER, 0), &outcome.encode());
     };
 
     a_decision_that_nobody_is_prepared_for: DecisionWithoutParticipant, Left, |c| {
@@ -478,10 +478,10 @@ fn elsewhere(c: &Cluster, shard: ShardIndex) -> DirId {
 }
 
 /// A hash slot without any rows.
-fn empty_slot(c: &Cluster) -> SlotIndex {
+fn empty_slot(c: &Cluster) -> HashSlot {
     let rows = Cluster::all_shards().flat_map(|shard| c.rows(shard, b""));
-    let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::slot_of_row(&key)).collect();
-    (1..).map(SlotIndex).find(|slot| !used.contains(slot)).unwrap()
+    let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::hash_slot_of_row(&key)).collect();
+    (1..).map(HashSlot).find(|slot| !used.contains(slot)).unwrap()
 }
 
 fn next_ordinal(key: &[u8]) -> Vec<u8> {

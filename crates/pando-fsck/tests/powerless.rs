@@ -9,7 +9,7 @@ use pando_core::record::{Decided, Floor, Record};
 use pando_fsck::{Mode, Page, Repairs, Rows, Unwatched, check};
 use pando_types::op::Op;
 use pando_types::peer::Change;
-use pando_types::{ShardIndex, SlotIndex, TxnId};
+use pando_types::{HashSlot, ShardIndex, TxnId};
 use support::Cluster;
 
 /// All rows of a shard.
@@ -29,15 +29,15 @@ fn put_back(c: &mut Cluster, before: &[All]) {
 }
 
 /// The hash slot of a linked file, its owner, and its new owner.
-fn of_linked(c: &Cluster) -> (SlotIndex, ShardIndex, ShardIndex) {
+fn of_linked(c: &Cluster) -> (HashSlot, ShardIndex, ShardIndex) {
     let ino = c.ino("linked");
     let from = c.volume.map.link(ino);
     (ino.slot(), from, ShardIndex((from.0 + 1) % support::SHARDS))
 }
 
 /// The source's record of a decided handover, if there is one now: number, key, value.
-fn decided(c: &Cluster, from: ShardIndex, slot: SlotIndex) -> Option<(u64, Vec<u8>, Vec<u8>)> {
-    let is_it = |change: &Change| matches!(change, Change::OwnSlot(news) if news.slot == slot);
+fn decided(c: &Cluster, from: ShardIndex, slot: HashSlot) -> Option<(u64, Vec<u8>, Vec<u8>)> {
+    let is_it = |change: &Change| matches!(change, Change::OwnHashSlot(news) if news.slot == slot);
     c.rows(from, &keys::table(Table::Txn)).into_iter().find_map(|(key, value)| {
         let number = u64::from_be_bytes(key[2..].try_into().unwrap());
         let steps = Decided::decode(&value).unwrap().steps;

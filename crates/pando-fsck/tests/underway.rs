@@ -360,7 +360,7 @@ fn damage_is_found_while_all_goes_on() {
         (Code::OutcomeOfUnknownSession, |c| {
             let outcome = pando_core::record::Outcome { sequence: 1, result: None, at: None };
             let bytes = pando_core::record::Record::encode(&outcome);
-            c.put(ShardIndex(2), &keys::slot(SessionId(0), 0), &bytes);
+            c.put(ShardIndex(2), &keys::outcome(SessionId(0), 0), &bytes);
         }),
         (Code::ObjectMissing, |c| c.bucket.0.clear()),
     ];

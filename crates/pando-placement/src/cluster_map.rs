@@ -10,14 +10,14 @@
 //! The process of a shard, and its address, are not in this map.
 
 use alloc::collections::BTreeMap;
-use pando_types::reply::SlotNews;
-use pando_types::{DirId, Ino, SHARDS_MAX, ShardIndex, SlotIndex};
+use pando_types::reply::HashSlotNews;
+use pando_types::{DirId, HashSlot, Ino, SHARDS_MAX, ShardIndex};
 use serde::{Deserialize, Serialize};
 
+use crate::hash_slot_table::HashSlotTable;
 use crate::rendezvous;
-use crate::slot_table::SlotTable;
 
-const ROOT_SLOT: SlotIndex = DirId::ROOT.slot();
+const ROOT_SLOT: HashSlot = DirId::ROOT.slot();
 
 /// Owners of all hash slots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,9 +29,9 @@ pub struct ClusterMap {
     pub shards: u16,
     /// Level of features that all shards support. Raised once all of them do.
     pub feature_level: u32,
-    slots: SlotTable,
+    slots: HashSlotTable,
     /// Numbers of handovers, of the hash slots that were handed over.
-    versions: BTreeMap<SlotIndex, u32>,
+    versions: BTreeMap<HashSlot, u32>,
 }
 
 /// Why a hash slot cannot be handed over.
@@ -53,26 +53,26 @@ impl ClusterMap {
     #[must_use]
     pub fn new(shards: u16) -> Self {
         assert!(shards > 0, "a cluster has at least one shard");
-        let slots = SlotTable::new(|slot| rendezvous(slot, shards));
+        let slots = HashSlotTable::new(|slot| rendezvous(slot, shards));
         Self { epoch: 1, shards, feature_level: 1, slots, versions: BTreeMap::new() }
     }
 
     /// The shard that owns `slot`.
     #[must_use]
-    pub fn slot_owner(&self, slot: SlotIndex) -> ShardIndex {
+    pub fn hash_slot_owner(&self, slot: HashSlot) -> ShardIndex {
         self.slots.owner(slot)
     }
 
     /// The shard with a directory's content and partition 0.
     #[must_use]
     pub fn home(&self, dir: DirId) -> ShardIndex {
-        self.slot_owner(dir.slot())
+        self.hash_slot_owner(dir.slot())
     }
 
     /// The shard with an inode that no longer belongs to exactly one name.
     #[must_use]
     pub fn link(&self, ino: Ino) -> ShardIndex {
-        self.slot_owner(ino.slot())
+        self.hash_slot_owner(ino.slot())
     }
 
     /// Adds a shard, which owns nothing yet. `None` if all shard numbers are used. [`rendezvous`]
@@ -93,9 +93,13 @@ impl ClusterMap {
     }
 
     /// All that this map knows beyond the map of a new cluster.
-    pub fn all_news(&self) -> impl Iterator<Item = SlotNews> {
+    pub fn all_news(&self) -> impl Iterator<Item = HashSlotNews> {
         let known = self.versions.iter();
-        known.map(|(&slot, &version)| SlotNews { slot, version, owner: self.slot_owner(slot) })
+        known.map(|(&slot, &version)| HashSlotNews {
+            slot,
+            version,
+            owner: self.hash_slot_owner(slot),
+        })
     }
 
     /// Takes over what another map of the cluster knows better.
@@ -108,14 +112,14 @@ impl ClusterMap {
 
     /// Owner and version of a hash slot that was handed over. `None` if it never was.
     #[must_use]
-    pub fn news(&self, slot: SlotIndex) -> Option<SlotNews> {
+    pub fn news(&self, slot: HashSlot) -> Option<HashSlotNews> {
         let version = *self.versions.get(&slot)?;
-        Some(SlotNews { slot, version, owner: self.slot_owner(slot) })
+        Some(HashSlotNews { slot, version, owner: self.hash_slot_owner(slot) })
     }
 
     /// The news to tell of a hash slot when it goes to `to` next. This map need not know yet that
     /// `to` was added.
-    pub fn next_news(&self, slot: SlotIndex, to: ShardIndex) -> Result<SlotNews, HandoverError> {
+    pub fn next_news(&self, slot: HashSlot, to: ShardIndex) -> Result<HashSlotNews, HandoverError> {
         if slot == ROOT_SLOT {
             return Err(HandoverError::Root);
         }
@@ -123,12 +127,12 @@ impl ClusterMap {
             return Err(HandoverError::NoSuchShard);
         }
         let version = self.versions.get(&slot).copied().unwrap_or(0).saturating_add(1);
-        Ok(SlotNews { slot, version, owner: to })
+        Ok(HashSlotNews { slot, version, owner: to })
     }
 
     /// Takes over the owner of a hash slot, if that is news. Returns whether it was. Impossible
     /// news are ignored. An owner is a shard, even if this map has not heard that it was added.
-    pub fn learn(&mut self, news: SlotNews) -> bool {
+    pub fn learn(&mut self, news: HashSlotNews) -> bool {
         let known = self.versions.get(&news.slot).copied().unwrap_or(0);
         if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= SHARDS_MAX {
             return false;
@@ -141,7 +145,7 @@ impl ClusterMap {
     }
 
     /// Records that `slot` now belongs to `to`.
-    pub fn hand_over(&mut self, slot: SlotIndex, to: ShardIndex) -> Result<(), HandoverError> {
+    pub fn hand_over(&mut self, slot: HashSlot, to: ShardIndex) -> Result<(), HandoverError> {
         let news = self.next_news(slot, to)?;
         self.learn(news);
         Ok(())
@@ -154,8 +158,8 @@ struct Unchecked {
     epoch: u64,
     shards: u16,
     feature_level: u32,
-    slots: SlotTable,
-    versions: BTreeMap<SlotIndex, u32>,
+    slots: HashSlotTable,
+    versions: BTreeMap<HashSlot, u32>,
 }
 
 impl TryFrom<Unchecked> for ClusterMap {

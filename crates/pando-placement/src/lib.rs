@@ -19,12 +19,12 @@ extern crate alloc;
 mod birth;
 mod cluster_map;
 mod dir_map;
+mod hash_slot_table;
 mod name_hash;
 mod partition;
 mod partition_set;
 mod rendezvous;
 mod secrets;
-mod slot_table;
 mod spread;
 
 pub use cluster_map::{ClusterMap, HandoverError};

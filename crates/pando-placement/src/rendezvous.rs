@@ -4,13 +4,13 @@
 //! bids most, and none moves between two others. The weights are in no stored format: a
 //! [`ClusterMap`](crate::ClusterMap) records its table, not the rule it began with.
 
-use pando_types::{ShardIndex, SlotIndex};
+use pando_types::{HashSlot, ShardIndex};
 
 /// The shard of the first `shards` (at least 1) that gets `slot`. Hash slot 0, the root's, gets
 /// shard 0.
 #[must_use]
-pub fn rendezvous(slot: SlotIndex, shards: u16) -> ShardIndex {
-    if slot == SlotIndex(0) {
+pub fn rendezvous(slot: HashSlot, shards: u16) -> ShardIndex {
+    if slot == HashSlot(0) {
         return ShardIndex(0);
     }
     let bids = (0..shards).map(|shard| (weight(slot, ShardIndex(shard)), shard));
@@ -19,7 +19,7 @@ pub fn rendezvous(slot: SlotIndex, shards: u16) -> ShardIndex {
 
 /// Mixes two numbers into one by the finalizer of SplitMix64. It is a bijection, so no two bids are
 /// equal.
-const fn weight(slot: SlotIndex, shard: ShardIndex) -> u64 {
+const fn weight(slot: HashSlot, shard: ShardIndex) -> u64 {
     let mut z = ((slot.0 as u64) << 16 | shard.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -65,7 +65,7 @@ planted! {
     a_split_whose_tail_is_open: Core::SplitTailUnlocked, SimConfig::new, [STRUCTURE];
     a_change_during_the_copy_that_is_not_sent_again: Core::ChangeNotResent, SimConfig::splitting, [STRUCTURE];
     a_partition_that_stays_open_while_it_is_given_back: Core::MergeTailUnlocked, SimConfig::splitting, [STRUCTURE];
-    a_slot_that_is_open_in_its_exchange: Core::SlotUnlocked, SimConfig::handing_over, [STRUCTURE];
+    a_slot_that_is_open_in_its_exchange: Core::HashSlotUnlocked, SimConfig::handing_over, [STRUCTURE];
     a_shard_that_misses_a_version: Core::VersionNotLearned, SimConfig::by_path, [ORDER];
     an_announcement_before_the_locks: Core::VersionBeforeLocks, SimConfig::by_path, [ORDER];
     a_directory_closed_without_a_word_to_the_shards: Core::SubdirsNotCounted, SimConfig::by_path, [ORDER];

@@ -31,7 +31,7 @@ index! {
 index! {
     /// Hash slot: one of 2¹⁶ classes of directory ids (by their top bits) and inos (by a hash). One
     /// shard owns it.
-    SlotIndex(u16)
+    HashSlot(u16)
 }
 index! {
     /// Index `i` of a partition of one directory (GIGA+ §3.2). Below 2^[`Radix::MAX`].
@@ -117,8 +117,8 @@ impl DirId {
 
     /// The hash slot: the top 16 bits. Its owner is the directory's home.
     #[must_use]
-    pub const fn slot(self) -> SlotIndex {
-        SlotIndex(u16::from_be_bytes([self.0[0], self.0[1]]))
+    pub const fn slot(self) -> HashSlot {
+        HashSlot(u16::from_be_bytes([self.0[0], self.0[1]]))
     }
 }
 
@@ -162,8 +162,8 @@ impl Ino {
     /// The hash slot. Its owner is the link shard. A multiplicative (Fibonacci) hash spreads
     /// neighbours.
     #[must_use]
-    pub const fn slot(self) -> SlotIndex {
-        SlotIndex((self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16)
+    pub const fn slot(self) -> HashSlot {
+        HashSlot((self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16)
     }
 }
 

@@ -38,8 +38,8 @@ pub use attr::{
 };
 pub use error::Errno;
 pub use id::{
-    DirId, DirRef, Epoch, Ino, KeyId, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex,
-    SlotIndex, TxnId,
+    DirId, DirRef, Epoch, HashSlot, Ino, KeyId, Lsn, Order, PartitionIndex, Radix, SessionId,
+    ShardIndex, TxnId,
 };
 pub use lock::{Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace};
 pub use name::Name;

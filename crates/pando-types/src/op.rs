@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Credentials, DirId, DirRef, FileKind, Ino, Kill, Lock, LockOwner, LockRange, LockSpace, Name,
-    Order, PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
+    Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Kill, Lock, LockOwner, LockRange,
+    LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -408,7 +408,7 @@ pub enum Op {
     /// The first shard begins to hand the hash slot over to the second. `EINVAL`: it cannot.
     /// `EBUSY`: not now. The answer comes at the begin. The end shows in the owner of the hash
     /// slot.
-    HandOver(ShardIndex, SlotIndex, ShardIndex),
+    HandOver(ShardIndex, HashSlot, ShardIndex),
     /// Shard 0: a shard that was made becomes one of the volume's, as yet without hash slots.
     /// `EINVAL` unless it is the next in number, or is one already. The latter changes nothing.
     AddShard(ShardIndex),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
-    Attr, DirRef, Epoch, Errno, FileKind, Judged, LockHolder, Lsn, Name, News, Order,
-    PartitionIndex, Radix, Search, SessionId, ShardIndex, SlotIndex, Timestamp,
+    Attr, DirRef, Epoch, Errno, FileKind, HashSlot, Judged, LockHolder, Lsn, Name, News, Order,
+    PartitionIndex, Radix, Search, SessionId, ShardIndex, Timestamp,
 };
 
 /// An answer as it travels.
@@ -61,7 +61,7 @@ pub enum Refusal {
     /// not run. `news` in the reply says what has changed; the client walks again.
     Stale,
     /// The hash slot has another owner. The client notes it, and tries again there.
-    Slot(SlotNews),
+    HashSlot(HashSlotNews),
     /// The request breaks the protocol. It has not run.
     Improper(Improper),
 }
@@ -120,9 +120,9 @@ impl Improper {
 /// Owner of a hash slot. Of two, the one with the higher version is right. Every earlier owner
 /// knows the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SlotNews {
+pub struct HashSlotNews {
     /// The hash slot.
-    pub slot: SlotIndex,
+    pub slot: HashSlot,
     /// Number of times that the hash slot has changed its owner.
     pub version: u32,
     /// Its owner.
@@ -355,5 +355,5 @@ pub enum Glimpse {
     /// are on other shards.
     AskHome,
     /// Another shard owns the hash slot of the id.
-    Moved(SlotNews),
+    Moved(HashSlotNews),
 }

@@ -219,9 +219,9 @@ impl Client {
                 self.counters.redirected();
                 Ok(Part::Elsewhere(none_at(owner)))
             }
-            Err(Refusal::Slot(news)) => {
+            Err(Refusal::HashSlot(news)) => {
                 self.counters.redirected();
-                self.routes.learn_slot(news);
+                self.routes.learn_hash_slot(news);
                 let is_first = i == PartitionIndex(0);
                 Ok(Part::Elsewhere(if is_first { SplitHistory::default() } else { none_at(owner) }))
             }

@@ -295,7 +295,7 @@ impl Component {
                 Answer::Elsewhere(None)
             }
             Glimpse::Moved(news) => {
-                client.routes.learn_slot(news);
+                client.routes.learn_hash_slot(news);
                 Answer::Elsewhere(None)
             }
         }

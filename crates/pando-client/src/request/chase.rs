@@ -62,9 +62,9 @@ impl Client {
                     let dir = route.dir().filter(|_| !is_planted!(RedirectNotLearned));
                     dir.is_some_and(|dir| self.routes.learn(dir, &history))
                 }
-                Refusal::Slot(news) => {
+                Refusal::HashSlot(news) => {
                     self.counters.redirected();
-                    let is_news = self.routes.learn_slot(news);
+                    let is_news = self.routes.learn_hash_slot(news);
                     // If what is known here is newer, the request asked that shard for a partition.
                     // Then the directory's map was wrong.
                     if !is_news && let Some(dir) = route.dir() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use pando_placement::{ClusterMap, DirMap, range};
-use pando_types::reply::{SlotNews, SplitHistory};
+use pando_types::reply::{HashSlotNews, SplitHistory};
 use pando_types::{DirId, DirRef, Ino, Order, PartitionIndex, Radix, ShardIndex};
 use parking_lot::RwLock;
 
@@ -84,7 +84,7 @@ impl Routes {
     }
 
     /// Learns the owner of a hash slot; true if that was news.
-    pub(crate) fn learn_slot(&self, news: SlotNews) -> bool {
+    pub(crate) fn learn_hash_slot(&self, news: HashSlotNews) -> bool {
         let mut is_news = false;
         self.cluster.rcu(|cluster| {
             let mut cluster = ClusterMap::clone(cluster);
@@ -270,14 +270,14 @@ mod tests {
     #[test]
     fn who_owns_a_slot_is_learned_and_old_news_is_none() {
         let routes = Routes::new(ClusterMap::new(4));
-        let slot = pando_types::SlotIndex(0x4321);
+        let slot = pando_types::HashSlot(0x4321);
         let mut id = [9; 16];
         (id[0], id[1]) = (0x43, 0x21);
         let home = Route::Home(DirRef { id: DirId(id), ino: Ino(9) });
-        let news = |version, owner| SlotNews { slot, version, owner: ShardIndex(owner) };
-        assert!(routes.learn_slot(news(2, 3)));
+        let news = |version, owner| HashSlotNews { slot, version, owner: ShardIndex(owner) };
+        assert!(routes.learn_hash_slot(news(2, 3)));
         assert_eq!(routes.shard(home), ShardIndex(3));
-        assert!(!routes.learn_slot(news(1, 1)) && !routes.learn_slot(news(2, 1)));
+        assert!(!routes.learn_hash_slot(news(1, 1)) && !routes.learn_hash_slot(news(2, 1)));
         assert_eq!(routes.shard(home), ShardIndex(3));
     }
 

@@ -279,8 +279,8 @@ fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
         Glimpse::Elsewhere(Ino(nth), SplitHistory { of, spread: Some(spread), leaves })
     };
     let moved = |nth: u64| {
-        let (slot, owner) = (pando_types::SlotIndex(nth as u16), ShardIndex(nth as u16 % 4));
-        Glimpse::Moved(pando_types::reply::SlotNews { slot, version: nth as u32, owner })
+        let (slot, owner) = (pando_types::HashSlot(nth as u16), ShardIndex(nth as u16 % 4));
+        Glimpse::Moved(pando_types::reply::HashSlotNews { slot, version: nth as u32, owner })
     };
     let answers: [fn(u64) -> Glimpse; 4] = [ask_home, nowhere, everywhere, moved];
     for answer in answers {

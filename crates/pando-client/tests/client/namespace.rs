@@ -173,7 +173,8 @@ impl Namespace {
     /// The directory, if `shard` owns the partition of `order`.
     fn at(&mut self, shard: ShardIndex, dir: DirRef, order: Order) -> Result<&mut Dir, Refusal> {
         let home = self.cluster.home(dir.id);
-        let not_owner = self.cluster.news(dir.id.slot()).map_or(Refusal::AskHome, Refusal::Slot);
+        let not_owner =
+            self.cluster.news(dir.id.slot()).map_or(Refusal::AskHome, Refusal::HashSlot);
         let Some(found) = self.dirs.get_mut(&dir.id).filter(|found| found.this == dir) else {
             return if shard == home { errno(Errno::ESTALE) } else { Err(not_owner) };
         };
@@ -281,7 +282,7 @@ impl Namespace {
             }
             Err(Refusal::Redirect(history)) => Glimpse::Elsewhere(dir.ino, history),
             Err(Refusal::AskHome) => Glimpse::AskHome,
-            Err(Refusal::Slot(news)) => Glimpse::Moved(news),
+            Err(Refusal::HashSlot(news)) => Glimpse::Moved(news),
             _ => Glimpse::Nothing,
         }
     }

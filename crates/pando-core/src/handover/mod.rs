@@ -11,8 +11,9 @@
 //! ```
 //!
 //! 1. Every shard that has owned a hash slot has a record of its next owner: `(version, owner)`.
-//!    The decision writes it at the source, and `OwnSlot` at the target. A shard that does not own
-//!    a hash slot answers nothing about its content. If it owned it once, it tells the next owner.
+//!    The decision writes it at the source, and `OwnHashSlot` at the target. A shard that does not
+//!    own a hash slot answers nothing about its content. If it owned it once, it tells the next
+//!    owner.
 //! 2. While a hash slot is handed over, no partition 0 of it splits or takes back another: its
 //!    ranges stay as they are. A range is in at most one split, merge, handover or seal.
 //! 3. A hash slot is frozen only when no transaction concerns anything of it.
@@ -28,8 +29,8 @@ mod source;
 mod target;
 
 use pando_types::peer::Change;
-use pando_types::reply::{Refusal, SlotNews};
-use pando_types::{DirId, Errno, Ino, PartitionIndex, ShardIndex, SlotIndex};
+use pando_types::reply::{HashSlotNews, Refusal};
+use pando_types::{DirId, Errno, HashSlot, Ino, PartitionIndex, ShardIndex};
 
 use crate::contract::Halt;
 use crate::records::keys::{self, Table};
@@ -37,7 +38,7 @@ use crate::records::record::{Owner, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
 use crate::state::migration::copy::{Copy, Moved};
-use crate::state::migration::slot_rows::is_bare;
+use crate::state::migration::hash_slot_rows::is_bare;
 use crate::state::migration::whereabouts::Whereabouts;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
@@ -49,48 +50,48 @@ const FILLED_MAX: usize = 2;
 impl Shard {
     /// Whether this shard owns a hash slot.
     #[must_use]
-    pub fn owns(&self, slot: SlotIndex) -> bool {
-        self.config.map.slot_owner(slot) == self.config.shard
+    pub fn owns(&self, slot: HashSlot) -> bool {
+        self.config.map.hash_slot_owner(slot) == self.config.shard
     }
 
     /// Checks that this shard may answer now for what belongs to a hash slot. Waits while the hash
     /// slot is closed, or prepared to become this shard's.
-    pub(crate) fn open_slot(&self, slot: SlotIndex) -> Result<(), Stop> {
-        match self.locks.hold(LockKey::Slot(slot)) {
+    pub(crate) fn open_hash_slot(&self, slot: HashSlot) -> Result<(), Stop> {
+        match self.locks.hold(LockKey::HashSlot(slot)) {
             None | Some((_, Hold::Copy)) if self.owns(slot) => Ok(()),
             None | Some((_, Hold::Copy)) => Err(self.not_owner(slot)),
-            Some(_) => Err(Stop::Wait(LockKey::Slot(slot))),
+            Some(_) => Err(Stop::Wait(LockKey::HashSlot(slot))),
         }
     }
 
     /// The refusal for a hash slot that another shard owns. Waits if the hash slot is arriving.
-    pub(crate) fn not_owner(&self, slot: SlotIndex) -> Stop {
-        match self.locks.hold(LockKey::Slot(slot)) {
-            Some((_, Hold::Arrival { .. })) => Stop::Wait(LockKey::Slot(slot)),
+    pub(crate) fn not_owner(&self, slot: HashSlot) -> Stop {
+        match self.locks.hold(LockKey::HashSlot(slot)) {
+            Some((_, Hold::Arrival { .. })) => Stop::Wait(LockKey::HashSlot(slot)),
             _ => match self.config.map.news(slot) {
-                Some(news) => Refusal::Slot(news).into(),
+                Some(news) => Refusal::HashSlot(news).into(),
                 None => Refusal::AskHome.into(),
             },
         }
     }
 
     /// The lock to wait for, if a hash slot is closed to new operations.
-    pub(crate) fn closed_slot(&self, slot: SlotIndex) -> Option<LockKey> {
-        let key = LockKey::Slot(slot);
+    pub(crate) fn closed_hash_slot(&self, slot: HashSlot) -> Option<LockKey> {
+        let key = LockKey::HashSlot(slot);
         let hold = self.locks.hold(key)?.1;
         let is_closed = matches!(hold, Hold::Closing { .. } | Hold::Split { .. });
-        (is_closed && !self.slot_unlocked()).then_some(key)
+        (is_closed && !self.hash_slot_unlocked()).then_some(key)
     }
 
     /// Whether partition 0 of a directory may not change, since its hash slot is being handed over.
     pub(crate) fn is_handed_over(&self, dir: DirId, index: PartitionIndex) -> bool {
-        index.0 == 0 && self.locks.hold(LockKey::Slot(dir.slot())).is_some()
+        index.0 == 0 && self.locks.hold(LockKey::HashSlot(dir.slot())).is_some()
     }
 
     /// Planted fault: a frozen hash slot is not closed.
-    pub(crate) fn slot_unlocked(&self) -> bool {
+    pub(crate) fn hash_slot_unlocked(&self) -> bool {
         #[cfg(feature = "planted")]
-        return self.is_planted(crate::Planted::SlotUnlocked);
+        return self.is_planted(crate::Planted::HashSlotUnlocked);
         #[cfg(not(feature = "planted"))]
         false
     }
@@ -99,7 +100,7 @@ impl Shard {
     pub(crate) fn hand_over(
         &mut self,
         ctx: &mut Ctx<'_>,
-        slot: SlotIndex,
+        slot: HashSlot,
         to: ShardIndex,
     ) -> Result<(), Stop> {
         let Ok(news) = self.config.map.next_news(slot, to) else {
@@ -108,18 +109,18 @@ impl Shard {
         if to == self.config.shard {
             return Err(Errno::EINVAL.into());
         }
-        self.open_slot(slot)?;
-        let is_moving = self.locks.hold(LockKey::Slot(slot)).is_some();
+        self.open_hash_slot(slot)?;
+        let is_moving = self.locks.hold(LockKey::HashSlot(slot)).is_some();
         let is_touched = self.migration.copies.values().any(|copy| copy.touches(slot))
             || self.migration.counts.values().any(|count| count.touches(slot))
-            || self.locks.any_merge_of_slot(slot);
+            || self.locks.any_merge_of_hash_slot(slot);
         let is_bare = is_bare(ctx, slot)?;
         if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
             return Err(Errno::EBUSY.into());
         }
         let txn = self.numbers.txn(ctx);
-        self.locks.take(LockKey::Slot(slot), txn, Hold::Copy);
-        self.migration.copies.insert(txn.number, Copy::of_slot(slot, is_bare, ctx.now.nanos));
+        self.locks.take(LockKey::HashSlot(slot), txn, Hold::Copy);
+        self.migration.copies.insert(txn.number, Copy::of_hash_slot(slot, is_bare, ctx.now.nanos));
         self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
         self.advance(ctx, txn.number)?;
         Ok(())
@@ -127,25 +128,26 @@ impl Shard {
 
     /// Whether one more handover may begin. Those with rows leave copies for splits.
     fn may_hand_over(&self, ctx: &Ctx<'_>, to: ShardIndex, is_bare: bool) -> bool {
-        let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::Slot(_));
+        let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::HashSlot(_));
         self.may_copy_to(ctx, to, is_bare)
             && (is_bare || self.migration.copies.values().filter(copies_rows).count() < FILLED_MAX)
     }
 
     /// Whether no transaction concerns anything of a hash slot.
-    pub(crate) fn is_slot_quiet(&self, slot: SlotIndex) -> bool {
-        !self.locks.any_of_slot(slot) && !self.undecided_names().any(|(dir, _)| dir.slot() == slot)
+    pub(crate) fn is_hash_slot_quiet(&self, slot: HashSlot) -> bool {
+        !self.locks.any_of_hash_slot(slot)
+            && !self.undecided_names().any(|(dir, _)| dir.slot() == slot)
     }
 
     /// Where a decision belongs that needs no prepared record.
     pub(crate) fn where_is(&self, changes: &[Change]) -> Result<Whereabouts, Halt> {
         for change in changes {
             let (Change::Bury(dir) | Change::NewHome { dir, .. }) = change else { continue };
-            return Ok(match self.open_slot(dir.id.slot()) {
+            return Ok(match self.open_hash_slot(dir.id.slot()) {
                 Ok(()) => continue,
                 Err(Stop::Halt(halt)) => return Err(halt),
                 Err(Stop::Wait(key)) => Whereabouts::Soon(key),
-                Err(Stop::Refuse(Refusal::Slot(news))) => Whereabouts::There(news),
+                Err(Stop::Refuse(Refusal::HashSlot(news))) => Whereabouts::There(news),
                 Err(Stop::Refuse(_)) => Whereabouts::Never,
             });
         }
@@ -153,7 +155,7 @@ impl Shard {
     }
 
     /// Records, and remembers, the owner of a hash slot from now on.
-    pub(crate) fn set_owner(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) {
+    pub(crate) fn set_owner(&mut self, ctx: &mut Ctx<'_>, news: HashSlotNews) {
         let owner = Owner { version: news.version, owner: news.owner };
         ctx.put(keys::owner(news.slot), owner.encode());
         self.config.map.learn(news);
@@ -162,13 +164,13 @@ impl Shard {
     /// Remembers what another shard tells of a hash slot. Returns whether that is news. A shard
     /// learns of its own hash slots from the decision alone. Until then redirected requests try
     /// again.
-    pub(crate) fn hear_of_slot(&mut self, news: SlotNews) -> bool {
+    pub(crate) fn hear_of_hash_slot(&mut self, news: HashSlotNews) -> bool {
         news.owner != self.config.shard && self.config.map.learn(news)
     }
 
-    /// [`Self::open_slot`] for the hash slot of an inode's link shard.
+    /// [`Self::open_hash_slot`] for the hash slot of an inode's link shard.
     pub(crate) fn open_link(&self, ino: Ino) -> Result<(), Stop> {
-        self.open_slot(ino.slot())
+        self.open_hash_slot(ino.slot())
     }
 
     /// Loads the owners on record.
@@ -177,7 +179,7 @@ impl Shard {
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
             let slot = keys::owner_of(&key).ok_or_else(|| broken("the key of a slot's owner"))?;
             let Owner { version, owner } = Owner::decode(&value)?;
-            self.config.map.learn(SlotNews { slot, version, owner });
+            self.config.map.learn(HashSlotNews { slot, version, owner });
         }
         Ok(())
     }

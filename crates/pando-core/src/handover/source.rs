@@ -4,10 +4,10 @@
 use alloc::vec::Vec;
 use pando_types::op::Place;
 use pando_types::peer::{
-    Change, OpenHere, PeerMessage, Prepare, RowChange, Seen, SlotArrival, Tally,
+    Change, HashSlotArrival, OpenHere, PeerMessage, Prepare, RowChange, Seen, Tally,
 };
-use pando_types::reply::{Body, SlotNews};
-use pando_types::{DirId, Lsn, SlotIndex, TxnId};
+use pando_types::reply::{Body, HashSlotNews};
+use pando_types::{DirId, HashSlot, Lsn, TxnId};
 
 use crate::contract::{Halt, Row};
 use crate::records::keys::{self, Kind};
@@ -15,7 +15,7 @@ use crate::records::record::OpenAt;
 use crate::split::source::{Mover, go_on};
 use crate::state::ctx::Ctx;
 use crate::state::migration::copy::Copy;
-use crate::state::migration::slot_rows::{dirs_of, first_partition};
+use crate::state::migration::hash_slot_rows::{dirs_of, first_partition};
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
 use crate::state::txn::plan::Handover;
@@ -23,7 +23,7 @@ use crate::state::txn::transaction::StepState;
 use crate::txn::plan::view::{Decision, Next, View};
 
 impl Handover {
-    pub fn new(slot: SlotNews) -> Self {
+    pub fn new(slot: HashSlotNews) -> Self {
         Self { slot }
     }
 
@@ -49,17 +49,17 @@ impl Handover {
         // case the handover begins anew. Rows of other partitions may change at any time, and do
         // not count.
         while copy.dirty.len() > 0 {
-            if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.slot_unlocked() {
+            if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.hash_slot_unlocked() {
                 shard.migration.copies.insert(view.txn.number, copy);
                 return Ok(Next::Restart);
             }
         }
         let slot = self.slot.slot;
-        let opens = shard.opens_of_slot(ctx, slot)?;
+        let opens = shard.opens_of_hash_slot(ctx, slot)?;
         for dir in dirs_of(ctx, slot)? {
             shard.drop_home_rows(ctx, dir)?;
         }
-        let (from, to) = keys::slot_links(slot);
+        let (from, to) = keys::hash_slot_links(slot);
         ctx.delete_range(from, to);
         shard.forget_locks(ctx, slot);
         for (ino, ..) in opens {
@@ -74,7 +74,7 @@ impl Handover {
         shard.counters.handovers += 1;
         let waiting = shard.locks.release(copy.key(), view.txn);
         shard.queue.ready.extend(waiting);
-        let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnSlot(self.slot))];
+        let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnHashSlot(self.slot))];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
 
@@ -98,8 +98,12 @@ impl Mover for Handover {
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say =
-            PeerMessage::SlotPage { slot: self.slot, number: copy.pages, synced: copy.syncs, rows };
+        let say = PeerMessage::HashSlotPage {
+            slot: self.slot,
+            number: copy.pages,
+            synced: copy.syncs,
+            rows,
+        };
         Next::Send(self.slot.owner, say)
     }
 
@@ -111,22 +115,22 @@ impl Mover for Handover {
     ) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &*view.ctx);
         let slot = self.slot.slot;
-        let arrival = SlotArrival {
+        let arrival = HashSlotArrival {
             slot: self.slot,
             pages: copy.pages,
             rows,
             tally: Tally::default(),
-            opens: shard.opens_of_slot(ctx, slot)?,
+            opens: shard.opens_of_hash_slot(ctx, slot)?,
             slots: copy.outcomes.clone().unwrap_or_default(),
             heard: shard.sessions_heard(),
         };
-        Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeSlot(arrival)))
+        Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeHashSlot(arrival)))
     }
 }
 
 impl Shard {
     /// Opens of what belongs to a hash slot.
-    fn opens_of_slot(&self, ctx: &Ctx<'_>, slot: SlotIndex) -> Result<Vec<OpenHere>, Halt> {
+    fn opens_of_hash_slot(&self, ctx: &Ctx<'_>, slot: HashSlot) -> Result<Vec<OpenHere>, Halt> {
         let mut opens = Vec::new();
         for (ino, at, session, count) in self.namespace.opens.all() {
             let at = match at {

@@ -4,17 +4,17 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::{
-    EntryValue, Inode, OpenHere, Peer, PeerMessage, Prepare, RowChange, SlotArrival, Tally,
+    EntryValue, HashSlotArrival, Inode, OpenHere, Peer, PeerMessage, Prepare, RowChange, Tally,
 };
-use pando_types::reply::SlotNews;
-use pando_types::{DirId, SlotIndex, TxnId};
+use pando_types::reply::HashSlotNews;
+use pando_types::{DirId, HashSlot, TxnId};
 
 use crate::contract::{Halt, Need};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Content, Entry, Header, Incoming, OpenAt, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
-use crate::state::migration::slot_rows::dirs_of;
+use crate::state::migration::hash_slot_rows::dirs_of;
 use crate::state::namespace::shreds::Under;
 use crate::state::outcomes;
 use crate::state::shard::Shard;
@@ -22,8 +22,8 @@ use crate::state::stop::{Stop, broken};
 
 impl Shard {
     /// Takes a page of a hash slot on its way here.
-    pub(crate) fn slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let PeerMessage::SlotPage { slot: news, number, synced, rows } = peer.say else {
+    pub(crate) fn hash_slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
+        let PeerMessage::HashSlotPage { slot: news, number, synced, rows } = peer.say else {
             return Ok(());
         };
         let at = (peer.txn, peer.step);
@@ -33,7 +33,7 @@ impl Shard {
             return Ok(());
         }
         let known = self.config.map.news(slot).map_or(0, |known| known.version);
-        let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
+        let is_held = self.locks.hold(LockKey::HashSlot(slot)).is_some();
         if self.participant.prepared.contains_key(&at)
             || news.version <= known
             || is_held
@@ -62,7 +62,7 @@ impl Shard {
         }
         if number == record.next_page {
             if number == 0 {
-                self.clear_slot(ctx, slot)?;
+                self.clear_hash_slot(ctx, slot)?;
             }
             take_rows(ctx, slot, rows, &mut record.tally, number == 0)?;
             self.take_slots(ctx, outcomes)?;
@@ -81,17 +81,17 @@ impl Shard {
 
     /// Takes the last rows of a hash slot, if all earlier pages are here, and fills in the counts.
     /// `None`: pages are missing, and the handover begins again.
-    pub(crate) fn take_slot(
+    pub(crate) fn take_hash_slot(
         &mut self,
         ctx: &mut Ctx<'_>,
         txn: TxnId,
-        arrival: &mut SlotArrival,
+        arrival: &mut HashSlotArrival,
     ) -> Result<Option<Tally>, Stop> {
-        if let Some(tally) = self.has_slot(txn) {
+        if let Some(tally) = self.has_hash_slot(txn) {
             return Ok(Some(tally));
         }
         let slot = arrival.slot.slot;
-        let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
+        let is_held = self.locks.hold(LockKey::HashSlot(slot)).is_some();
         let known = self.migration.incoming.get(&slot).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
@@ -133,7 +133,7 @@ impl Shard {
     }
 
     /// Whether a range of orders is coming here with its hash slot, so that a split of it is over.
-    pub(crate) fn comes_with_slot(
+    pub(crate) fn comes_with_hash_slot(
         &self,
         ctx: &Ctx<'_>,
         dir: DirId,
@@ -144,20 +144,24 @@ impl Shard {
         Ok(there.is_some_and(|there| there.start < orders.end && orders.start < there.end))
     }
 
-    fn has_slot(&self, txn: TxnId) -> Option<Tally> {
+    fn has_hash_slot(&self, txn: TxnId) -> Option<Tally> {
         self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
             match &record.prepare {
-                Prepare::TakeSlot(arrival) => Some(arrival.tally),
+                Prepare::TakeHashSlot(arrival) => Some(arrival.tally),
                 _ => None,
             }
         })
     }
 
     /// Applies the decision: the hash slot is this shard's.
-    pub(crate) fn own_slot(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) -> Result<(), Halt> {
+    pub(crate) fn own_hash_slot(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        news: HashSlotNews,
+    ) -> Result<(), Halt> {
         let arrival =
             self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::TakeSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
+                Prepare::TakeHashSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
                 _ => None,
             });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
@@ -188,10 +192,10 @@ impl Shard {
     fn destroy_orphans(
         &self,
         ctx: &mut Ctx<'_>,
-        slot: SlotIndex,
+        slot: HashSlot,
         opens: &[OpenHere],
     ) -> Result<(), Halt> {
-        let (from, to) = keys::slot_links(slot);
+        let (from, to) = keys::hash_slot_links(slot);
         let mut nameless = Vec::new();
         let mut bad = None;
         ctx.scan(&from, &to, &mut |key, value| {
@@ -219,7 +223,7 @@ impl Shard {
 
     /// Drops a handover to this shard that was given up.
     pub(crate) fn drop_incoming(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) -> Result<(), Halt> {
-        let gone: Vec<SlotIndex> = self
+        let gone: Vec<HashSlot> = self
             .migration
             .incoming
             .iter()
@@ -236,9 +240,9 @@ impl Shard {
     pub(crate) fn forget_incoming(
         &mut self,
         ctx: &mut Ctx<'_>,
-        slot: SlotIndex,
+        slot: HashSlot,
     ) -> Result<(), Halt> {
-        self.clear_slot(ctx, slot)?;
+        self.clear_hash_slot(ctx, slot)?;
         ctx.delete(keys::incoming(slot));
         self.migration.incoming.remove(&slot);
         Ok(())
@@ -246,7 +250,7 @@ impl Shard {
 
     /// Drops rows of a hash slot that another shard owns. Rows of this shard's own partitions stay,
     /// and so do those of partitions on their way here.
-    fn clear_slot(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
+    fn clear_hash_slot(&mut self, ctx: &mut Ctx<'_>, slot: HashSlot) -> Result<(), Halt> {
         for dir in dirs_of(ctx, slot)? {
             ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
             ctx.delete(keys::dir(dir, Kind::StagedHeader, 0));
@@ -254,7 +258,7 @@ impl Shard {
                 self.clear_range(ctx, dir, &gap);
             }
         }
-        for (from, to) in [keys::slot_links(slot), keys::slot_locks(slot)] {
+        for (from, to) in [keys::hash_slot_links(slot), keys::hash_slot_locks(slot)] {
             ctx.delete_range(from, to);
         }
         Ok(())
@@ -283,7 +287,7 @@ impl Shard {
 /// replaced.
 fn take_rows(
     ctx: &mut Ctx<'_>,
-    slot: SlotIndex,
+    slot: HashSlot,
     rows: Vec<RowChange>,
     tally: &mut Tally,
     is_first: bool,
@@ -291,7 +295,7 @@ fn take_rows(
     for row in rows {
         let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) =
             &row;
-        if keys::slot_of_row(key) != Some(slot) {
+        if keys::hash_slot_of_row(key) != Some(slot) {
             return Err(broken("a page of a handover holds a row of another slot"));
         }
         match row {

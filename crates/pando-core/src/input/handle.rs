@@ -84,8 +84,8 @@ impl Shard {
                 self.sessions.leases.grant(*session, ctx.now.nanos);
             }
         }
-        for (key, value) in table(ctx, Table::Slot)? {
-            let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
+        for (key, value) in table(ctx, Table::Outcome)? {
+            let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
             self.sessions.outcomes.load(slot, Outcome::decode(&value)?.sequence);
         }
         for (key, value) in table(ctx, Table::Open)? {
@@ -134,7 +134,7 @@ impl Shard {
                 let header = crate::records::record::Header::decode(&arrival.header)?;
                 self.migration.arriving.remove(&(arrival.dir.id, header.partition));
             }
-            if let pando_types::peer::Prepare::TakeSlot(arrival) = &record.prepare {
+            if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
                 self.migration.incoming.remove(&arrival.slot.slot);
             }
             self.participant.prepared.insert(step, (record, 0));
@@ -199,7 +199,7 @@ impl Shard {
             PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }
-            | PeerMessage::SlotPage { .. } => self.participate(ctx, *peer),
+            | PeerMessage::HashSlotPage { .. } => self.participate(ctx, *peer),
             PeerMessage::Voted(_)
             | PeerMessage::Finished
             | PeerMessage::Ask

@@ -47,7 +47,7 @@ impl Shard {
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
         if header.partition.0 == 0
-            && let Some(key) = self.closed_slot(dir.id.slot())
+            && let Some(key) = self.closed_hash_slot(dir.id.slot())
         {
             return Err(Stop::Wait(key));
         }

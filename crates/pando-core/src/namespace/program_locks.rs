@@ -1,7 +1,7 @@
 //! Index of the files of which each session has program locks on this shard, for the end of a
 //! session. The locks themselves are rows ([`keys::lock`]), and are read when they are needed.
 
-use pando_types::SlotIndex;
+use pando_types::HashSlot;
 
 use crate::contract::Halt;
 use crate::records::keys::{self, Table};
@@ -22,7 +22,7 @@ impl Shard {
         let locked = &mut self.namespace.program_locks.0;
         ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
             match keys::lock_of(key) {
-                Some((ino, session)) if map.slot_owner(ino.slot()) == own => {
+                Some((ino, session)) if map.hash_slot_owner(ino.slot()) == own => {
                     locked.insert((session, ino));
                 }
                 Some(_) => {}
@@ -34,18 +34,18 @@ impl Shard {
     }
 
     /// Deletes the locks of all files of a hash slot that another shard owns from now on.
-    pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) {
-        let (from, to) = keys::slot_locks(slot);
+    pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: HashSlot) {
+        let (from, to) = keys::hash_slot_locks(slot);
         ctx.delete_range(from, to);
-        for (session, ino) in self.namespace.program_locks.of_slot(slot) {
+        for (session, ino) in self.namespace.program_locks.of_hash_slot(slot) {
             ctx.change_lock(LockChange { session, ino, is_there: false });
         }
     }
 
     /// Takes over the locks of all files of a hash slot that this shard owns from now on. Locks of
     /// ended sessions are kept until nothing of these sessions runs anywhere.
-    pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
-        let (from, to) = keys::slot_locks(slot);
+    pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: HashSlot) -> Result<(), Halt> {
+        let (from, to) = keys::hash_slot_locks(slot);
         for (key, _) in ctx.rows(&from, &to)? {
             let (ino, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;

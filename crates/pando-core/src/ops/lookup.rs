@@ -62,7 +62,7 @@ impl Shard {
                 }
                 Err(Stop::Halt(halt)) => return Err(halt.into()),
                 Err(Stop::Refuse(Refusal::AskHome)) => Glimpse::AskHome,
-                Err(Stop::Refuse(Refusal::Slot(news))) => Glimpse::Moved(news),
+                Err(Stop::Refuse(Refusal::HashSlot(news))) => Glimpse::Moved(news),
                 Err(_) => Glimpse::Nothing,
             });
         }

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::op::ObjectId;
-use pando_types::{DirId, Ino, Order, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{DirId, HashSlot, Ino, Order, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 const DIR: u8 = b'd';
 const LINK: u8 = b'l';
@@ -59,7 +59,7 @@ pub enum Table {
     /// have been heard.
     Session = 3,
     /// Outcomes by session and request slot.
-    Slot = 4,
+    Outcome = 4,
     /// Opens by ino and session.
     Open = 5,
     /// Decided transactions that some participant has not finished.
@@ -207,13 +207,13 @@ pub fn session_of(key: &[u8]) -> Option<SessionId> {
 
 /// Key of the outcome of a session's request slot.
 #[must_use]
-pub fn slot(id: SessionId, slot: u16) -> Vec<u8> {
-    table_key(Table::Slot, &[&id.0.to_be_bytes(), &slot.to_be_bytes()])
+pub fn outcome(id: SessionId, slot: u16) -> Vec<u8> {
+    table_key(Table::Outcome, &[&id.0.to_be_bytes(), &slot.to_be_bytes()])
 }
 
 /// Session and request slot in the key of an outcome.
 #[must_use]
-pub fn slot_of(key: &[u8]) -> Option<(SessionId, u16)> {
+pub fn outcome_of(key: &[u8]) -> Option<(SessionId, u16)> {
     let session = u64::from_be_bytes(key.get(2..10)?.try_into().ok()?);
     let slot = u16::from_be_bytes(key.get(10..12)?.try_into().ok()?);
     Some((SessionId(session), slot))
@@ -248,7 +248,7 @@ pub fn lock_of(key: &[u8]) -> Option<(Ino, SessionId)> {
 
 /// Range of the locks of all files of a hash slot.
 #[must_use]
-pub fn slot_locks(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+pub fn hash_slot_locks(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
     let from = table_key(Table::Lock, &[&slot.0.to_be_bytes()]);
     let to = after(&from);
     (from, to)
@@ -305,17 +305,17 @@ pub fn garbage(object: ObjectId) -> Vec<u8> {
 
 /// Range of all rows of the directories of a hash slot.
 #[must_use]
-pub fn slot_dirs(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
-    slot_range(DIR, slot)
+pub fn hash_slot_dirs(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    hash_slot_range(DIR, slot)
 }
 
 /// Range of all rows of the link inodes of a hash slot.
 #[must_use]
-pub fn slot_links(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
-    slot_range(LINK, slot)
+pub fn hash_slot_links(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    hash_slot_range(LINK, slot)
 }
 
-fn slot_range(what: u8, slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+fn hash_slot_range(what: u8, slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
     let [high, low] = slot.0.to_be_bytes();
     let from = alloc::vec![what, high, low];
     let to = after(&from);
@@ -324,14 +324,14 @@ fn slot_range(what: u8, slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
 
 /// Hash slot of the key of a directory's, link inode's or lock's row; `None` for any other key.
 #[must_use]
-pub fn slot_of_row(key: &[u8]) -> Option<SlotIndex> {
+pub fn hash_slot_of_row(key: &[u8]) -> Option<HashSlot> {
     let at = match key {
         [DIR | LINK, ..] => 1,
         [SHARD, table, ..] if *table == Table::Lock as u8 => 2,
         _ => return None,
     };
     let bytes = key.get(at..at + 2)?.try_into().ok()?;
-    Some(SlotIndex(u16::from_be_bytes(bytes)))
+    Some(HashSlot(u16::from_be_bytes(bytes)))
 }
 
 /// Whether `key` is that of a link inode itself, not of its names, xattrs or data.
@@ -353,13 +353,13 @@ pub fn is_slice(key: &[u8]) -> bool {
 
 /// Key of the owner of a hash slot.
 #[must_use]
-pub fn owner(slot: SlotIndex) -> Vec<u8> {
+pub fn owner(slot: HashSlot) -> Vec<u8> {
     table_key(Table::Owner, &[&slot.0.to_be_bytes()])
 }
 
 /// Key of a hash slot on its way here.
 #[must_use]
-pub fn incoming(slot: SlotIndex) -> Vec<u8> {
+pub fn incoming(slot: HashSlot) -> Vec<u8> {
     table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
 }
 
@@ -385,9 +385,9 @@ pub fn joined_of(key: &[u8]) -> Option<ShardIndex> {
 
 /// Hash slot in the key of an owner, or of a hash slot on its way here.
 #[must_use]
-pub fn owner_of(key: &[u8]) -> Option<SlotIndex> {
+pub fn owner_of(key: &[u8]) -> Option<HashSlot> {
     let bytes = key.get(2..)?.try_into().ok()?;
-    Some(SlotIndex(u16::from_be_bytes(bytes)))
+    Some(HashSlot(u16::from_be_bytes(bytes)))
 }
 
 #[cfg(test)]
@@ -416,7 +416,7 @@ mod tests {
     fn steps_return() {
         let txn = TxnId { shard: ShardIndex(3), number: 99 };
         assert_eq!(step_of(&prepared(txn, 7)), Some((txn, 7)));
-        assert_eq!(slot_of(&slot(SessionId(4), 5)), Some((SessionId(4), 5)));
+        assert_eq!(outcome_of(&outcome(SessionId(4), 5)), Some((SessionId(4), 5)));
     }
 
     #[test]
@@ -424,23 +424,23 @@ mod tests {
         let mut id = [7; 16];
         (id[0], id[1]) = (0x12, 0xFF);
         let dir = dir(DirId(id), Kind::Entry, 3);
-        let (from, to) = slot_dirs(SlotIndex(0x12FF));
+        let (from, to) = hash_slot_dirs(HashSlot(0x12FF));
         assert!(from <= dir && dir < to);
-        assert_eq!(slot_of_row(&dir), Some(DirId(id).slot()));
+        assert_eq!(hash_slot_of_row(&dir), Some(DirId(id).slot()));
         let ino = Ino::new(ShardIndex(3), 77);
         let key = link(ino, Kind::Entry);
-        let (from, to) = slot_links(ino.slot());
+        let (from, to) = hash_slot_links(ino.slot());
         assert!(from <= key && key < to && is_link_inode(&key) && !is_slice(&key));
-        assert_eq!(slot_of_row(&key), Some(ino.slot()));
+        assert_eq!(hash_slot_of_row(&key), Some(ino.slot()));
         let key = lock(ino, SessionId(9));
-        let (from, to) = slot_locks(ino.slot());
+        let (from, to) = hash_slot_locks(ino.slot());
         assert!(from <= key && key < to && key.starts_with(&locks_of(ino)));
-        assert_eq!(slot_of_row(&key), Some(ino.slot()));
+        assert_eq!(hash_slot_of_row(&key), Some(ino.slot()));
         assert_eq!(lock_of(&key), Some((ino, SessionId(9))));
-        assert_eq!(slot_of_row(&open(ino, SessionId(9))), None);
+        assert_eq!(hash_slot_of_row(&open(ino, SessionId(9))), None);
         assert!(is_slice(&link(ino, Kind::Slice)));
-        assert_eq!(owner_of(&owner(SlotIndex(9))), Some(SlotIndex(9)));
-        assert_eq!(slot_dirs(SlotIndex(0xFFFF)).1, [b'd' + 1]);
+        assert_eq!(owner_of(&owner(HashSlot(9))), Some(HashSlot(9)));
+        assert_eq!(hash_slot_dirs(HashSlot(0xFFFF)).1, [b'd' + 1]);
     }
 
     #[test]

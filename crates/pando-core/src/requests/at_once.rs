@@ -47,7 +47,7 @@ impl Shard {
         let result = match read {
             Ok(body) => Ok(body),
             // A redirect may need a sync first.
-            Err(Stop::Refuse(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) => {
+            Err(Stop::Refuse(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))) => {
                 return Ok(None);
             }
             Err(Stop::Refuse(refusal)) => Err(refusal),

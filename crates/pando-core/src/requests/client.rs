@@ -123,7 +123,7 @@ impl Shard {
         let refusal = match self.answers_for(ctx, &request.op) {
             Err(Stop::Wait(key)) => return Ok(Some(key)),
             Err(Stop::Refuse(
-                there @ (Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)),
+                there @ (Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)),
             )) => there,
             Err(Stop::Halt(Halt::Unreadable(_))) => Refusal::Errno(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
@@ -237,7 +237,7 @@ impl Shard {
             return;
         }
         self.sessions.running.remove(&(id.session, id.slot));
-        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) {
+        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))) {
             self.counters.redirected += 1;
             return;
         }
@@ -308,7 +308,7 @@ impl Shard {
         // redirect waits until the transfer is durable. It asks for a sync: the sync of the
         // decision may have begun before this.
         let is_elsewhere =
-            matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
+            matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.migration.moved_at => {
                 Need::Synced
@@ -470,7 +470,7 @@ impl Shard {
             | Op::GetXattr(Target::Dir(dir), _)
             | Op::ListXattr(Target::Dir(dir))
             | Op::SetXattr { target: Target::Dir(dir), .. }
-            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_slot(dir.id.slot()),
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.slot()),
             Op::GetAttr(file)
             | Op::SetAttr(file, _)
             | Op::Readlink(file)

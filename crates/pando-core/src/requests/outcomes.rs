@@ -29,7 +29,7 @@ impl Shard {
             }
             outcome.encode()
         };
-        let prefix = keys::table(Table::Slot);
+        let prefix = keys::table(Table::Outcome);
         let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
         for (_, value) in &mut rows {
             *value = as_moved(Outcome::decode(value)?);
@@ -37,7 +37,7 @@ impl Shard {
         // A refusal comes after the older record of its slot, so it wins.
         let soft = self.sessions.outcomes.local.iter().chain(&self.sessions.outcomes.refused);
         rows.extend(
-            soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
+            soft.map(|(slot, outcome)| (keys::outcome(slot.0, slot.1), as_moved(outcome.clone()))),
         );
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::FloorsLeftBehind) {
@@ -51,7 +51,7 @@ impl Shard {
     /// at the source.
     pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
         for (key, value) in slots {
-            let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
             let theirs = Outcome::decode(&value)?;
             let ours = self.sessions.outcomes.newest(slot).unwrap_or(0);
             // An earlier move may have brought only the floor of this request. Its answer comes

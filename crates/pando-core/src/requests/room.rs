@@ -98,7 +98,7 @@ impl Shard {
         let id = request.head.id;
         let slot = (id.session, id.slot);
         self.sessions.running.remove(&slot);
-        if matches!(refusal, Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)) {
+        if matches!(refusal, Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)) {
             self.counters.redirected += 1;
         } else if id.sequence > 0
             && self.sessions.alive.contains_key(&id.session)

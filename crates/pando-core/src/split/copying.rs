@@ -21,9 +21,9 @@ impl Shard {
         }
         let most = self.config.split_dirty_rows;
         for (number, copy) in &mut self.migration.copies {
-            let is_slot = matches!(copy.moved, Moved::Slot(_));
+            let is_hash_slot = matches!(copy.moved, Moved::HashSlot(_));
             for write in writes {
-                if !(is_slot && self.namespace.dirs.is_beside_first(write)) {
+                if !(is_hash_slot && self.namespace.dirs.is_beside_first(write)) {
                     copy.note(write);
                 }
             }
@@ -51,7 +51,7 @@ impl Shard {
     pub(crate) fn is_copy_quiet(&self, copy: &Copy) -> bool {
         match &copy.moved {
             Moved::Half { dir, orders, .. } => self.is_quiet(dir.id, orders),
-            Moved::Slot(slot) => self.is_slot_quiet(*slot),
+            Moved::HashSlot(slot) => self.is_hash_slot_quiet(*slot),
         }
     }
 

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
 use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, Tally};
-use pando_types::reply::SlotNews;
+use pando_types::reply::HashSlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
 use crate::contract::{Halt, Need};
@@ -48,7 +48,7 @@ impl Shard {
         let known = self.migration.arriving.get(&at).map(|(record, _)| record.clone());
         let arrivals = self.locks.arrivals(dir.id);
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
-        let is_over = owned || prepared || self.comes_with_slot(ctx, dir.id, &orders)?;
+        let is_over = owned || prepared || self.comes_with_hash_slot(ctx, dir.id, &orders)?;
         if is_over || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
             return Ok(()); // a late page of a move that is over
         }
@@ -100,7 +100,7 @@ impl Shard {
 
     /// Owner of partition 0, if that is the parent and has gone to another shard with its hash
     /// slot.
-    fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<SlotNews> {
+    fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<HashSlotNews> {
         let is_first = parent(partition) == Some(PartitionIndex(0));
         self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
     }

@@ -40,7 +40,7 @@ impl Said {
     pub(crate) fn of(peer: &Peer) -> Self {
         let kind = match peer.say {
             PeerMessage::Prepare(..) => Kind::Prepare,
-            PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => Kind::Page,
+            PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => Kind::Page,
             _ => Kind::Other,
         };
         Self { from: peer.from, at: (peer.txn, peer.step), kind }

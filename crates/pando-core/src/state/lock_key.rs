@@ -1,6 +1,6 @@
 //! What transactions lock, and how; and what inputs wait for without a lock.
 
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, SlotIndex};
+use pando_types::{DirId, HashSlot, Ino, PartitionIndex, SessionId};
 
 /// What can be locked. A transaction takes locks in the order of these variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,7 +26,7 @@ pub enum LockKey {
     /// session.
     Alone,
     /// A hash slot that is handed over, or is arriving.
-    Slot(SlotIndex),
+    HashSlot(HashSlot),
     /// At a new shard: that it becomes one of the volume's shards.
     Join,
 }

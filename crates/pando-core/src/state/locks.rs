@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::PeerMessage;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{DirId, HashSlot, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 use crate::contract::{ClientTag, Input};
 use crate::state::lock_key::{Hold, LockKey};
@@ -35,7 +35,7 @@ fn same(a: &Input, b: &Input) -> bool {
 }
 
 /// The first and the last directory id of a hash slot.
-fn ids_of(slot: SlotIndex) -> (DirId, DirId) {
+fn ids_of(slot: HashSlot) -> (DirId, DirId) {
     let [high, low] = slot.0.to_be_bytes();
     let id = |rest: u8| {
         let mut id = [rest; 16];
@@ -208,7 +208,7 @@ impl Locks {
     }
 
     /// Whether anything that moves with a hash slot is locked.
-    pub fn any_of_slot(&self, slot: SlotIndex) -> bool {
+    pub fn any_of_hash_slot(&self, slot: HashSlot) -> bool {
         let (first, last) = ids_of(slot);
         let names = LockKey::Name(first, 0)..=LockKey::Name(last, u64::MAX);
         let homes = LockKey::Home(first)..=LockKey::Home(last);
@@ -224,7 +224,7 @@ impl Locks {
     }
 
     /// Whether a partition 0 in a hash slot is taking back a child.
-    pub fn any_merge_of_slot(&self, slot: SlotIndex) -> bool {
+    pub fn any_merge_of_hash_slot(&self, slot: HashSlot) -> bool {
         let (first, last) = ids_of(slot);
         let partitions = LockKey::Partition(first, PartitionIndex(0))
             ..=LockKey::Partition(last, PartitionIndex(u32::MAX));

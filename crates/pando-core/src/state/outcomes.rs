@@ -13,30 +13,30 @@ use crate::records::record::{Outcome, Record};
 use crate::state::ctx::Ctx;
 
 /// A request slot of a session.
-pub type Slot = (SessionId, u16);
+pub type RequestSlot = (SessionId, u16);
 
 /// All outcomes of a shard.
 #[derive(Default)]
 pub struct Outcomes {
     /// The newest sequence run here, of sessions that record their outcomes.
-    pub(crate) recorded: BTreeMap<Slot, u64>,
+    pub(crate) recorded: BTreeMap<RequestSlot, u64>,
     /// Outcomes of local sessions.
-    pub(crate) local: BTreeMap<Slot, Outcome>,
+    pub(crate) local: BTreeMap<RequestSlot, Outcome>,
     /// Refusals without a record, newer than `recorded`, of sessions that record their outcomes.
     /// See [`crate::requests::room`].
-    pub(crate) refused: BTreeMap<Slot, Outcome>,
+    pub(crate) refused: BTreeMap<RequestSlot, Outcome>,
     /// What this input has replaced in `local`, in order: its effects may yet be dropped.
-    pub(crate) replaced: Vec<(Slot, Option<Outcome>)>,
+    pub(crate) replaced: Vec<(RequestSlot, Option<Outcome>)>,
 }
 
 impl Outcomes {
     /// Loads an outcome from its record, at the start.
-    pub fn load(&mut self, slot: Slot, sequence: u64) {
+    pub fn load(&mut self, slot: RequestSlot, sequence: u64) {
         self.recorded.insert(slot, sequence);
     }
 
     /// The newest sequence of a request slot that ran or was refused, as far as known here.
-    pub fn newest(&self, slot: Slot) -> Option<u64> {
+    pub fn newest(&self, slot: RequestSlot) -> Option<u64> {
         match slot.0.is_local() {
             true => self.local.get(&slot).map(|outcome| outcome.sequence),
             false => match self.refusal(slot) {
@@ -46,17 +46,17 @@ impl Outcomes {
         }
     }
 
-    pub(crate) fn refusal(&self, slot: Slot) -> Option<&Outcome> {
+    pub(crate) fn refusal(&self, slot: RequestSlot) -> Option<&Outcome> {
         if self.refused.is_empty() { None } else { self.refused.get(&slot) }
     }
 
     /// The newest outcome of a request slot.
-    pub fn load_newest(&self, ctx: &Ctx<'_>, slot: Slot) -> Result<Option<Outcome>, Halt> {
+    pub fn load_newest(&self, ctx: &Ctx<'_>, slot: RequestSlot) -> Result<Option<Outcome>, Halt> {
         match slot.0.is_local() {
             true => Ok(self.local.get(&slot).cloned()),
             false => match self.refusal(slot) {
                 Some(refused) => Ok(Some(refused.clone())),
-                None => ctx.load(&keys::slot(slot.0, slot.1)),
+                None => ctx.load(&keys::outcome(slot.0, slot.1)),
             },
         }
     }
@@ -65,7 +65,7 @@ impl Outcomes {
     pub fn note(
         &mut self,
         ctx: &mut Ctx<'_>,
-        slot: Slot,
+        slot: RequestSlot,
         sequence: u64,
         result: &Result<Body, Refusal>,
         at: Option<(DirId, u64)>,
@@ -74,26 +74,26 @@ impl Outcomes {
             self.set_local(slot, Outcome { sequence, result: Some(result.clone()), at });
         } else {
             self.set_recorded(slot, sequence);
-            ctx.put(keys::slot(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
+            ctx.put(keys::outcome(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
         }
     }
 
     /// Notes the outcome of a request that ran on another shard.
-    pub(crate) fn take(&mut self, ctx: &mut Ctx<'_>, slot: Slot, outcome: Outcome) {
+    pub(crate) fn take(&mut self, ctx: &mut Ctx<'_>, slot: RequestSlot, outcome: Outcome) {
         if slot.0.is_local() {
             self.set_local(slot, outcome);
         } else {
             self.set_recorded(slot, outcome.sequence);
-            ctx.put(keys::slot(slot.0, slot.1), outcome.encode());
+            ctx.put(keys::outcome(slot.0, slot.1), outcome.encode());
         }
     }
 
-    pub(crate) fn set_local(&mut self, slot: Slot, outcome: Outcome) {
+    pub(crate) fn set_local(&mut self, slot: RequestSlot, outcome: Outcome) {
         let before = self.local.insert(slot, outcome);
         self.replaced.push((slot, before));
     }
 
-    pub(crate) fn set_recorded(&mut self, slot: Slot, sequence: u64) {
+    pub(crate) fn set_recorded(&mut self, slot: RequestSlot, sequence: u64) {
         self.recorded.insert(slot, sequence);
         if !self.refused.is_empty() {
             self.refused.remove(&slot);
@@ -128,7 +128,7 @@ impl Outcomes {
 
     /// Notes that a request was refused without a record. It is newer than all requests of its slot
     /// that ran.
-    pub fn refuse(&mut self, slot: Slot, refused: Outcome) {
+    pub fn refuse(&mut self, slot: RequestSlot, refused: Outcome) {
         let outcomes = if slot.0.is_local() { &mut self.local } else { &mut self.refused };
         outcomes.insert(slot, refused);
     }
@@ -149,11 +149,11 @@ impl Outcomes {
 
     /// Removes all outcomes of a session.
     pub fn end(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
-        let all: RangeInclusive<Slot> = (session, 0)..=(session, u16::MAX);
+        let all: RangeInclusive<RequestSlot> = (session, 0)..=(session, u16::MAX);
         let gone: Vec<_> = self.recorded.range(all.clone()).map(|(slot, _)| *slot).collect();
         for slot in gone {
             self.recorded.remove(&slot);
-            ctx.delete(keys::slot(slot.0, slot.1));
+            ctx.delete(keys::outcome(slot.0, slot.1));
         }
         let gone: Vec<_> = self.local.range(all.clone()).map(|(slot, _)| *slot).collect();
         for slot in gone {
@@ -170,7 +170,7 @@ impl Outcomes {
 /// Splits the rows of a page into rows of what moves, and outcomes.
 pub fn apart(rows: Vec<RowChange>) -> (Vec<RowChange>, Vec<Row>) {
     let (mut others, mut outcomes) = (Vec::new(), Vec::new());
-    let table = keys::table(Table::Slot);
+    let table = keys::table(Table::Outcome);
     for row in rows {
         match row {
             RowChange::Put(key, value) if key.starts_with(&table) => {

@@ -118,7 +118,7 @@ impl Shard {
             Change::AddName { ino, dir, name, at } => self.add_name(ctx, *ino, *dir, name, *at),
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
-            Change::OwnSlot(news) => self.own_slot(ctx, *news),
+            Change::OwnHashSlot(news) => self.own_hash_slot(ctx, *news),
             Change::Join(sessions) => self.join(ctx, sessions),
         }
     }

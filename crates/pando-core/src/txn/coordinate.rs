@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
-    Arrival, Change, Peer, PeerMessage, Prepare, RowChange, Seen, SlotArrival, Vote,
+    Arrival, Change, HashSlotArrival, Peer, PeerMessage, Prepare, RowChange, Seen, Vote,
 };
-use pando_types::reply::{Refusal, SlotNews};
+use pando_types::reply::{HashSlotNews, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
 use crate::contract::{ClientTag, Halt, Input, Need};
@@ -39,12 +39,13 @@ pub(super) fn need_of(say: &PeerMessage) -> Need {
     match say {
         PeerMessage::Finish(_)
         | PeerMessage::Page { synced: true, .. }
-        | PeerMessage::SlotPage { synced: true, .. } => Need::Synced,
+        | PeerMessage::HashSlotPage { synced: true, .. } => Need::Synced,
         PeerMessage::Page { rows, .. }
-        | PeerMessage::SlotPage { rows, .. }
+        | PeerMessage::HashSlotPage { rows, .. }
         | PeerMessage::Prepare(
             _,
-            Prepare::Arrive(Arrival { rows, .. }) | Prepare::TakeSlot(SlotArrival { rows, .. }),
+            Prepare::Arrive(Arrival { rows, .. })
+            | Prepare::TakeHashSlot(HashSlotArrival { rows, .. }),
         ) if rows.iter().any(names_object) => Need::Synced,
         _ => Need::Committed,
     }
@@ -311,12 +312,12 @@ impl Shard {
                 self.namespace.dirs.learn(dir.id, &history);
                 self.ask_again(ctx, number, from, None)
             }
-            Vote::Slot(news) => {
+            Vote::HashSlot(news) => {
                 let dir = match at.place {
                     Place::Order(dir, _) => Some(dir),
                     _ => None,
                 };
-                let is_news = self.hear_of_slot(news);
+                let is_news = self.hear_of_hash_slot(news);
                 match dir {
                     // This was known already. So the step asked there for a partition, and the home
                     // knows where that is.
@@ -484,9 +485,9 @@ impl Shard {
         number: u64,
         step: u16,
         from: ShardIndex,
-        news: SlotNews,
+        news: HashSlotNews,
     ) -> Result<(), Halt> {
-        self.hear_of_slot(news);
+        self.hear_of_hash_slot(news);
         let Some(txn) = self.coordinator.txns.get(&number) else { return Ok(()) };
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());

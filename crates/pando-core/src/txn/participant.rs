@@ -56,7 +56,7 @@ impl Shard {
             return Ok(());
         }
         if self.participant.finished.contains(&at) {
-            if !matches!(peer.say, PeerMessage::Page { .. } | PeerMessage::SlotPage { .. }) {
+            if !matches!(peer.say, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. }) {
                 self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
             }
             return Ok(());
@@ -82,7 +82,7 @@ impl Shard {
                 Ok(())
             }
             PeerMessage::Page { .. } => self.page(ctx, peer),
-            PeerMessage::SlotPage { .. } => self.slot_page(ctx, peer),
+            PeerMessage::HashSlotPage { .. } => self.hash_slot_page(ctx, peer),
             _ => Ok(()),
         }
     }
@@ -181,7 +181,7 @@ impl Shard {
             }
             Err(Stop::Refuse(Refusal::Errno(errno))) => Vote::No(errno),
             Err(Stop::Refuse(Refusal::Redirect(history))) => Vote::Redirect(history),
-            Err(Stop::Refuse(Refusal::Slot(news))) => Vote::Slot(news),
+            Err(Stop::Refuse(Refusal::HashSlot(news))) => Vote::HashSlot(news),
             Err(Stop::Refuse(_)) => Vote::AskHome,
             Err(Stop::Halt(Halt::Unreadable(_))) if only_looks(&prepare) => Vote::No(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
@@ -207,7 +207,7 @@ impl Shard {
             _ if behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
-            Vote::Slot(_) => Need::Synced,
+            Vote::HashSlot(_) => Need::Synced,
             _ => Need::Committed,
         };
         self.tell(ctx, need, from, at, PeerMessage::Voted(vote));
@@ -227,7 +227,7 @@ impl Shard {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => {
-                self.open_slot(dir.id.slot())?;
+                self.open_hash_slot(dir.id.slot())?;
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
                 Seen::Home {
@@ -240,7 +240,7 @@ impl Shard {
             }
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
-                self.open_slot(id.slot())?;
+                self.open_hash_slot(id.slot())?;
                 self.locks.free_for(LockKey::Home(*id), txn)?;
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
@@ -270,7 +270,7 @@ impl Shard {
                 Some(tally) => Seen::Arrived(tally),
                 None => return Ok(Vote::Busy),
             },
-            Prepare::TakeSlot(arrival) => match self.take_slot(ctx, txn, arrival)? {
+            Prepare::TakeHashSlot(arrival) => match self.take_hash_slot(ctx, txn, arrival)? {
                 Some(tally) => Seen::Arrived(tally),
                 None => return Ok(Vote::Busy),
             },
@@ -362,7 +362,7 @@ impl Shard {
         if header.partition != index {
             return Ok(None);
         }
-        if index.0 == 0 && self.closed_slot(dir.id.slot()).is_some() {
+        if index.0 == 0 && self.closed_hash_slot(dir.id.slot()).is_some() {
             return Ok(None);
         }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
@@ -419,7 +419,7 @@ impl Shard {
                 self.note_freed(ctx, arrival.dir.id);
                 Ok(())
             }
-            Some(Prepare::TakeSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),
+            Some(Prepare::TakeHashSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),
             _ => Ok(()),
         }
     }

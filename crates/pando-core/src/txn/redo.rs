@@ -37,7 +37,7 @@ impl Shard {
             Change::DropHome { dir, .. }
             | Change::DropPartition { dir, .. }
             | Change::Bury(dir) => self.note_freed(ctx, dir.id),
-            Change::Own { .. } | Change::OwnSlot(_) => {
+            Change::Own { .. } | Change::OwnHashSlot(_) => {
                 self.participant.recent.others = position(ctx)
             }
             _ => {}

@@ -5,7 +5,7 @@
 //! | message | what must hold | otherwise |
 //! |---|---|---|
 //! | any that a transaction's coordinator sends | its sender is that shard; its floor is sound | as in its row below |
-//! | `Page`, `SlotPage` | the partition is valid; all rows are of what moves, or outcomes, and can be decoded | `PageDone(0)`: the source gives the move up |
+//! | `Page`, `HashSlotPage` | the partition is valid; all rows are of what moves, or outcomes, and can be decoded | `PageDone(0)`: the source gives the move up |
 //! | `Prepare` | the header, last rows and outcomes of a move are valid; only shard 0 gets what only it can answer; only shard 0 sends `Join` | `Voted(No(EIO))` |
 //! | `Voted(Yes)` | the answer is of the kind that was asked for | it counts as `No(EIO)` |
 //! | `Finish(Some)` | the step is prepared, or can be redone; its lock covers each change; each change finds what it changes | it is dropped; the coordinator sends it again, and the counter shows that |
@@ -18,7 +18,7 @@ use pando_placement::is_partition;
 use pando_types::op::Place;
 use pando_types::peer::{Change, Floor, Inode, Peer, PeerMessage, Prepare, RowChange, Seen, Vote};
 use pando_types::reply::Slice;
-use pando_types::{DirId, DirRef, Errno, Ino, LockSet, Name, ShardIndex, SlotIndex, TxnId};
+use pando_types::{DirId, DirRef, Errno, HashSlot, Ino, LockSet, Name, ShardIndex, TxnId};
 
 use crate::contract::{COORDINATOR, Halt, Need};
 use crate::namespace::names::{self, is_dir};
@@ -37,7 +37,7 @@ impl Shard {
         }
         self.counters.bad_messages += 1;
         let answer = match &peer.say {
-            PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => PeerMessage::PageDone(0),
+            PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => PeerMessage::PageDone(0),
             PeerMessage::Prepare(..) => PeerMessage::Voted(Vote::No(Errno::EIO)),
             _ => return false,
         };
@@ -134,7 +134,7 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
         PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }
-            | PeerMessage::SlotPage { .. }
+            | PeerMessage::HashSlotPage { .. }
     );
     if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
@@ -146,8 +146,8 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
                 && !(given_back.is_some() && partition.0 == 0)
                 && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        PeerMessage::SlotPage { slot, rows, .. } => {
-            rows.iter().all(|row| is_of_slot(slot.slot, row) || tells_outcome(row))
+        PeerMessage::HashSlotPage { slot, rows, .. } => {
+            rows.iter().all(|row| is_of_hash_slot(slot.slot, row) || tells_outcome(row))
         }
         PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
         PeerMessage::Versions { .. } => peer.from == COORDINATOR,
@@ -170,8 +170,8 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
                 && arrival.rows.iter().all(|row| moves_with(arrival.dir.id, &orders, row))
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
-        Prepare::TakeSlot(arrival) => {
-            arrival.rows.iter().all(|row| is_of_slot(arrival.slot.slot, row))
+        Prepare::TakeHashSlot(arrival) => {
+            arrival.rows.iter().all(|row| is_of_hash_slot(arrival.slot.slot, row))
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
@@ -190,7 +190,7 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
         Prepare::Link { new: false, .. } | Prepare::LookFile { .. } => {
             matches!(seen, Seen::Link(..))
         }
-        Prepare::Arrive(_) | Prepare::TakeSlot(_) => matches!(seen, Seen::Arrived(_)),
+        Prepare::Arrive(_) | Prepare::TakeHashSlot(_) => matches!(seen, Seen::Arrived(_)),
         Prepare::Invalidate { .. } => matches!(seen, Seen::Version(_)),
         Prepare::Link { new: true, .. } | Prepare::NewHome(_) | Prepare::Join => {
             *seen == Seen::Nothing
@@ -228,7 +228,7 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             let header = Header::decode(&arrival.header);
             arrival.dir == *dir && header.is_ok_and(|header| header.partition == *partition)
         }
-        (Prepare::TakeSlot(arrival), Change::OwnSlot(news)) => arrival.slot == *news,
+        (Prepare::TakeHashSlot(arrival), Change::OwnHashSlot(news)) => arrival.slot == *news,
         (Prepare::Join, Change::Join(_)) => true,
         _ => false,
     }
@@ -236,7 +236,8 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
 
 /// Whether a row is an outcome of a request, as shards send it to each other.
 fn is_outcome(key: &[u8], value: &[u8]) -> bool {
-    let is_key = keys::slot_of(key).is_some_and(|(session, slot)| key == keys::slot(session, slot));
+    let is_key =
+        keys::outcome_of(key).is_some_and(|(session, slot)| key == keys::outcome(session, slot));
     is_key && Outcome::decode(value).is_ok()
 }
 
@@ -260,9 +261,9 @@ fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
 }
 
 /// Whether a row belongs to a hash slot.
-fn is_of_slot(slot: SlotIndex, row: &RowChange) -> bool {
+fn is_of_hash_slot(slot: HashSlot, row: &RowChange) -> bool {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
-    if keys::slot_of_row(key) != Some(slot) {
+    if keys::hash_slot_of_row(key) != Some(slot) {
         return false;
     }
     match row {
@@ -270,7 +271,11 @@ fn is_of_slot(slot: SlotIndex, row: &RowChange) -> bool {
         RowChange::Put(key, value) => is_link_row(key, value) || is_lock_row(key, value),
         RowChange::Delete(_) => true,
         RowChange::DeleteRange(from, to) => {
-            let spans = [keys::slot_dirs(slot), keys::slot_links(slot), keys::slot_locks(slot)];
+            let spans = [
+                keys::hash_slot_dirs(slot),
+                keys::hash_slot_links(slot),
+                keys::hash_slot_locks(slot),
+            ];
             from <= to && spans.iter().any(|(first, end)| first <= from && to <= end)
         }
     }

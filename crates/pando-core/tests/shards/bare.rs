@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::support::Cluster;
 use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, ShardIndex, SlotIndex};
+use pando_types::{DirRef, Errno, HashSlot, ShardIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
 const FROM: ShardIndex = ShardIndex(1);
@@ -18,7 +18,7 @@ fn cluster() -> Cluster {
 
 /// Names of directories, and their hash slots, which the source owns. They are equal in every
 /// cluster.
-fn homed(count: usize) -> Vec<(String, SlotIndex)> {
+fn homed(count: usize) -> Vec<(String, HashSlot)> {
     let mut c = cluster();
     let map = c.map(FROM);
     let made = (0..).map(|n| {
@@ -26,20 +26,20 @@ fn homed(count: usize) -> Vec<(String, SlotIndex)> {
         let slot = c.mkdir(ROOT, &name).unwrap().id.slot();
         (name, slot)
     });
-    made.filter(|(_, slot)| map.slot_owner(*slot) == FROM).take(count).collect()
+    made.filter(|(_, slot)| map.hash_slot_owner(*slot) == FROM).take(count).collect()
 }
 
-fn begin(c: &mut Cluster, slot: SlotIndex) -> Result<Body, Refusal> {
+fn begin(c: &mut Cluster, slot: HashSlot) -> Result<Body, Refusal> {
     c.glance(FROM, Op::HandOver(FROM, slot, TO)).expect("an answer at once")
 }
 
 /// Bare hash slots of the source, without those of [`homed`].
-fn others(c: &Cluster, homed: &[(String, SlotIndex)]) -> Vec<SlotIndex> {
+fn others(c: &Cluster, homed: &[(String, HashSlot)]) -> Vec<HashSlot> {
     let map = c.map(FROM);
-    let is_one = |slot: &SlotIndex| {
-        map.slot_owner(*slot) == FROM && homed.iter().all(|(_, homed)| homed != slot)
+    let is_one = |slot: &HashSlot| {
+        map.hash_slot_owner(*slot) == FROM && homed.iter().all(|(_, homed)| homed != slot)
     };
-    (1..1_000).map(SlotIndex).filter(is_one).collect()
+    (1..1_000).map(HashSlot).filter(is_one).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     assert_eq!(begun, [Ok(Body::Done), Ok(Body::Done), busy]);
     c.settle();
     let (source, target) = (c.map(FROM), c.map(TO));
-    let gone = |slot: SlotIndex| [&source, &target].map(|map| map.slot_owner(slot) == TO);
+    let gone = |slot: HashSlot| [&source, &target].map(|map| map.hash_slot_owner(slot) == TO);
     assert!(bare[..32].iter().all(|slot| gone(*slot) == [true; 2]));
     assert_eq!(gone(bare[32]), [false; 2]);
     assert_eq!(begin(&mut c, bare[32]), Ok(Body::Done));

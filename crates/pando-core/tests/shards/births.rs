@@ -239,7 +239,8 @@ fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows(
     let burial = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::Bury(_))));
     let hand_over = Op::HandOver(home, dir.id.slot(), coordinator);
     assert_eq!(c.glance(home, hand_over), Some(Ok(Body::Done)));
-    let taking = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnSlot(_))));
+    let taking =
+        held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnHashSlot(_))));
     c.put_back(burial);
     while c.step() {}
     c.put_back(taking);

@@ -65,7 +65,7 @@ fn a_shard_that_is_away_keeps_nobody_out_and_holds_up_no_end_elsewhere() {
     c.settle();
     assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, next)), [true, true, true]);
     assert_eq!(c.rows_of(ONE, &keys::session(dead)), 0, "all have heard it");
-    assert_eq!(c.rows_of(ONE, &keys::slot(dead, 0)), 0);
+    assert_eq!(c.rows_of(ONE, &keys::outcome(dead, 0)), 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn what_ran_in_a_session_that_is_over_is_answered_until_every_shard_has_heard_it
     c.pass_time(SECOND);
     c.settle();
     assert_eq!(c.run_as(ONE, id, op), NO_SESSION);
-    assert_eq!(c.rows_of(ONE, &keys::slot(session, 0)), 0);
+    assert_eq!(c.rows_of(ONE, &keys::outcome(session, 0)), 0);
 }
 
 /// The shard is away for longer than shard 0 remembers, or while shard 0 restarts. It gets the
@@ -225,7 +225,7 @@ fn a_question_does_not_say_that_anything_was_heard() {
     c.pass_time(SECOND);
     c.settle();
     assert!(!knows(&c, ONE, dead), "it is told nevertheless");
-    assert_eq!(c.rows_of_table(Table::Slot), c.rows_of(ZERO, &keys::table(Table::Slot)));
+    assert_eq!(c.rows_of_table(Table::Outcome), c.rows_of(ZERO, &keys::table(Table::Outcome)));
 }
 
 /// A session begins and ends without this shard hearing of it. Something of that session comes here

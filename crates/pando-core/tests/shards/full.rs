@@ -95,7 +95,7 @@ fn who_asks_a_full_shard_for_a_name_of_another_is_sent_there() {
     for name in &names {
         let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, name, false));
         let answer = c.run_as(ShardIndex(0), id, op);
-        assert!(matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))), "{answer:?}");
+        assert!(matches!(answer, Err(Refusal::AskHome | Refusal::HashSlot(_))), "{answer:?}");
     }
     let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, "file", false));
     assert_eq!(c.run_as(ShardIndex(1), id, op), FULL);

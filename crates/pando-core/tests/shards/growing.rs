@@ -5,7 +5,7 @@ use crate::support::Cluster;
 use pando_placement::shard_of;
 use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal, Spread};
-use pando_types::{DirRef, Errno, PartitionIndex, ShardIndex, SlotIndex};
+use pando_types::{DirRef, Errno, HashSlot, PartitionIndex, ShardIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -16,15 +16,15 @@ fn add(c: &mut Cluster, shard: ShardIndex) -> Result<Body, Refusal> {
 /// Hands some hash slot of a shard over. Both shards know each other from then on.
 fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
     let map = c.map(from);
-    let mut slots = (1..=u16::MAX).map(SlotIndex);
-    let slot = slots.find(|slot| map.slot_owner(*slot) == from).unwrap();
+    let mut slots = (1..=u16::MAX).map(HashSlot);
+    let slot = slots.find(|slot| map.hash_slot_owner(*slot) == from).unwrap();
     give(c, slot, from, to);
 }
 
-fn give(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+fn give(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
     assert_eq!(c.glance(from, Op::HandOver(from, slot, to)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(to).slot_owner(slot), to, "it has arrived");
+    assert_eq!(c.map(to).hash_slot_owner(slot), to, "it has arrived");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_shard_that_nobody_has_added_takes_nothing() {
     let slot = dir.id.slot();
     assert_eq!(c.glance(from, Op::HandOver(from, slot, new)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(from).slot_owner(slot), from);
+    assert_eq!(c.map(from).hash_slot_owner(slot), from);
     c.create(dir, "file").unwrap();
 }
 

@@ -8,7 +8,7 @@ use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId, Target, XattrMode
 use pando_types::peer::{Change, Peer, PeerMessage};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{
-    DirRef, Errno, FileKind, PartitionIndex, Radix, SetAttr, ShardIndex, SlotIndex, Trail,
+    DirRef, Errno, FileKind, HashSlot, PartitionIndex, Radix, SetAttr, ShardIndex, Trail,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -26,12 +26,12 @@ fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
     homes[0]
 }
 
-fn begin(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+fn begin(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
     let begun = c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
 }
 
-fn hand_over(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+fn hand_over(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
     begin(c, slot, from, to);
     c.settle();
 }
@@ -83,7 +83,7 @@ fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
     assert!(c.owned(from, dir).is_empty());
     for op in [Op::Parent(dir), Op::Lookup(dir, c.name("f1")), create(&c, dir, "new")] {
         match c.run(from, op) {
-            Err(Refusal::Slot(news)) => assert_eq!((news.version, news.owner), (1, to)),
+            Err(Refusal::HashSlot(news)) => assert_eq!((news.version, news.owner), (1, to)),
             other => panic!("{other:?}"),
         }
     }
@@ -101,7 +101,9 @@ fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
     assert_eq!(home(&mut c, dir), from);
     assert_eq!(names(&mut c, dir).len(), before.len());
     assert_eq!(c.unlink(dir, "f3"), Err(Errno::ENOENT));
-    assert!(matches!(c.run(to, Op::Parent(dir)), Err(Refusal::Slot(news)) if news.version == 2));
+    assert!(
+        matches!(c.run(to, Op::Parent(dir)), Err(Refusal::HashSlot(news)) if news.version == 2)
+    );
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     begin(&mut c, dir.id.slot(), from, to);
     let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
         let PeerMessage::Finish(Some(changes)) = &peer.say else { return false };
-        *shard == to && matches!(changes[..], [Change::OwnSlot(_)])
+        *shard == to && matches!(changes[..], [Change::OwnHashSlot(_)])
     };
     let decision = loop {
         let (decision, rest) =
@@ -230,7 +232,7 @@ fn a_slot_is_used_while_it_is_copied() {
         for (slot, op) in [(n, create(&c, dir, &new)), (n + 100, Op::Unlink(dir, c.name(&gone)))] {
             match c.poke(from, slot, op) {
                 Some(Ok(_)) => {}
-                Some(Err(Refusal::Slot(_))) | None => waited += 1,
+                Some(Err(Refusal::HashSlot(_))) | None => waited += 1,
                 other => panic!("{other:?}"),
             }
         }
@@ -439,9 +441,9 @@ fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
     let tag = c.start(from, op.clone(), Some(stale));
     c.settle();
     let id = c.id_of(tag);
-    assert!(matches!(c.answer(tag), Some(Err(Refusal::Slot(_)))));
+    assert!(matches!(c.answer(tag), Some(Err(Refusal::HashSlot(_)))));
     let map = c.map(from);
-    let other = (1..).map(SlotIndex).find(|slot| map.slot_owner(*slot) == from).unwrap();
+    let other = (1..).map(HashSlot).find(|slot| map.hash_slot_owner(*slot) == from).unwrap();
     hand_over(&mut c, other, from, to);
     assert!(matches!(c.run_as(to, id, op), Ok(Body::Created(..))));
 }

@@ -10,9 +10,9 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Improper, Layout, Refusal};
 use pando_types::{
-    Credentials, DirId, DirRef, Errno, FileKind, Ino, Judge, KeyId, Lock, LockKind, LockOwner,
-    LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex,
-    SlotIndex, TimeSet, Timestamp,
+    Credentials, DirId, DirRef, Errno, FileKind, HashSlot, Ino, Judge, KeyId, Lock, LockKind,
+    LockOwner, LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr,
+    ShardIndex, TimeSet, Timestamp,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -113,7 +113,7 @@ fn all_ops() -> Vec<Op> {
         Op::Garbage(HERE, 1),
         Op::GarbageDone(HERE, Vec::new()),
         Op::InspectDir(HERE, DirId::ROOT),
-        Op::HandOver(HERE, SlotIndex(1), ShardIndex(1)),
+        Op::HandOver(HERE, HashSlot(1), ShardIndex(1)),
         Op::AddShard(ShardIndex(1)),
         Op::Renew(SessionId(1)),
         Op::Alone(SessionId(1), Alone::Ask),
@@ -409,14 +409,14 @@ fn slots_end_where_the_protocol_says() {
         assert_eq!(ask(&mut c, slot), Err(Improper::Slot.into()));
     }
     assert_eq!(c.counters()[0].improper[Improper::Slot as usize], 2);
-    assert_eq!(c.rows_of_table(Table::Slot), 1);
+    assert_eq!(c.rows_of_table(Table::Outcome), 1);
 }
 
 #[test]
 fn what_is_the_owners_is_for_nobody_else() {
     let (mut c, ..) = two_keys(2);
     let refused = Err(Improper::NotOwner.into());
-    assert_eq!(c.run(HERE, Op::HandOver(HERE, SlotIndex(1), ShardIndex(1))), refused);
+    assert_eq!(c.run(HERE, Op::HandOver(HERE, HashSlot(1), ShardIndex(1))), refused);
     assert_eq!(c.run(HERE, Op::AddShard(ShardIndex(2))), refused);
 }
 

@@ -16,8 +16,8 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Improper, Layout, Refusal, Reply};
 use pando_types::{
-    Credentials, DirId, DirRef, FileKind, Ino, Judge, KeyId, Lock, LockKind, LockOwner, LockRange,
-    LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
+    Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Judge, KeyId, Lock, LockKind, LockOwner,
+    LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex,
     TimeSet, Timestamp, Trail,
 };
 
@@ -289,7 +289,7 @@ impl Liar {
                 let count = self.below(4);
                 Op::GarbageDone(shard, (0..count).map(|_| self.object()).collect())
             }
-            31 => Op::HandOver(shard, SlotIndex(self.any() as u16), ShardIndex(self.any() as u16)),
+            31 => Op::HandOver(shard, HashSlot(self.any() as u16), ShardIndex(self.any() as u16)),
             32 => Op::AddShard(ShardIndex(self.any() as u16)),
             33 => match self.below(2) {
                 0 => Op::Renew(self.session()),
@@ -371,7 +371,9 @@ impl Liar {
             }
             let Some(reply) = c.reply(self.tag) else { return };
             self.count(&reply);
-            if let Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)) = reply.result {
+            if let Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)) =
+                reply.result
+            {
                 continue;
             }
             self.done += usize::from(changes && reply.result.is_ok());

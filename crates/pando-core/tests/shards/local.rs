@@ -47,8 +47,10 @@ impl Pair {
                 let _ = self.same(|c| c.run_as(again, c.last_id(), op.clone()));
                 self.repeated += 1;
             }
-            let is_elsewhere =
-                matches!(answer, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
+            let is_elsewhere = matches!(
+                answer,
+                Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))
+            );
             if !is_elsewhere {
                 return answer;
             }
@@ -100,7 +102,7 @@ impl Pair {
 
     /// All rows but those of sessions, outcomes and opens.
     fn rows(&mut self) -> BTreeMap<(u16, Vec<u8>), Vec<u8>> {
-        let of_sessions = [Table::Session, Table::Slot, Table::Open].map(keys::table);
+        let of_sessions = [Table::Session, Table::Outcome, Table::Open].map(keys::table);
         self.same(|c| {
             let mut rows = c.rows();
             rows.retain(|(_, key), _| !of_sessions.iter().any(|table| key.starts_with(table)));
@@ -125,7 +127,7 @@ fn nobody_sees_whether_a_session_is_local() {
         }
         pair.same(Cluster::settle);
         pair.rows();
-        let session_rows = pair.count(1, Table::Slot);
+        let session_rows = pair.count(1, Table::Outcome);
         assert_eq!(session_rows, 0, "seed {seed}: outcomes of a local session are in memory");
         assert!(pair.count(1, Table::Open) <= pair.count(0, Table::Open));
         orphans += pair.count(1, Table::Open);

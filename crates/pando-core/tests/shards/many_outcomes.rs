@@ -70,7 +70,7 @@ fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
             strayed == *answer
                 || matches!(
                     strayed,
-                    Err(Refusal::Redirect(_) | Refusal::Slot(_) | Refusal::AskHome)
+                    Err(Refusal::Redirect(_) | Refusal::HashSlot(_) | Refusal::AskHome)
                 ),
             "{strayed:?}"
         );
@@ -81,9 +81,11 @@ fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
 }
 
 fn is_outcomes(peer: &Peer) -> bool {
-    let is = |row: &RowChange| matches!(row, RowChange::Put(key, _) if key.starts_with(&pando_core::keys::table(pando_core::keys::Table::Slot)));
+    let is = |row: &RowChange| matches!(row, RowChange::Put(key, _) if key.starts_with(&pando_core::keys::table(pando_core::keys::Table::Outcome)));
     match &peer.say {
-        PeerMessage::Page { rows, .. } | PeerMessage::SlotPage { rows, .. } => rows.iter().any(is),
+        PeerMessage::Page { rows, .. } | PeerMessage::HashSlotPage { rows, .. } => {
+            rows.iter().any(is)
+        }
         _ => false,
     }
 }

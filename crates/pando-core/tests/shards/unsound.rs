@@ -6,13 +6,14 @@ use pando_core::keys::{self, Kind};
 use pando_core::record::{Entry, Header, Record};
 use pando_types::op::Place;
 use pando_types::peer::{
-    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer,
-    PeerMessage, Prepare, RowChange, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
+    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, HashSlotArrival, Inherit,
+    InodeRows, Peer, PeerMessage, Prepare, RowChange, Seen, SessionTable, SessionsTold, Tally,
+    Vote,
 };
-use pando_types::reply::{Access, SlotNews};
+use pando_types::reply::{Access, HashSlotNews};
 use pando_types::{
-    DirId, DirRef, Epoch, Errno, Ino, Order, PartitionIndex, Radix, SessionId, ShardIndex,
-    SlotIndex, Timestamp, TxnId,
+    DirId, DirRef, Epoch, Errno, HashSlot, Ino, Order, PartitionIndex, Radix, SessionId,
+    ShardIndex, Timestamp, TxnId,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -132,7 +133,7 @@ fn a_page_with_a_row_of_something_else_is_given_up() {
 #[test]
 fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
     let mut c = cluster();
-    let slot = SlotNews { slot: SlotIndex(0x0909), version: 7, owner: HERE };
+    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
     let header = |partition, start| {
         let header = Header {
             partition: PartitionIndex(partition),
@@ -160,7 +161,7 @@ fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
         RowChange::DeleteRange(content, Vec::new()),
     ];
     for (number, row) in (0..).zip(rows) {
-        let say = PeerMessage::SlotPage { slot, number: 0, synced: false, rows: vec![row] };
+        let say = PeerMessage::HashSlotPage { slot, number: 0, synced: false, rows: vec![row] };
         refused(&mut c, HERE, peer(number, say), &[PeerMessage::PageDone(0)]);
     }
     works(&mut c);
@@ -210,8 +211,8 @@ fn what_cannot_be_prepared_is_voted_down() {
     .into_iter()
     .map(Prepare::Arrive)
     .collect::<Vec<_>>();
-    let slot = SlotNews { slot: SlotIndex(0x0909), version: 7, owner: HERE };
-    let take = SlotArrival {
+    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
+    let take = HashSlotArrival {
         slot,
         pages: 1,
         rows: Vec::new(),
@@ -220,8 +221,8 @@ fn what_cannot_be_prepared_is_voted_down() {
         slots: Vec::new(),
         heard: 0,
     };
-    prepares.push(Prepare::TakeSlot(SlotArrival { rows: vec![row], ..take.clone() }));
-    prepares.push(Prepare::TakeSlot(SlotArrival { slots: vec![outcome], ..take }));
+    prepares.push(Prepare::TakeHashSlot(HashSlotArrival { rows: vec![row], ..take.clone() }));
+    prepares.push(Prepare::TakeHashSlot(HashSlotArrival { slots: vec![outcome], ..take }));
     // Only shard 0 lets shards join.
     prepares.push(Prepare::Join);
     for (number, prepare) in (0..).zip(prepares) {
@@ -306,7 +307,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         Change::AddName { ino: Ino(77), dir, name: there.clone(), at },
         Change::DropName { ino: Ino(77), dir, name: there.clone(), at },
         Change::Own { dir, partition },
-        Change::OwnSlot(SlotNews { slot: SlotIndex(9), version: 9, owner: HERE }),
+        Change::OwnHashSlot(HashSlotNews { slot: HashSlot(9), version: 9, owner: HERE }),
         Change::Join(SessionTable::default()),
     ] {
         refused(&mut c, home, peer(1, PeerMessage::Finish(Some(vec![change]))), &[]);

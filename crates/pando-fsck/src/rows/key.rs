@@ -2,7 +2,7 @@
 
 use pando_core::keys::{self, Kind, Table};
 use pando_types::op::ObjectId;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{DirId, HashSlot, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 /// Every key of the schema. Any other key is foreign.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ pub enum Key {
     Stat,
     SessionsHeard,
     Session(SessionId),
-    Slot(SessionId, u16),
+    Outcome(SessionId, u16),
     Open(Ino, SessionId),
     Txn(u64),
     Prepared(TxnId, u16),
@@ -32,9 +32,9 @@ pub enum Key {
     /// A removed file with slices that have yet to go: the common prefix of their keys.
     Shred(Vec<u8>),
     StagedHeader(DirId),
-    Owner(SlotIndex),
+    Owner(HashSlot),
     Joined(ShardIndex),
-    Incoming(SlotIndex),
+    Incoming(HashSlot),
     Lock(Ino, SessionId),
 }
 
@@ -105,9 +105,9 @@ impl Key {
         } else if is(Table::Session) {
             ends(8)?;
             Self::Session(SessionId(u64_at(rest, 0)?))
-        } else if is(Table::Slot) {
+        } else if is(Table::Outcome) {
             ends(10)?;
-            Self::Slot(SessionId(u64_at(rest, 0)?), u16_at(rest, 8)?)
+            Self::Outcome(SessionId(u64_at(rest, 0)?), u16_at(rest, 8)?)
         } else if is(Table::Open) {
             ends(16)?;
             Self::Open(Ino(u64_at(rest, 0)?), SessionId(u64_at(rest, 8)?))
@@ -143,7 +143,7 @@ impl Key {
             Self::Shred(rest.to_vec())
         } else if is(Table::Owner) || is(Table::Incoming) {
             ends(2)?;
-            let slot = SlotIndex(u16_at(rest, 0)?);
+            let slot = HashSlot(u16_at(rest, 0)?);
             if is(Table::Owner) { Self::Owner(slot) } else { Self::Incoming(slot) }
         } else {
             return None;
@@ -189,7 +189,7 @@ const _: fn(Kind) = |kind| match kind {
     Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName | Kind::StagedHeader => {}
 };
 const _: fn(Table) = |table| match table {
-    Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
+    Table::Numbers | Table::Stat | Table::Session | Table::Outcome | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
     Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
     Table::Lock | Table::Shred => {}
@@ -226,15 +226,15 @@ mod tests {
             (keys::table(Table::Stat), Key::Stat),
             (keys::table(Table::Session), Key::SessionsHeard),
             (keys::session(session), Key::Session(session)),
-            (keys::slot(session, 3), Key::Slot(session, 3)),
+            (keys::outcome(session, 3), Key::Outcome(session, 3)),
             (keys::open(ino, session), Key::Open(ino, session)),
             (keys::txn(4), Key::Txn(4)),
             (keys::prepared(txn, 1), Key::Prepared(txn, 1)),
             (keys::finished(txn, 1), Key::Finished(txn, 1)),
             (keys::floor(ShardIndex(3)), Key::Floor(ShardIndex(3))),
             (keys::arrival(dir, PartitionIndex(6)), Key::Arrival(dir, PartitionIndex(6))),
-            (keys::owner(SlotIndex(7)), Key::Owner(SlotIndex(7))),
-            (keys::incoming(SlotIndex(7)), Key::Incoming(SlotIndex(7))),
+            (keys::owner(HashSlot(7)), Key::Owner(HashSlot(7))),
+            (keys::incoming(HashSlot(7)), Key::Incoming(HashSlot(7))),
             (keys::dir(dir, Kind::StagedHeader, 0), Key::StagedHeader(dir)),
             (keys::garbage(ObjectId(8)), Key::Garbage(ObjectId(8))),
             (keys::lock(ino, session), Key::Lock(ino, session)),

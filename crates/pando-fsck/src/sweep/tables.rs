@@ -9,7 +9,7 @@ use pando_core::record::{
     SessionRecord, SessionsHeard, Shred, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, LockSet, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, HashSlot, LockSet, SessionId, ShardIndex};
 
 use crate::findings::code::Code;
 use crate::findings::evidence::Evidence;
@@ -56,7 +56,7 @@ impl Sweep<'_> {
                 self.tables.sessions.entry(session).or_default().insert(shard, record);
                 self.number(ShardIndex(0), session.number().saturating_add(1), &evidence);
             }
-            Key::Slot(session, _) => {
+            Key::Outcome(session, _) => {
                 self.decode::<Outcome>(shard, &what, key, value);
                 self.of_session(shard, session, Code::OutcomeOfUnknownSession, what(), row);
             }
@@ -164,7 +164,7 @@ impl Sweep<'_> {
     fn owner(
         &mut self,
         shard: ShardIndex,
-        slot: SlotIndex,
+        slot: HashSlot,
         said: Owner,
         what: String,
         row: Evidence,
@@ -282,7 +282,7 @@ fn table_words(key: &Key) -> String {
         Key::Stat => "the count of files and bytes".to_owned(),
         Key::SessionsHeard => "how much has been heard of sessions".to_owned(),
         Key::Session(session) => format!("session {session}"),
-        Key::Slot(session, slot) => format!("the outcome in slot {slot} of session {session}"),
+        Key::Outcome(session, slot) => format!("the outcome in slot {slot} of session {session}"),
         Key::Open(ino, session) => format!("{}, open in session {session}", ino_words(*ino)),
         Key::Txn(number) => format!("the decision of transaction {number}"),
         Key::Prepared(txn, step) => format!("prepared step {step} of transaction {txn}"),

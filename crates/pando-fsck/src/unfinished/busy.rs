@@ -19,8 +19,8 @@ use pando_core::record::{
 use pando_placement::{parent, range};
 use pando_types::op::ObjectId;
 use pando_types::peer::{Change, Claim, Prepare};
-use pando_types::reply::{Slice, SlotNews};
-use pando_types::{DirId, Ino, Order, ShardIndex, SlotIndex, TxnId};
+use pando_types::reply::{HashSlotNews, Slice};
+use pando_types::{DirId, HashSlot, Ino, Order, ShardIndex, TxnId};
 
 use crate::rows::cursor;
 use crate::rows::key::Key;
@@ -38,11 +38,11 @@ pub struct Busy {
     /// Ranges of partitions that may come to a shard.
     pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
     /// Hash slots that may come to a shard.
-    pub incoming: BTreeSet<(ShardIndex, SlotIndex)>,
+    pub incoming: BTreeSet<(ShardIndex, HashSlot)>,
     /// Hash slots that a decision gives to a shard which has not heard of it.
-    pub arrived_slots: BTreeSet<(ShardIndex, SlotIndex)>,
+    pub arrived_slots: BTreeSet<(ShardIndex, HashSlot)>,
     /// Owners of hash slots, as each shard records them.
-    pub owners: BTreeMap<(ShardIndex, SlotIndex), SlotNews>,
+    pub owners: BTreeMap<(ShardIndex, HashSlot), HashSlotNews>,
     /// Slices that unfinished decisions will write, and the inode of each.
     pub slices: Vec<(Ino, Slice)>,
     /// Objects of removed files that still have slices.
@@ -148,7 +148,7 @@ impl Busy {
                 match Key::parse(key) {
                     Some(Key::Owner(slot)) => {
                         if let Ok(Owner { version, owner }) = Owner::decode(value) {
-                            let news = SlotNews { slot, version, owner };
+                            let news = HashSlotNews { slot, version, owner };
                             self.owners.insert((shard, slot), news);
                         }
                     }
@@ -172,12 +172,12 @@ impl Busy {
     }
 
     /// Whether the rows of a hash slot on a shard may still belong to another shard.
-    pub fn is_incoming(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
+    pub fn is_incoming(&self, shard: ShardIndex, slot: HashSlot) -> bool {
         self.incoming.contains(&(shard, slot)) && !self.is_arrived(shard, slot)
     }
 
     /// Whether a decision gives a hash slot to a shard that has not heard of it.
-    pub fn is_arrived(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
+    pub fn is_arrived(&self, shard: ShardIndex, slot: HashSlot) -> bool {
         self.arrived_slots.contains(&(shard, slot))
     }
 
@@ -207,7 +207,7 @@ impl Busy {
                                 self.arrived.push((*shard, dir.id, header));
                             }
                         }
-                        Change::OwnSlot(news) => {
+                        Change::OwnHashSlot(news) => {
                             self.arrived_slots.insert((*shard, news.slot));
                         }
                         Change::PutEntry { entry, .. } => {
@@ -279,7 +279,7 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
         Prepare::Look(_)
         | Prepare::LookFile { .. }
         | Prepare::Invalidate { .. }
-        | Prepare::TakeSlot(_)
+        | Prepare::TakeHashSlot(_)
         | Prepare::Join => return None,
     })
 }
@@ -310,6 +310,6 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
             table.living.iter().map(|(session, _)| Place::Session(*session)).collect()
         }
         // A whole hash slot changes its owner: `is_handed_over` covers that.
-        Change::OwnSlot(_) => Vec::new(),
+        Change::OwnHashSlot(_) => Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, HashSlot, Ino, PartitionIndex, SessionId, ShardIndex};
 
 /// A place that a transaction can hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -25,7 +25,7 @@ pub enum Place {
 
 impl Place {
     /// The hash slot that the place is found by, if there is one.
-    pub fn slot(&self) -> Option<SlotIndex> {
+    pub fn slot(&self) -> Option<HashSlot> {
         match self {
             Self::Link(ino) => Some(ino.slot()),
             place => place.dir().map(DirId::slot),

@@ -142,7 +142,7 @@ impl Cluster {
                 last,
                 Err(Refusal::Redirect(_)
                     | Refusal::AskHome
-                    | Refusal::Slot(_)
+                    | Refusal::HashSlot(_)
                     | Refusal::NotUnderName
                     | Refusal::Errno(Errno::ESTALE))
             );

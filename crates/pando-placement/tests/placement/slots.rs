@@ -1,10 +1,10 @@
 //! Hash slots: their owners, and how evenly ids fall on them.
 
 use pando_placement::{ClusterMap, HandoverError, Secrets, rendezvous};
-use pando_types::{DirId, Ino, Name, ShardIndex, SlotIndex};
+use pando_types::{DirId, HashSlot, Ino, Name, ShardIndex};
 
-fn slots() -> impl Iterator<Item = SlotIndex> {
-    (0..=u16::MAX).map(SlotIndex)
+fn slots() -> impl Iterator<Item = HashSlot> {
+    (0..=u16::MAX).map(HashSlot)
 }
 
 fn counts(shards: u16, owners: impl Iterator<Item = ShardIndex>) -> Vec<u32> {
@@ -47,7 +47,7 @@ fn a_further_shard_takes_its_share_and_nothing_moves_between_others() {
 #[test]
 fn the_root_is_on_shard_0_in_every_cluster() {
     for shards in [1, 2, 3, 64, 1000, u16::MAX] {
-        assert_eq!(rendezvous(SlotIndex(0), shards), ShardIndex(0));
+        assert_eq!(rendezvous(HashSlot(0), shards), ShardIndex(0));
     }
     for shards in [1, 2, 3, 64] {
         assert_eq!(ClusterMap::new(shards).home(DirId::ROOT), ShardIndex(0));
@@ -57,17 +57,17 @@ fn the_root_is_on_shard_0_in_every_cluster() {
 #[test]
 fn a_new_map_is_the_rendezvous_table() {
     let map = ClusterMap::new(5);
-    assert!(slots().all(|slot| map.slot_owner(slot) == rendezvous(slot, 5)));
+    assert!(slots().all(|slot| map.hash_slot_owner(slot) == rendezvous(slot, 5)));
 }
 
 #[test]
 fn homes_and_link_shards_follow_the_slot_table() {
     let mut map = ClusterMap::new(4);
     let dir = DirId([0x12, 0x34, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
-    let ino = (2..).map(Ino).find(|ino| ino.slot() != SlotIndex(0x1234)).unwrap();
+    let ino = (2..).map(Ino).find(|ino| ino.slot() != HashSlot(0x1234)).unwrap();
     let link = map.link(ino);
     for shard in (0..4).map(ShardIndex) {
-        map.hand_over(SlotIndex(0x1234), shard).unwrap();
+        map.hand_over(HashSlot(0x1234), shard).unwrap();
         assert_eq!((map.home(dir), map.link(ino)), (shard, link));
     }
     map.hand_over(ino.slot(), ShardIndex(3)).unwrap();
@@ -80,30 +80,33 @@ fn growth_adds_an_empty_shard_and_then_hands_slots_to_it() {
     let old = map.clone();
     let new = map.add_shard().unwrap();
     assert_eq!((new, map.shards), (ShardIndex(3), 4));
-    assert!(slots().all(|slot| map.slot_owner(slot) == old.slot_owner(slot)));
+    assert!(slots().all(|slot| map.hash_slot_owner(slot) == old.hash_slot_owner(slot)));
 
     for slot in slots().filter(|&slot| rendezvous(slot, 4) == new) {
         let epoch = map.epoch;
         map.hand_over(slot, new).unwrap();
         assert!(map.epoch > epoch);
     }
-    assert!(slots().all(|slot| map.slot_owner(slot) == rendezvous(slot, 4)));
-    assert!(slots().all(|slot| old.slot_owner(slot) == rendezvous(slot, 3)), "a copy is apart");
+    assert!(slots().all(|slot| map.hash_slot_owner(slot) == rendezvous(slot, 4)));
+    assert!(
+        slots().all(|slot| old.hash_slot_owner(slot) == rendezvous(slot, 3)),
+        "a copy is apart"
+    );
 }
 
 #[test]
 fn impossible_handovers_are_refused_and_change_nothing() {
     let mut map = ClusterMap::new(3);
-    assert_eq!(map.hand_over(SlotIndex(0), ShardIndex(1)), Err(HandoverError::Root));
+    assert_eq!(map.hand_over(HashSlot(0), ShardIndex(1)), Err(HandoverError::Root));
     let beyond = ShardIndex(pando_types::SHARDS_MAX);
-    assert_eq!(map.hand_over(SlotIndex(1), beyond), Err(HandoverError::NoSuchShard));
+    assert_eq!(map.hand_over(HashSlot(1), beyond), Err(HandoverError::NoSuchShard));
     assert_eq!(map, ClusterMap::new(3));
 }
 
 #[test]
 fn a_cluster_map_survives_the_wire() {
     let mut map = ClusterMap::new(200);
-    map.hand_over(SlotIndex(77), ShardIndex(199)).unwrap();
+    map.hand_over(HashSlot(77), ShardIndex(199)).unwrap();
     let bytes = postcard::to_allocvec(&map).unwrap();
     assert_eq!(postcard::from_bytes::<ClusterMap>(&bytes).unwrap(), map);
 }
@@ -111,7 +114,7 @@ fn a_cluster_map_survives_the_wire() {
 #[test]
 fn of_two_words_about_a_slot_the_later_one_is_believed() {
     let mut map = ClusterMap::new(4);
-    let slot = SlotIndex(77);
+    let slot = HashSlot(77);
     assert_eq!(map.news(slot), None);
     let mut other = map.clone();
     other.hand_over(slot, ShardIndex(1)).unwrap();
@@ -120,22 +123,22 @@ fn of_two_words_about_a_slot_the_later_one_is_believed() {
     let second = other.news(slot).unwrap();
     assert_eq!((first.version, second.version), (1, 2));
     assert!(map.learn(second) && !map.learn(first) && !map.learn(second));
-    assert_eq!((map.slot_owner(slot), map.news(slot)), (ShardIndex(3), Some(second)));
+    assert_eq!((map.hash_slot_owner(slot), map.news(slot)), (ShardIndex(3), Some(second)));
     let beyond = ShardIndex(pando_types::SHARDS_MAX);
-    let nobody = pando_types::reply::SlotNews { owner: beyond, version: 9, ..second };
+    let nobody = pando_types::reply::HashSlotNews { owner: beyond, version: 9, ..second };
     assert!(!map.learn(nobody), "there can be no such shard");
 }
 
 #[test]
 fn who_owns_a_slot_is_a_shard_and_so_are_all_below_it() {
     let (mut map, mut other) = (ClusterMap::new(4), ClusterMap::new(4));
-    other.hand_over(SlotIndex(77), ShardIndex(6)).unwrap();
-    other.hand_over(SlotIndex(78), ShardIndex(2)).unwrap();
-    map.hand_over(SlotIndex(78), ShardIndex(1)).unwrap();
-    map.hand_over(SlotIndex(78), ShardIndex(0)).unwrap();
+    other.hand_over(HashSlot(77), ShardIndex(6)).unwrap();
+    other.hand_over(HashSlot(78), ShardIndex(2)).unwrap();
+    map.hand_over(HashSlot(78), ShardIndex(1)).unwrap();
+    map.hand_over(HashSlot(78), ShardIndex(0)).unwrap();
     map.merge(&other);
-    assert_eq!((map.shards, map.slot_owner(SlotIndex(77))), (7, ShardIndex(6)));
-    assert_eq!(map.slot_owner(SlotIndex(78)), ShardIndex(0), "the later word");
+    assert_eq!((map.shards, map.hash_slot_owner(HashSlot(77))), (7, ShardIndex(6)));
+    assert_eq!(map.hash_slot_owner(HashSlot(78)), ShardIndex(0), "the later word");
 }
 
 #[test]

@@ -106,10 +106,10 @@ fn of_peer(peer: &Peer) -> Wants {
     let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
     match &peer.say {
         PeerMessage::Page { .. }
-        | PeerMessage::SlotPage { .. }
+        | PeerMessage::HashSlotPage { .. }
         | PeerMessage::Prepare(
             _,
-            Prepare::NewHome(_) | Prepare::Arrive(_) | Prepare::TakeSlot(_),
+            Prepare::NewHome(_) | Prepare::Arrive(_) | Prepare::TakeHashSlot(_),
         ) => Wants::Space(bytes),
         PeerMessage::Prepare(..) | PeerMessage::Voted(_) | PeerMessage::Finish(_) => {
             Wants::Reserve(bytes)
@@ -134,7 +134,9 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<PeerMessage> {
     match &peer.say {
         PeerMessage::Prepare(..) => Some(PeerMessage::Voted(Vote::No(Errno::ENOSPC))),
         // The source gives up the split, merge or handover.
-        PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } => Some(PeerMessage::PageDone(0)),
+        PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => {
+            Some(PeerMessage::PageDone(0))
+        }
         PeerMessage::Voted(_)
         | PeerMessage::Finish(_)
         | PeerMessage::Finished

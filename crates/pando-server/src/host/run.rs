@@ -114,6 +114,6 @@ impl Shared {
 const fn is_copying(say: &PeerMessage) -> bool {
     matches!(
         say,
-        PeerMessage::Page { .. } | PeerMessage::SlotPage { .. } | PeerMessage::PageDone(_)
+        PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } | PeerMessage::PageDone(_)
     )
 }

@@ -111,7 +111,7 @@ impl State {
                 reply.durable = durable;
                 if matches!(
                     reply.result,
-                    Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))
+                    Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))
                 ) {
                     cell.counters.redirects.increment();
                 }

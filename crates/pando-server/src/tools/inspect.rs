@@ -246,7 +246,7 @@ impl<'a> Inspector<'a> {
                 Err(Refusal::Redirect(history)) => {
                     map.learn(&history);
                 }
-                Err(Refusal::Slot(news)) => drop(self.map.borrow_mut().learn(news)),
+                Err(Refusal::HashSlot(news)) => drop(self.map.borrow_mut().learn(news)),
                 Err(Refusal::AskHome) => {
                     let op = Op::DirGetAttr(dir);
                     if let Ok(Body::Dir(attr)) = self.call(home, op)? {
@@ -272,7 +272,7 @@ impl<'a> Inspector<'a> {
             let shard = owner(&self.map.borrow());
             match self.call(shard, op.clone())? {
                 Ok(body) => return Ok((shard, body)),
-                Err(Refusal::Slot(news)) => drop(self.map.borrow_mut().learn(news)),
+                Err(Refusal::HashSlot(news)) => drop(self.map.borrow_mut().learn(news)),
                 Err(Refusal::Errno(errno)) => return Err(errno),
                 Err(_) => return Err(Errno::EAGAIN),
             }

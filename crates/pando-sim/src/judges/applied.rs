@@ -57,10 +57,10 @@ impl Applied {
 /// The request that has its outcome in these writes, and the inode that it made. `None`: there is
 /// no outcome, or there are several, which arrive with a hash slot.
 fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
-    let table = keys::table(Table::Slot);
+    let table = keys::table(Table::Outcome);
     let mut outcomes = writes.iter().filter_map(|write| match write {
         Write::Put(key, value) if key.starts_with(&table) => {
-            let (session, slot) = keys::slot_of(key)?;
+            let (session, slot) = keys::outcome_of(key)?;
             let Outcome { sequence, result, .. } = Outcome::decode(value).ok()?;
             Some((RequestId { session, slot, sequence }, result.and_then(|result| made(&result))))
         }

@@ -8,7 +8,7 @@ use pando_core::{Config, Effects, GroupMeta, Halt, Now, Rows, Shard, keys};
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
-use pando_types::{ShardIndex, SlotIndex, Timestamp};
+use pando_types::{HashSlot, ShardIndex, Timestamp};
 
 use super::watched::Watched;
 use crate::base::lock::lock;
@@ -213,12 +213,12 @@ impl Process {
     }
 
     /// Hash slots that the shard owns and that hold anything, except the root's.
-    pub fn slots(&self) -> Vec<SlotIndex> {
+    pub fn slots(&self) -> Vec<HashSlot> {
         let mut slots = BTreeSet::new();
         let scanned = self.look(|store| {
             [b'd', b'l'].iter().try_for_each(|&first| {
                 store.scan(&[first], &[first + 1], &mut |key, _| {
-                    slots.extend(keys::slot_of_row(key));
+                    slots.extend(keys::hash_slot_of_row(key));
                     true
                 })
             })

@@ -1,7 +1,7 @@
 //! Asks shards to hand over hash slots, and to add a shard.
 
 use pando_types::op::{Head, Op, Request};
-use pando_types::{Credentials, ShardIndex, SlotIndex};
+use pando_types::{Credentials, HashSlot, ShardIndex};
 
 use crate::machines::host::Host;
 use crate::world::state::world::World;
@@ -13,7 +13,9 @@ impl World {
         if self.add_shard() {
             return;
         }
-        let Some((from, slot)) = self.locked_slot().or_else(|| self.some_slot()) else { return };
+        let Some((from, slot)) = self.locked_hash_slot().or_else(|| self.some_hash_slot()) else {
+            return;
+        };
         let to = self.random.below(self.hosts.len() as u64) as u16;
         let (from_shard, to) = (ShardIndex(from as u16), ShardIndex(to));
         let what = format_args!("slot {} is to go from {from} to {to}", slot.0);
@@ -21,7 +23,7 @@ impl World {
         self.ask(from, Op::HandOver(from_shard, slot, to));
     }
 
-    fn some_slot(&mut self) -> Option<(usize, SlotIndex)> {
+    fn some_hash_slot(&mut self) -> Option<(usize, HashSlot)> {
         let from = self.random.below(self.hosts.len() as u64) as usize;
         let slots = self.hosts[from].process.as_ref()?.slots();
         let is_any = !slots.is_empty();

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use pando_core::keys::Table;
 use pando_core::{Rows, keys};
-use pando_types::SlotIndex;
+use pando_types::HashSlot;
 
 use crate::base::lock::lock;
 use crate::base::time::MILLISECOND;
@@ -45,12 +45,12 @@ impl World {
     }
 
     /// A hash slot with locked files that is to be handed over, and the shard that owns it.
-    pub(crate) fn locked_slot(&mut self) -> Option<(usize, SlotIndex)> {
+    pub(crate) fn locked_hash_slot(&mut self) -> Option<(usize, HashSlot)> {
         if self.config.locking == 0 || !self.random.chance(1, 2) {
             return None;
         }
         let slots = |(shard, process): (usize, &Process)| {
-            process.locked_slots().into_iter().map(|slot| (shard, slot)).collect::<Vec<_>>()
+            process.locked_hash_slots().into_iter().map(|slot| (shard, slot)).collect::<Vec<_>>()
         };
         let hosts = self.hosts.iter().enumerate();
         let running = hosts.filter_map(|(shard, host)| Some((shard, host.process.as_ref()?)));
@@ -67,13 +67,13 @@ impl World {
 
 impl Process {
     /// Hash slots of the shard in which there are locks of programs.
-    fn locked_slots(&self) -> BTreeSet<SlotIndex> {
+    fn locked_hash_slots(&self) -> BTreeSet<HashSlot> {
         let mut slots = BTreeSet::new();
         let prefix = keys::table(Table::Lock);
         // If the disk has stopped, only the rows read so far count.
         let _ = self.look(|store| {
             store.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
-                slots.extend(keys::slot_of_row(key));
+                slots.extend(keys::hash_slot_of_row(key));
                 true
             })
         });

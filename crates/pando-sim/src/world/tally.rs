@@ -145,7 +145,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Link { new: false, .. } => "link",
                     Prepare::Arrive(arrival) if arrival.given_back => "merge",
                     Prepare::Arrive(_) => "arrive",
-                    Prepare::TakeSlot(_) => "take slot",
+                    Prepare::TakeHashSlot(_) => "take slot",
                     Prepare::Join => "join",
                 };
                 format!("prepared {step}")

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::peer::records::{EntryRows, Inherit, Inode, InodeRows};
 use crate::peer::sessions::SessionTable;
-use crate::reply::{Access, SlotNews};
+use crate::reply::{Access, HashSlotNews};
 use crate::{Attr, DirRef, Ino, Name, PartitionIndex, Timestamp};
 
 /// One change that a decision makes at one participant. It cannot fail.
@@ -146,7 +146,7 @@ pub enum Change {
         partition: PartitionIndex,
     },
     /// The target owns the arrived hash slot from now on.
-    OwnSlot(SlotNews),
+    OwnHashSlot(HashSlotNews),
     /// The new shard belongs to the volume from now on. These are its sessions.
     Join(SessionTable),
 }

@@ -11,7 +11,7 @@ use crate::peer::prepare::Prepare;
 use crate::peer::records::RowChange;
 use crate::peer::sessions::{Behalf, SessionAsk, SessionsTold};
 use crate::peer::vote::Vote;
-use crate::reply::SlotNews;
+use crate::reply::HashSlotNews;
 use crate::{DirRef, Epoch, Ino, PartitionIndex, Radix, ShardIndex, TxnId};
 
 /// A peer message, with its envelope.
@@ -72,9 +72,9 @@ pub enum PeerMessage {
     /// To the source: pages below this number are logged. 0: the source must give the move up.
     PageDone(u64),
     /// To the target of a handover: a page of what belongs to a hash slot.
-    SlotPage {
+    HashSlotPage {
         /// The hash slot, with the version and owner that it will have.
-        slot: SlotNews,
+        slot: HashSlotNews,
         /// Number of the page, from 0. Page 0 clears what an earlier attempt left.
         number: u64,
         /// The page leaves when the source's log is synced. The target answers when its own log is.
@@ -84,7 +84,7 @@ pub enum PeerMessage {
     },
     /// To the coordinator: another shard owns the hash slot. Answers a decision that needs no
     /// prepared record, or a move to this shard.
-    Elsewhere(SlotNews),
+    Elsewhere(HashSlotNews),
     /// From shard 0: versions above `since`, ascending, and the directories that they name.
     Versions {
         /// The message tells all versions above this one.

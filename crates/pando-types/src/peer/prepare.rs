@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::peer::records::{RowChange, Tally};
-use crate::reply::SlotNews;
+use crate::reply::HashSlotNews;
 use crate::{Credentials, DirId, DirRef, Ino, Name, PartitionIndex, SessionId};
 
 /// What a coordinator asks of a participant. A transaction takes its locks in the order of
@@ -60,7 +60,7 @@ pub enum Prepare {
         graph: Option<u16>,
     },
     /// Take over a hash slot, after its rows have been copied.
-    TakeSlot(SlotArrival),
+    TakeHashSlot(HashSlotArrival),
     /// Become a shard of the volume.
     Join,
     /// Tell the attributes of a file in the entry of this name, once no transaction holds it. Lock
@@ -93,7 +93,7 @@ impl Prepare {
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
             Self::Arrive(_) | Self::Invalidate { .. } => 6,
-            Self::TakeSlot(_) | Self::Join => 6,
+            Self::TakeHashSlot(_) | Self::Join => 6,
         }
     }
 }
@@ -145,9 +145,9 @@ pub type OpenHere = (Ino, Option<(DirId, u64)>, SessionId, u32);
 
 /// A hash slot that is about to change its owner (docs/design/handover.md).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SlotArrival {
+pub struct HashSlotArrival {
     /// The hash slot, with the version and owner that it will have.
-    pub slot: SlotNews,
+    pub slot: HashSlotNews,
     /// Number of pages that the target must have logged before.
     pub pages: u64,
     /// The last changed rows, as one more page. Empty in the target's own record.

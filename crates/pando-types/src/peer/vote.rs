@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::peer::records::{EntryRows, Inherit, Tally};
-use crate::reply::{SlotNews, SplitHistory};
+use crate::reply::{HashSlotNews, SplitHistory};
 use crate::{Attr, DirRef, Errno, Name, SessionId};
 
 /// A participant's answer to [`PeerMessage::Prepare`](crate::peer::PeerMessage::Prepare).
@@ -23,7 +23,7 @@ pub enum Vote {
     /// This shard knows nothing of the directory. Its home does.
     AskHome,
     /// Another shard owns the hash slot.
-    Slot(SlotNews),
+    HashSlot(HashSlotNews),
     /// What a walk has found may be out of date. The next walk may give this number as its begin.
     Overtaken(u64),
 }

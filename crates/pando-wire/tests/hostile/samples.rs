@@ -6,19 +6,20 @@ use pando_types::op::{
     RenameFlags, Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
-    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer,
-    PeerMessage, Prepare, RowChange, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold,
-    SlotArrival, Tally, Vote,
+    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, HashSlotArrival, Inherit, Inode,
+    InodeRows, Peer, PeerMessage, Prepare, RowChange, Seen, SessionAsk, SessionEvent, SessionTable,
+    SessionsTold, Tally, Vote,
 };
 use pando_types::reply::{
-    Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
-    Slice, SlotNews, SplitHistory, Spread,
+    Access, Body, Delta, DirAttr, Found, HashSlotNews, Improper, Inspected, Layout, Listed,
+    Refusal, Reply, Slice, SplitHistory, Spread,
 };
 use pando_types::watch::{Settled, Watching};
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, KeyId, Kill, Lock,
-    LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex,
-    Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, HashSlot, Ino, KeyId, Kill,
+    Lock, LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order,
+    PartitionIndex, Radix, Search, SessionId, SetAttr, ShardIndex, TimeSet, Timestamp, Trail,
+    TxnId,
 };
 use pando_wire::{
     Ask, Census, Challenge, Group, Hello, Hosting, Message, MoveAsk, MoveStage, MoveToken,
@@ -44,7 +45,7 @@ const LOCK: Lock = Lock {
     kind: LockKind::Exclusive,
     pid: 70_000,
 };
-const SLOT: SlotNews = SlotNews { slot: SlotIndex(300), version: 2, owner: SHARD };
+const SLOT: HashSlotNews = HashSlotNews { slot: HashSlot(300), version: 2, owner: SHARD };
 const TALLY: Tally = Tally { entries: 5, subdirs: 1, inodes: 4, bytes: 1 << 33 };
 
 /// All samples.
@@ -169,7 +170,7 @@ fn ops() -> Vec<Op> {
         Op::Garbage(SHARD, 100),
         Op::GarbageDone(SHARD, vec![ObjectId(1), ObjectId(1 << 100)]),
         Op::InspectDir(SHARD, DIR.id),
-        Op::HandOver(SHARD, SlotIndex(9), ShardIndex(4)),
+        Op::HandOver(SHARD, HashSlot(9), ShardIndex(4)),
         Op::AddShard(SHARD),
         Op::Renew(SessionId(5)),
         Op::Alone(SessionId(5), Alone::Await),
@@ -293,7 +294,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Answered,
         Refusal::NoSession,
         Refusal::Stale,
-        Refusal::Slot(SLOT),
+        Refusal::HashSlot(SLOT),
         Refusal::Improper(Improper::ForeignObject),
     ]
 }
@@ -366,7 +367,7 @@ fn says() -> Vec<PeerMessage> {
             heard: 300,
         }),
         Prepare::Invalidate { dirs: vec![Ino(5), Ino(6)], graph: Some(2) },
-        Prepare::TakeSlot(SlotArrival {
+        Prepare::TakeHashSlot(HashSlotArrival {
             slot: SLOT,
             pages: 9,
             rows: rows(),
@@ -412,7 +413,7 @@ fn says() -> Vec<PeerMessage> {
             rows: rows(),
         },
         PeerMessage::PageDone(9),
-        PeerMessage::SlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
+        PeerMessage::HashSlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
         PeerMessage::Elsewhere(SLOT),
         PeerMessage::Versions {
             since: 38,
@@ -451,7 +452,7 @@ fn votes() -> Vec<Vote> {
         Vote::Busy,
         Vote::Redirect(history()),
         Vote::AskHome,
-        Vote::Slot(SLOT),
+        Vote::HashSlot(SLOT),
         Vote::Overtaken(8),
     ]);
     votes
@@ -479,7 +480,7 @@ fn changes() -> Vec<Change> {
         Change::AddName { ino: Ino(78), dir, name: name(), at },
         Change::DropName { ino: Ino(78), dir, name: name(), at },
         Change::Own { dir, partition },
-        Change::OwnSlot(SLOT),
+        Change::OwnHashSlot(SLOT),
         Change::Join(session_table()),
     ]
 }

@@ -24,13 +24,13 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::RowChange;
-use pando_types::{DirRef, PartitionIndex, SlotIndex};
+use pando_types::{DirRef, HashSlot, PartitionIndex};
 
 use crate::contract::{Halt, Row, Write};
 use crate::records::keys::{self, Kind};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
-use crate::state::migration::slot_rows::{belongs, read_page};
+use crate::state::migration::hash_slot_rows::{belongs, read_page};
 
 /// Most rounds in which changes are sent while the range is open. What is left then is sent with
 /// the range closed.
@@ -119,7 +119,7 @@ pub enum Moved {
         orders: Range<u64>,
     },
     /// A hash slot ([`crate::handover`]).
-    Slot(SlotIndex),
+    HashSlot(HashSlot),
 }
 
 impl Moved {
@@ -127,7 +127,7 @@ impl Moved {
     pub(crate) fn first(&self) -> Vec<u8> {
         match self {
             Self::Half { dir, orders, .. } => keys::dir_range(dir.id, keys::MOVING[0], orders).0,
-            Self::Slot(slot) => keys::slot_dirs(*slot).0,
+            Self::HashSlot(slot) => keys::hash_slot_dirs(*slot).0,
         }
     }
 
@@ -135,14 +135,14 @@ impl Moved {
     pub fn key(&self) -> LockKey {
         match self {
             Self::Half { dir, from, .. } => LockKey::Partition(dir.id, *from),
-            Self::Slot(slot) => LockKey::Slot(*slot),
+            Self::HashSlot(slot) => LockKey::HashSlot(*slot),
         }
     }
 
     pub(crate) fn first_order(&self) -> u64 {
         match self {
             Self::Half { orders, .. } => orders.start,
-            Self::Slot(_) => 0,
+            Self::HashSlot(_) => 0,
         }
     }
 
@@ -165,7 +165,7 @@ impl Moved {
                     && keys::order_of(key).is_some_and(|order| orders.contains(&order.0))
                     && keys::MOVING.iter().any(|kind| keys::kind_of(key) == Some(*kind as u8))
             }
-            Self::Slot(slot) => keys::slot_of_row(key) == Some(*slot),
+            Self::HashSlot(slot) => keys::hash_slot_of_row(key) == Some(*slot),
         }
     }
 
@@ -175,10 +175,10 @@ impl Moved {
             Self::Half { dir, orders, .. } => {
                 keys::MOVING.iter().map(|kind| keys::dir_range(dir.id, *kind, orders)).collect()
             }
-            Self::Slot(slot) => alloc::vec![
-                keys::slot_dirs(*slot),
-                keys::slot_links(*slot),
-                keys::slot_locks(*slot),
+            Self::HashSlot(slot) => alloc::vec![
+                keys::hash_slot_dirs(*slot),
+                keys::hash_slot_links(*slot),
+                keys::hash_slot_locks(*slot),
             ],
         }
     }
@@ -231,8 +231,8 @@ impl Copy {
     }
 
     /// A copy of a hash slot, bare or not.
-    pub fn of_slot(slot: SlotIndex, is_bare: bool, now: u64) -> Self {
-        Self { is_bare, ..Self::of(Moved::Slot(slot), now) }
+    pub fn of_hash_slot(slot: HashSlot, is_bare: bool, now: u64) -> Self {
+        Self { is_bare, ..Self::of(Moved::HashSlot(slot), now) }
     }
 
     pub(crate) fn of(moved: Moved, now: u64) -> Self {
@@ -269,10 +269,10 @@ impl Copy {
     }
 
     /// Whether the copy moves rows that belong to this hash slot.
-    pub fn touches(&self, slot: SlotIndex) -> bool {
+    pub fn touches(&self, slot: HashSlot) -> bool {
         match &self.moved {
             Moved::Half { dir, from, .. } => from.0 == 0 && dir.id.slot() == slot,
-            Moved::Slot(moved) => *moved == slot,
+            Moved::HashSlot(moved) => *moved == slot,
         }
     }
 
@@ -282,7 +282,7 @@ impl Copy {
         let is_round = self.todo.len() > 0;
         let changes = if is_round { &mut self.todo } else { &mut self.dirty };
         let mut rows = changes.take(ctx, most)?;
-        if let Moved::Slot(_) = self.moved {
+        if let Moved::HashSlot(_) = self.moved {
             let mut all = core::mem::take(&mut rows).into_iter();
             all.try_for_each(|row| {
                 if belongs(ctx, &row)? {
@@ -331,7 +331,7 @@ impl Copy {
         rate: u64,
     ) -> Result<Vec<RowChange>, Halt> {
         let rows = self.read_rows(ctx, most)?;
-        if let Moved::Slot(_) = self.moved {
+        if let Moved::HashSlot(_) = self.moved {
             let bytes: usize = rows.iter().map(size_of_row).sum();
             let nanos = (bytes as u128 * 1_000_000_000 / u128::from(rate.max(1))) as u64;
             self.next_page_at = ctx.now.nanos.saturating_add(nanos);
@@ -362,7 +362,7 @@ impl Copy {
     pub(crate) fn read_rows(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let (dir, orders) = match &self.moved {
             Moved::Half { dir, orders, .. } => (dir.id, orders.clone()),
-            Moved::Slot(slot) => {
+            Moved::HashSlot(slot) => {
                 let Some(from) = self.cursor.take() else { return Ok(Vec::new()) };
                 let (rows, next) = read_page(ctx, *slot, from, most)?;
                 self.cursor = next;

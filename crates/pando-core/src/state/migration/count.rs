@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Tally;
 use pando_types::reply::Spread;
-use pando_types::{DirRef, PartitionIndex, SlotIndex};
+use pando_types::{DirRef, HashSlot, PartitionIndex};
 
 use crate::contract::{Halt, Write};
 use crate::records::keys::{self, Kind};
@@ -62,7 +62,7 @@ impl Count {
     }
 
     /// Whether the split would change partition 0 of a directory of this hash slot.
-    pub fn touches(&self, slot: SlotIndex) -> bool {
+    pub fn touches(&self, slot: HashSlot) -> bool {
         self.from.0 == 0 && self.dir.id.slot() == slot
     }
 

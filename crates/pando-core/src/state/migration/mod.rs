@@ -2,8 +2,8 @@
 
 pub mod copy;
 pub mod count;
+pub mod hash_slot_rows;
 pub mod parts;
-pub mod slot_rows;
 pub mod small;
 pub mod tally;
 pub mod whereabouts;

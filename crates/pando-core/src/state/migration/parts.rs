@@ -1,7 +1,7 @@
 //! The part of a shard that holds moves.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use pando_types::{Lsn, ShardIndex, SlotIndex};
+use pando_types::{HashSlot, Lsn, ShardIndex};
 
 use crate::records::record::{Arriving, Incoming};
 use crate::state::migration::copy::Copy;
@@ -17,7 +17,7 @@ pub struct Migration {
         BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), (Arriving, u64)>,
     /// Hash slots that are on their way here and not yet prepared, and when their source was last
     /// heard of, nanoseconds.
-    pub(crate) incoming: BTreeMap<SlotIndex, (Incoming, u64)>,
+    pub(crate) incoming: BTreeMap<HashSlot, (Incoming, u64)>,
     /// No partition or hash slot begins to move before this time, nanoseconds.
     pub(crate) quiet_until: u64,
     /// Partitions to check for a split.

@@ -1,6 +1,6 @@
 //! Where something is that belongs to a hash slot.
 
-use pando_types::reply::SlotNews;
+use pando_types::reply::HashSlotNews;
 
 use crate::state::lock_key::LockKey;
 
@@ -11,7 +11,7 @@ pub enum Whereabouts {
     /// Here or elsewhere: known once this lock is free.
     Soon(LockKey),
     /// On the shard that owns the hash slot.
-    There(SlotNews),
+    There(HashSlotNews),
     /// It was never here, so this shard has not voted for it.
     Never,
 }

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use pando_types::{Ino, SessionId, SlotIndex};
+use pando_types::{HashSlot, Ino, SessionId};
 
 use crate::state::ctx::LockChange;
 
@@ -30,7 +30,7 @@ impl Locked {
         self.0.range((session, Ino(0))..=(session, Ino(u64::MAX))).map(|(_, ino)| *ino)
     }
 
-    pub(crate) fn of_slot(&self, slot: SlotIndex) -> Vec<(SessionId, Ino)> {
+    pub(crate) fn of_hash_slot(&self, slot: HashSlot) -> Vec<(SessionId, Ino)> {
         self.0.iter().filter(|(_, ino)| ino.slot() == slot).copied().collect()
     }
 }

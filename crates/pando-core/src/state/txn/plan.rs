@@ -2,7 +2,7 @@
 //! `split/` and `handover/`.
 
 use pando_types::op::{FileRef, Target};
-use pando_types::reply::{SlotNews, Spread};
+use pando_types::reply::{HashSlotNews, Spread};
 use pando_types::{DirRef, Ino, Lock, Name, PartitionIndex, Radix, SessionId, SetAttr, ShardIndex};
 
 /// A plan of any kind.
@@ -139,5 +139,5 @@ pub enum What {
 #[derive(Debug)]
 pub struct Handover {
     /// The hash slot, with the version and owner that it will have.
-    pub(crate) slot: SlotNews,
+    pub(crate) slot: HashSlotNews,
 }

@@ -31,8 +31,8 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             let partition = holder(arrival, &header)?;
             (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
-        Prepare::TakeSlot(arrival) => {
-            (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
+        Prepare::TakeHashSlot(arrival) => {
+            (Some(LockKey::HashSlot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
         }
         Prepare::Join => (Some(LockKey::Join), Hold::Plain),
         Prepare::Look(_) | Prepare::LookFile { .. } | Prepare::Invalidate { .. } => {

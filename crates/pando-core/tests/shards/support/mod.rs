@@ -792,7 +792,7 @@ impl Cluster {
                 answer,
                 Err(Refusal::Redirect(_)
                     | Refusal::AskHome
-                    | Refusal::Slot(_)
+                    | Refusal::HashSlot(_)
                     | Refusal::NotUnderName
                     | Refusal::Errno(Errno::ESTALE))
             );
@@ -800,7 +800,7 @@ impl Cluster {
                 return answer;
             }
             // An owner that has nothing is a better answer than a shard that owns nothing.
-            if !matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))) {
+            if !matches!(answer, Err(Refusal::AskHome | Refusal::HashSlot(_))) {
                 last = answer;
             }
         }

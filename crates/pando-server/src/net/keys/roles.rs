@@ -202,8 +202,8 @@ mod tests {
     use pando_keys::{Identity, KeyRole, Serial};
     use pando_types::op::{FileAt, FileRef, Head, NewNode, ObjectId};
     use pando_types::{
-        Credentials, DirRef, Ino, KeyId, Lock, LockOwner, LockRange, Name, Powers, SessionId,
-        SetAttr, ShardIndex, SlotIndex,
+        Credentials, DirRef, HashSlot, Ino, KeyId, Lock, LockOwner, LockRange, Name, Powers,
+        SessionId, SetAttr, ShardIndex,
     };
     use pando_wire::{MoveAsk, MoveToken};
 
@@ -316,7 +316,7 @@ mod tests {
             (lock(LockSpace::Record, LockKind::Exclusive), CHANGES),
             (lock(LockSpace::Record, LockKind::Shared), ALL),
             (lock(LockSpace::Flock, LockKind::Exclusive), ALL),
-            (Op::HandOver(SHARD, SlotIndex(1), SHARD), SPREADS),
+            (Op::HandOver(SHARD, HashSlot(1), SHARD), SPREADS),
             (Op::AddShard(SHARD), SPREADS),
         ];
         let [client, reader] = [false, true].map(|ro| key(KeyRole::Client, ro, None));

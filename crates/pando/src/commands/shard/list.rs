@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use pando_placement::ClusterMap;
-use pando_types::{ShardIndex, SlotIndex};
+use pando_types::{HashSlot, ShardIndex};
 use pando_wire::{Address, Ask, MoveStage, Moving, Told, uuid};
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ fn additions(questioner: &mut Questioner, map: &ClusterMap) -> Vec<Addition> {
     let unfinished = unfinished(map, superblock.shards).into_iter();
     let addition = |shard: ShardIndex| Addition {
         shard: shard.0,
-        slots: share(shard).filter(|&slot| map.slot_owner(slot) == shard).count() as u64,
+        slots: share(shard).filter(|&slot| map.hash_slot_owner(slot) == shard).count() as u64,
         of_slots: share(shard).count() as u64,
     };
     unfinished.map(addition).collect()
@@ -163,7 +163,7 @@ fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
 fn slots(map: &ClusterMap) -> Vec<u32> {
     let mut slots = vec![0; usize::from(map.shards)];
     for slot in 0..=u16::MAX {
-        slots[usize::from(map.slot_owner(SlotIndex(slot)).0)] += 1;
+        slots[usize::from(map.hash_slot_owner(HashSlot(slot)).0)] += 1;
     }
     slots
 }

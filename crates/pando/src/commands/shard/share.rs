@@ -1,19 +1,19 @@
 //! The hash slots that a new shard takes.
 
 use pando_placement::{ClusterMap, rendezvous};
-use pando_types::{DirId, ShardIndex, SlotIndex};
+use pando_types::{DirId, HashSlot, ShardIndex};
 
 /// The hash slots that a new shard takes: those for which it has the highest rendezvous weight. The
 /// root's slot never moves.
-pub fn share(shard: ShardIndex) -> impl Iterator<Item = SlotIndex> {
-    let slots = (0..=u16::MAX).map(SlotIndex);
+pub fn share(shard: ShardIndex) -> impl Iterator<Item = HashSlot> {
+    let slots = (0..=u16::MAX).map(HashSlot);
     slots.filter(move |&slot| slot != DirId::ROOT.slot() && rendezvous(slot, shard.0 + 1) == shard)
 }
 
 /// The newest shard, if it was added later and does not own its whole share yet.
 pub fn unfinished(map: &ClusterMap, made_with: u16) -> Option<ShardIndex> {
     let last = ShardIndex(map.shards - 1);
-    let is_behind = share(last).any(|slot| map.slot_owner(slot) != last);
+    let is_behind = share(last).any(|slot| map.hash_slot_owner(slot) != last);
     (last.0 >= made_with && is_behind).then_some(last)
 }
 

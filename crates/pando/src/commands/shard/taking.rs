@@ -9,7 +9,7 @@ use pando_client::{Transport, block_on};
 use pando_placement::ClusterMap;
 use pando_types::op::{Head, Op, Request};
 use pando_types::reply::Refusal;
-use pando_types::{Credentials, Errno, SHARDS_MAX, ShardIndex, SlotIndex};
+use pando_types::{Credentials, Errno, HashSlot, SHARDS_MAX, ShardIndex};
 use parking_lot::Mutex;
 
 use super::share::share;
@@ -37,7 +37,7 @@ pub fn take_over(
 ) -> Result<u64, Failure> {
     let mut queues = vec![VecDeque::new(); usize::from(SHARDS_MAX)];
     for slot in share(shard) {
-        let owner = map.slot_owner(slot);
+        let owner = map.hash_slot_owner(slot);
         if owner != shard {
             queues[usize::from(owner.0)].push_back(slot);
         }
@@ -91,7 +91,7 @@ pub fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Resul
 /// Slots that have not moved yet, by the shard that is thought to own them, and the progress so
 /// far.
 struct Work {
-    queues: Vec<Mutex<VecDeque<SlotIndex>>>,
+    queues: Vec<Mutex<VecDeque<HashSlot>>>,
     left: AtomicU64,
     moved: AtomicU64,
     failure: Mutex<Option<String>>,
@@ -101,7 +101,7 @@ struct Work {
 
 impl Work {
     /// The next slot to ask this owner for, if the rate allows another one.
-    fn next(&self, owner: ShardIndex) -> Option<SlotIndex> {
+    fn next(&self, owner: ShardIndex) -> Option<HashSlot> {
         let may = self.began.elapsed().as_millis() as u64 * self.rate / 1_000;
         if self.moved.load(Ordering::Relaxed) > may {
             return None;
@@ -110,11 +110,11 @@ impl Work {
     }
 
     /// Puts a slot back at the end of its owner's queue.
-    fn put_back(&self, owner: ShardIndex, slot: SlotIndex) {
+    fn put_back(&self, owner: ShardIndex, slot: HashSlot) {
         self.queue(owner).lock().push_back(slot);
     }
 
-    fn queue(&self, owner: ShardIndex) -> &Mutex<VecDeque<SlotIndex>> {
+    fn queue(&self, owner: ShardIndex) -> &Mutex<VecDeque<HashSlot>> {
         &self.queues[usize::from(owner.0).min(self.queues.len() - 1)]
     }
 
@@ -148,7 +148,7 @@ impl Owner<'_> {
     /// Asks the shard to hand over its slots, until no slot is left at any shard. Other shards may
     /// still hand slots to this one.
     fn drain(&self) {
-        let mut under_way: Vec<SlotIndex> = Vec::new();
+        let mut under_way: Vec<HashSlot> = Vec::new();
         while !self.work.is_over() {
             let (mut is_silent, mut busy) = (false, 0);
             let before = under_way.len();
@@ -188,18 +188,18 @@ impl Owner<'_> {
         }
     }
 
-    fn hand_over(&self, slot: SlotIndex) -> Answer {
+    fn hand_over(&self, slot: HashSlot) -> Answer {
         let op = Op::HandOver(self.owner, slot, self.to);
         match ask(self.transport, self.owner, op) {
             None => return Answer::Silent,
             Some(Ok(())) => return Answer::Begun,
             Some(Err(Refusal::Errno(Errno::EBUSY) | Refusal::AskHome)) => return Answer::Busy,
-            Some(Err(Refusal::Slot(news))) if news.owner == self.to => {
+            Some(Err(Refusal::HashSlot(news))) if news.owner == self.to => {
                 self.work.moved.fetch_add(1, Ordering::Relaxed);
                 self.work.left.fetch_sub(1, Ordering::Release);
                 self.bar.inc(1);
             }
-            Some(Err(Refusal::Slot(news))) => self.work.put_back(news.owner, slot),
+            Some(Err(Refusal::HashSlot(news))) => self.work.put_back(news.owner, slot),
             Some(Err(refusal)) => {
                 let (owner, slot) = (self.owner, slot.0);
                 let why = format!("shard {owner} does not hand over slot {slot}: {refusal:?}");

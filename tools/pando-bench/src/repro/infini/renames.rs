@@ -311,7 +311,7 @@ const fn part(prepare: &Prepare) -> Option<Part> {
         | Prepare::Partition { .. }
         | Prepare::Link { .. } => Part::Contents,
         Prepare::Invalidate { .. } => Part::Broadcast,
-        Prepare::Arrive(_) | Prepare::TakeSlot(_) | Prepare::Join => {
+        Prepare::Arrive(_) | Prepare::TakeHashSlot(_) | Prepare::Join => {
             return None;
         }
     })

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use pando_types::{ShardIndex, SlotIndex};
+use pando_types::{HashSlot, ShardIndex};
 use serde::{Deserialize, Serialize};
 
 const SLOTS: usize = 1 << 16;
@@ -10,18 +10,18 @@ const SLOTS: usize = 1 << 16;
 /// Owners by hash slot: always 2¹⁶ entries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Arc<[ShardIndex]>", into = "Arc<[ShardIndex]>")]
-pub(crate) struct SlotTable(Arc<[ShardIndex]>);
+pub(crate) struct HashSlotTable(Arc<[ShardIndex]>);
 
-impl SlotTable {
-    pub(crate) fn new(owner: impl Fn(SlotIndex) -> ShardIndex) -> Self {
-        Self((0..=u16::MAX).map(|slot| owner(SlotIndex(slot))).collect())
+impl HashSlotTable {
+    pub(crate) fn new(owner: impl Fn(HashSlot) -> ShardIndex) -> Self {
+        Self((0..=u16::MAX).map(|slot| owner(HashSlot(slot))).collect())
     }
 
-    pub(crate) fn owner(&self, slot: SlotIndex) -> ShardIndex {
+    pub(crate) fn owner(&self, slot: HashSlot) -> ShardIndex {
         self.0[usize::from(slot.0)]
     }
 
-    pub(crate) fn set_owner(&mut self, slot: SlotIndex, owner: ShardIndex) {
+    pub(crate) fn set_owner(&mut self, slot: HashSlot, owner: ShardIndex) {
         Arc::make_mut(&mut self.0)[usize::from(slot.0)] = owner;
     }
 
@@ -30,7 +30,7 @@ impl SlotTable {
     }
 }
 
-impl TryFrom<Arc<[ShardIndex]>> for SlotTable {
+impl TryFrom<Arc<[ShardIndex]>> for HashSlotTable {
     type Error = &'static str;
 
     fn try_from(owners: Arc<[ShardIndex]>) -> Result<Self, Self::Error> {
@@ -38,15 +38,15 @@ impl TryFrom<Arc<[ShardIndex]>> for SlotTable {
     }
 }
 
-impl From<SlotTable> for Arc<[ShardIndex]> {
-    fn from(table: SlotTable) -> Self {
+impl From<HashSlotTable> for Arc<[ShardIndex]> {
+    fn from(table: HashSlotTable) -> Self {
         table.0
     }
 }
 
 /// Shows the first owners, not 65,536 lines.
-impl fmt::Debug for SlotTable {
+impl fmt::Debug for HashSlotTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SlotTable({:?}..)", &self.0[..4])
+        write!(f, "HashSlotTable({:?}..)", &self.0[..4])
     }
 }
