@@ -27,6 +27,8 @@ pub struct Place {
     folder: File,
     name: OsString,
     is: Metadata,
+    /// The file stays open, so that no other file gets its inode number.
+    _file: File,
 }
 
 impl Place {
@@ -37,7 +39,7 @@ impl Place {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return gone() };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = File::from(open(parent, flags, Mode::empty())?);
-        let place = Self { folder, name: name.to_owned(), is };
+        let place = Self { folder, name: name.to_owned(), is, _file: file.try_clone()? };
         place.check()?;
         Ok(place)
     }
