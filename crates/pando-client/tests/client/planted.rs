@@ -1,7 +1,7 @@
 //! Each fault that is planted into the client is found, by the test that is named here. Those that
-//! the simulator finds are in `pando-sim/tests/planted.rs`.
+//! the simulator finds are in `pando-sim/tests/sim/planted/faults.rs`.
 
-#[path = "../../../babu/tests/common/found.rs"]
+#[path = "../../../babu/tests/store/common/found.rs"]
 mod found;
 
 use pando_client::Planted;

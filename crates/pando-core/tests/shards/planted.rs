@@ -1,5 +1,5 @@
 //! Planted faults of shards, each found by the test that is named here. Those that the simulator
-//! finds are in `pando-sim/tests/planted.rs`.
+//! finds are in `pando-sim/tests/sim/planted/faults.rs`.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use pando_core::{Planted, Shard};
 
 use crate::{births, handovers};
 
-#[path = "../../../babu/tests/common/found.rs"]
+#[path = "../../../babu/tests/store/common/found.rs"]
 mod found;
 
 std::thread_local! {

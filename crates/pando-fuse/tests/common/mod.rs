@@ -1,7 +1,8 @@
 //! A tree in memory that stands in for shards and client. It has names and attributes, but checks
 //! no permissions.
 
-#[path = "../../../pando-data/tests/common/mod.rs"]
+#[allow(dead_code, reason = "a tree uses a part of it")]
+#[path = "../../../pando-data/tests/data/common/mod.rs"]
 pub mod shards;
 
 use std::collections::{BTreeMap, HashMap};

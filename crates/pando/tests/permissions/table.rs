@@ -3,6 +3,8 @@
 //!
 //! Root makes the objects through one mount, and others call through the second.
 
+use std::hash::{BuildHasher, RandomState};
+
 use rustix::fs::OFlags;
 
 use crate::arena::{Arena, Call, Difference, Kind};
@@ -138,19 +140,22 @@ const OWNER: &str = "1001 2002";
 
 struct Table {
     arena: Arena,
-    /// One in this many cells is tried.
+    /// One in this many cells is tried. `PANDO_LONG` tries all.
     step: usize,
-    /// Number of cells so far, tried or not.
+    /// Number of cells so far, tried or not. It begins at random, so that each run tries others.
     cells: usize,
     wrong: Vec<String>,
 }
 
 impl Table {
     fn new(other: Kind) -> Self {
-        // With two mounts only a part of the cells is tried, since one mount has tried all of them.
-        let is_all = other == Kind::Alone || std::env::var_os("PANDO_LONG").is_some();
-        let step = if is_all { 1 } else { 3 };
-        Self { arena: Arena::new(other, &[]), step, cells: 0, wrong: Vec::new() }
+        let step = match (std::env::var_os("PANDO_LONG"), other) {
+            (Some(_), _) => 1,
+            (None, Kind::Alone) => 3,
+            (None, _) => 5,
+        };
+        let cells = RandomState::new().hash_one(()) as usize % step;
+        Self { arena: Arena::new(other, &[]), step, cells, wrong: Vec::new() }
     }
 
     /// Empties the trees, and lets root prepare them.

@@ -1,0 +1,41 @@
+//! Disks fail, fill up and slow down. A shard stops where it must and goes on where it can, and no
+//! acknowledged change is lost.
+
+use pando_sim::Excuse;
+use pando_sim::SimConfig;
+use pando_sim::Stats;
+use pando_sim::holding::{all_hold, hit};
+
+/// Enough seeds to hit everything that can happen to a disk.
+const SEEDS: u64 = 100;
+
+fn enough_went_wrong(stats: &Stats, runs: u64) {
+    let disks = stats.disks;
+    hit("syncs of a log that failed", disks.failed.log_syncs, runs * 2);
+    hit("writes that failed", disks.failed.writes, runs / 2);
+    hit("writes to a log that failed", disks.failed.log_writes, runs / 5);
+    hit("reads that failed", disks.failed.reads, runs * 4);
+    hit("disks that filled", disks.filled, runs * 3);
+    hit("slow disks", disks.slow, runs * 3);
+    hit("shards that stopped", disks.stopped, runs);
+    hit("starts that a disk made fail", disks.failed_starts, runs * 2);
+    hit("starts with a full disk", disks.full_starts, runs);
+    hit("requests refused for want of room", disks.no_space, runs / 2);
+    hit("requests refused for a block that could not be read", disks.not_read, runs / 4);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_whatever_a_disk_does() {
+    let Some(stats) = all_hold(SEEDS, SimConfig::disks).if_enough() else { return };
+    enough_went_wrong(&stats, stats.runs);
+    hit("losses of power", stats.power_losses, stats.runs / 2);
+    let not_found = stats.excuses.get(&Excuse::NotFound).copied().unwrap_or(0);
+    assert!(not_found <= stats.runs / 40, "no order was found in {not_found} runs");
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_whatever_a_disk_does() {
+    let power = |seed| SimConfig::disks(seed).with_power_loss();
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    enough_went_wrong(&stats, stats.runs);
+}

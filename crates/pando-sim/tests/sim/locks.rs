@@ -1,0 +1,58 @@
+//! Programs lock files while their clients die, stand still and lose their sessions. No two clients
+//! have one lock, and no write under a lock is lost or arrives late.
+
+use pando_sim::SimConfig;
+use pando_sim::batch::batch;
+use pando_sim::holding::{all_hold, hit};
+
+/// Enough seeds to hit everything that can happen to a lock.
+const SEEDS: u64 = 100;
+
+#[test]
+fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
+    let Some(stats) = all_hold(SEEDS, SimConfig::locking).if_enough() else { return };
+    let locks = stats.locks;
+    hit("locks that were granted", locks.granted, 5_000);
+    hit("shared ones", locks.shared, 750);
+    hit("locks that were refused", locks.refused, 400);
+    hit("locks of sessions that were over, given to others", locks.taken_over, 150);
+    hit("owners who did not know", locks.unaware, 75);
+    hit("owners who were told", locks.told, 75);
+    hit("values read and judged", locks.reads, 10_000);
+    hit("values written", locks.writes, 6_000);
+    hit("writes of unknown outcome", locks.unsure, 150);
+    hit("of those, found by the next", locks.unsure_found, 25);
+    hit("requests that came when the lock was another's", locks.late, 75);
+    hit("sessions ended while their clients worked", locks.ended, 500);
+    hit("slots with locks that were to move", locks.slots_moved, 1_250);
+    hit("locked files renamed", locks.renamed, 200);
+    hit("clients that died", stats.client_deaths, 100);
+    hit("clients that stood still", stats.pauses, 250);
+    hit("losses of power", stats.power_losses, 100);
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_takes_locks_and_values_of_its_last_moments_only() {
+    let power = |seed| SimConfig::locking(seed).with_power_loss();
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    hit("losses of power", stats.power_losses, 250);
+    hit("values read and judged", stats.locks.reads, 4_000);
+    hit("locks of sessions that were over, given to others", stats.locks.taken_over, 10);
+}
+
+/// In mode `os`, a loss of power may undo an unlock. Then the session still has the lock, and no
+/// owner in the mount knows of it. The client must unlock again, or no other client gets the lock
+/// while that mount is alive.
+#[test]
+fn a_lock_that_was_given_back_does_not_come_back_for_ever() {
+    let waits = |seed| SimConfig {
+        lock_patience: None,
+        session_ends: 0,
+        pauses: 0,
+        client_deaths: 0,
+        end_within: 60_000_000_000,
+        ..SimConfig::locking(seed).with_power_loss()
+    };
+    let (_, failed) = batch(1, 60, 1, waits);
+    assert!(failed.is_empty(), "seed {}: {}", failed[0].seed, failed[0].fault);
+}

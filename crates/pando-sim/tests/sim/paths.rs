@@ -1,0 +1,49 @@
+//! Clients work by path, through their remembered paths, while directories are renamed all the
+//! time. No operation takes effect under a path that does not exist at that time.
+
+use pando_sim::SimConfig;
+use pando_sim::holding::all_hold;
+
+use crate::forgiven::too_much;
+
+const SEEDS: u64 = 100;
+
+#[test]
+fn paths_are_whole_when_something_takes_effect_by_them() {
+    let held = all_hold(SEEDS, SimConfig::by_path);
+    assert_eq!(too_much("PATHS", false, &held.stats), None);
+    if let Some(stats) = held.if_enough() {
+        let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
+        assert!(moved > 250, "{moved} directories renamed");
+        let [claims, together, alone, overtaken] = stats.moves;
+        println!(
+            "{claims} moves, {together} beside another, {alone} alone; {overtaken} walks anew"
+        );
+        assert!(claims > 500 && together > 25 && alone > 50 && overtaken > 10, "{:?}", stats.moves);
+        let changed = stats.outcomes.get("setattr by path ok").copied().unwrap_or(0);
+        let announced = stats.remote.get("dir_setattr").copied().unwrap_or(0);
+        let closed = stats.outcomes.get("mkdir by path EACCES").copied().unwrap_or(0);
+        println!(
+            "{changed} directories changed by path, {announced} over shards; {closed} mkdirs refused"
+        );
+        assert!(changed > 500 && announced > 350 && closed > 500);
+        assert!(stats.stale_ways > 500, "{} requests came by an old way", stats.stale_ways);
+        let (within, to_others) = stats.splits;
+        println!(
+            "{within} splits within a shard, {to_others} to others; {:?} guesses",
+            stats.guesses
+        );
+        assert!(within > 25 && to_others > 500, "{:?}", stats.splits);
+        let (rounds, repeats) = stats.guesses;
+        assert!(rounds > 5_000 && repeats > 150, "{rounds} rounds, {repeats} with a second trip");
+    }
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
+    let power = |seed| SimConfig::by_path(seed).with_power_loss();
+    let held = all_hold(SEEDS * 2 / 3, power);
+    assert_eq!(too_much("PATHS", true, &held.stats), None);
+    let Some(stats) = held.if_enough() else { return };
+    assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
+}

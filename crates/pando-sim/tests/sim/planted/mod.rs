@@ -1,0 +1,6 @@
+//! Planted faults: each is found, by the check that is there for it. Only a build with the feature
+//! `planted` has them.
+
+mod faults;
+mod objects;
+mod shards;
