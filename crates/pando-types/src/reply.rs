@@ -17,8 +17,6 @@ pub struct Reply {
     pub id: RequestId,
     /// Trace of the request.
     pub trace: u64,
-    /// Reserved for a cut epoch of the sender. Always 0.
-    pub cut: u64,
     /// The shard that answers.
     pub shard: ShardIndex,
     /// The shard's log epoch.

@@ -53,7 +53,6 @@ fn messages() -> impl Strategy<Value = Message> {
             Message::Reply(Reply {
                 id,
                 trace: 7,
-                cut: 1,
                 shard: ShardIndex(3),
                 epoch: Epoch(4),
                 durable: Lsn(5),

@@ -165,7 +165,6 @@ impl Cluster {
         Ok(Reply {
             id: request.head.id,
             trace: request.head.trace,
-            cut: 0,
             shard,
             epoch: Epoch(1),
             durable: Lsn(0),

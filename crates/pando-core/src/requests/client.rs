@@ -337,7 +337,6 @@ impl Shard {
         Reply {
             id: request.head.id,
             trace: request.head.trace,
-            cut: 0,
             shard: self.config.shard,
             epoch: now.epoch,
             durable: now.durable,

@@ -47,7 +47,6 @@ impl State {
         Box::new(Reply {
             id,
             trace,
-            cut: 0,
             shard: self.shard,
             epoch: self.store.epoch(),
             durable: self.store.durable(),

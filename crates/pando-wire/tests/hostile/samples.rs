@@ -195,7 +195,6 @@ fn reply(result: Result<Body, Refusal>) -> Message {
     Message::Reply(Reply {
         id: RequestId { session: SessionId(5), slot: 7, sequence: 300 },
         trace: u64::MAX / 3,
-        cut: 1,
         shard: SHARD,
         epoch: Epoch(9),
         durable: Lsn(1 << 40),

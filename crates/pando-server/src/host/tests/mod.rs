@@ -47,7 +47,6 @@ impl Toy {
         Box::new(Reply {
             id,
             trace: 0,
-            cut: 0,
             shard: self.shard,
             epoch: now.epoch,
             durable: Lsn(0),

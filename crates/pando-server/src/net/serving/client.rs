@@ -233,7 +233,6 @@ fn refuse(
             let reply = Reply {
                 id: request.head.id,
                 trace: request.head.trace,
-                cut: 0,
                 shard,
                 epoch: worker.host.epoch(shard).unwrap_or_default(),
                 durable: Lsn(0),

@@ -148,7 +148,6 @@ impl Transport for Cluster {
         let reply = Reply {
             id: request.head.id,
             trace: request.head.trace,
-            cut: 0,
             shard,
             epoch: Epoch(1),
             durable: Lsn(0),
