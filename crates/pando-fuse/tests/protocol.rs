@@ -164,17 +164,6 @@ fn good_bodies() -> HashMap<u32, Vec<u8>> {
     ])
 }
 
-/// Pseudo-random numbers with a fixed seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-}
-
 #[test]
 fn whatever_is_sent_is_answered_once_and_does_no_harm() {
     let fs = Gated::default();
@@ -183,21 +172,21 @@ fn whatever_is_sent_is_answered_once_and_does_no_harm() {
     let mut good: Vec<_> = good_bodies().into_iter().collect();
     good.sort();
     let silent = [opcode::FORGET, opcode::BATCH_FORGET, opcode::INTERRUPT, opcode::NOTIFY_REPLY];
-    let mut numbers = Numbers(1);
+    let mut numbers = fastrand::Rng::with_seed(1);
     for round in 0..4000 {
         let (code, mut body) = good[round % good.len()].clone();
-        for _ in 0..numbers.below(4) {
-            match numbers.below(3) {
-                0 => body.truncate(numbers.below(body.len() + 1)),
-                1 => body.extend((0..numbers.below(40)).map(|n| n as u8)),
+        for _ in 0..numbers.usize(..4) {
+            match numbers.usize(..3) {
+                0 => body.truncate(numbers.usize(..body.len() + 1)),
+                1 => body.extend(0..numbers.u8(..40)),
                 _ if body.is_empty() => {}
                 _ => {
-                    let at = numbers.below(body.len());
-                    body[at] = [0, 255, 1, 47][numbers.below(4)];
+                    let at = numbers.usize(..body.len());
+                    body[at] = [0, 255, 1, 47][numbers.usize(..4)];
                 }
             }
         }
-        let code = if numbers.below(8) == 0 { numbers.below(5000) as u32 } else { code };
+        let code = if numbers.usize(..8) == 0 { numbers.u32(..5000) } else { code };
         if code == opcode::INTERRUPT {
             continue;
         }
@@ -206,14 +195,14 @@ fn whatever_is_sent_is_answered_once_and_does_no_harm() {
         let len = size_of::<abi::InHeader>() + body.len();
         let mut header =
             abi::InHeader { len: len as u32, opcode: code, unique, ..Default::default() };
-        match numbers.below(20) {
-            0 => header.len = numbers.below(1 << 20) as u32,
-            1 => header.total_extlen = numbers.below(1 << 16) as u16,
+        match numbers.usize(..20) {
+            0 => header.len = numbers.u32(..1 << 20),
+            1 => header.total_extlen = numbers.u16(..),
             _ => {}
         }
         let mut packet = bytes(&header, &body);
-        if numbers.below(30) == 0 {
-            packet.truncate(1 + numbers.below(39));
+        if numbers.usize(..30) == 0 {
+            packet.truncate(1 + numbers.usize(..39));
         }
         let is_whole = packet.len() >= size_of::<abi::InHeader>();
         kernel.send_bytes(&packet);

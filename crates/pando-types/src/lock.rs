@@ -216,17 +216,13 @@ mod tests {
 
     #[test]
     fn sets_of_locks_are_what_each_byte_says() {
-        let mut state = 1u64;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..300 {
             let (mut set, mut model) = (LockSet::default(), Bytes::new());
             for _ in 0..40 {
-                let (owner, a, b) = (random(3), random(LEN), random(LEN));
+                let (owner, a, b) = (random.u64(..3), random.u64(..LEN), random.u64(..LEN));
                 let (first, last) = (a.min(b), a.max(b));
-                let kind = [LockKind::Shared, LockKind::Exclusive][random(2) as usize];
+                let kind = [LockKind::Shared, LockKind::Exclusive][random.usize(..2)];
                 let wanted = lock(owner, first, last, kind);
                 let others = (first..=last).any(|byte| {
                     (0..3).filter(|other| *other != owner).any(|other| {
@@ -236,7 +232,7 @@ mod tests {
                     })
                 });
                 assert_eq!(set.in_the_way(&wanted, true).is_some(), others, "{set:?} {wanted:?}");
-                if random(3) == 0 {
+                if random.u8(..3) == 0 {
                     set.clear(LockSpace::Record, LockOwner(owner), range(first, last));
                     model.retain(|(who, byte), _| *who != owner || !(first..=last).contains(byte));
                 } else if !others {

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::random::Random;
 use common::{Volume, all, pando};
 use rustix::io::Errno;
 
@@ -128,7 +127,7 @@ enum Known {
 
 /// A load that fills the disk of its mount, with what must be there.
 struct Load {
-    random: Random,
+    random: fastrand::Rng,
     mount: PathBuf,
     disk: PathBuf,
     known: BTreeMap<String, Known>,
@@ -140,18 +139,18 @@ impl Load {
     /// Makes one call, and notes what is known after it. False: the process is gone.
     fn step(&mut self) -> bool {
         let names: Vec<_> = self.known.keys().cloned().collect();
-        let old = self.random.pick(&names).cloned();
+        let old = self.random.choice(&names).cloned();
         self.made += 1;
         let new = format!("file-{}", self.made);
-        let (subject, then, done) = match (self.random.below(10), old) {
+        let (subject, then, done) = match (self.random.u64(..10), old) {
             (0..5, _) | (_, None) => {
-                let len = [40, 3_000, 60_000, 400_000][self.random.below(4) as usize];
+                let len = [40, 3_000, 60_000, 400_000][self.random.usize(..4)];
                 let bytes = vec![self.made as u8; len];
                 let done = self.write(&new, &bytes);
                 (new, Some(Known::Bytes(bytes)), done)
             }
             (5..7, Some(old)) => {
-                let bytes = vec![self.made as u8; self.random.below(100_000) as usize];
+                let bytes = vec![self.made as u8; self.random.usize(..100_000)];
                 let done = self.write(&old, &bytes);
                 (old, Some(Known::Bytes(bytes)), done)
             }
@@ -210,12 +209,12 @@ impl Load {
 
     /// Another file takes all that is left of the disk, or gives some back.
     fn disturb(&mut self) {
-        if self.random.below(3) > 0 {
+        if self.random.u64(..3) > 0 {
             return take_the_rest(&self.disk);
         }
         if let Ok(file) = File::options().write(true).open(self.disk.join("other")) {
             let len = file.metadata().unwrap().len();
-            file.set_len(len / 4 * self.random.below(4)).unwrap();
+            file.set_len(len / 4 * self.random.u64(..4)).unwrap();
         }
     }
 
@@ -248,13 +247,13 @@ fn a_volume_that_is_killed_while_its_disk_fills_and_empties_has_all_that_was_syn
         let mut volume = Volume::on_small_disk(24);
         volume.start(&SIZES);
         let (mount, disk) = (volume.mount.clone(), volume.folder.parent().unwrap().to_owned());
-        let known = BTreeMap::new();
-        let mut load = Load { random: Random::new(seed), mount, disk, known, made: 0, refused: 0 };
+        let (random, known) = (fastrand::Rng::with_seed(seed), BTreeMap::new());
+        let mut load = Load { random, mount, disk, known, made: 0, refused: 0 };
         for _ in 0..6 {
-            for _ in 0..30 + load.random.below(150) {
+            for _ in 0..30 + load.random.u64(..150) {
                 assert!(load.step(), "{}", volume.log());
             }
-            let pause = Duration::from_micros(load.random.below(20_000));
+            let pause = Duration::from_micros(load.random.u64(..20_000));
             std::thread::scope(|scope| {
                 let volume = &mut volume;
                 scope.spawn(move || {

@@ -197,20 +197,19 @@ mod tests {
         file.allocate(3 << 20).unwrap();
         let mut appender = file.appender().expect("temporary folders are on ext4, XFS or tmpfs");
         let mut expected = vec![0; 4096];
-        let mut random = 7_usize;
+        let mut random = fastrand::Rng::with_seed(7);
         // The loop also goes beyond the allocated part: those bytes go through ordinary writes.
         while expected.len() < 4 << 20 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let len = [1, 100, 4096, 5000, 200_000][(random >> 33) % 5];
+            let len = random.choice([1, 100, 4096, 5000, 200_000]).unwrap();
             let bytes: Vec<u8> = (0..len).map(|n| (n + expected.len()) as u8 | 1).collect();
             let offset = expected.len() as u64;
             // Ordinary writes fall into the middle of pages that were brought in, or soon will be.
-            match (random >> 50).is_multiple_of(3) {
+            match random.u8(..3) == 0 {
                 true => file.write_at(offset, &bytes).unwrap(),
                 false => appender.append(offset, &bytes).unwrap(),
             }
             expected.extend_from_slice(&bytes);
-            if (random >> 40).is_multiple_of(7) {
+            if random.u8(..7) == 0 {
                 file.sync().unwrap();
                 appender.synced();
             }

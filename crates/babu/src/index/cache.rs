@@ -295,11 +295,10 @@ mod tests {
         let budget = room * block().memory_bytes();
         let cache = BlockCache::new(budget);
         let count = room * quarters / 4;
-        let (mut state, mut found) = (7u64, 0);
+        let (mut random, mut found) = (fastrand::Rng::with_seed(7), 0);
         let lookups = room * 100;
         for _ in 0..lookups {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let id = (1, ((state >> 33) as usize % count) as u32);
+            let id = (1, random.usize(..count) as u32);
             match cache.get(id) {
                 Some(_) => found += 1,
                 None => drop(cache.insert(id, block())),

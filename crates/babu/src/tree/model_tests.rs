@@ -2,23 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
+
 use crate::tree::Tree;
 use crate::tree::record::Found;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-}
 
 /// Makes keys that share prefixes, heads and long tails. Some are short, long, or empty, or differ
 /// only by zeros at their end.
@@ -31,25 +18,25 @@ struct Keys {
 }
 
 impl Keys {
-    fn make(&self, random: &mut Random) -> Vec<u8> {
-        if random.below(20) == 0 {
-            let len =
-                random.one_of(&[0, 1, 2, 15, 16, 17, 23, 24, 25, 31, 48, 49, 254, 255, 256, 700]);
-            let mut key = vec![random.one_of(&[0, 7, 255]); len];
+    fn make(&self, random: &mut Rng) -> Vec<u8> {
+        if random.usize(..20) == 0 {
+            let lens = [0, 1, 2, 15, 16, 17, 23, 24, 25, 31, 48, 49, 254, 255, 256, 700];
+            let len = random.choice(lens).unwrap();
+            let mut key = vec![random.choice([0, 7, 255]).unwrap(); len];
             if let Some(last) = key.last_mut() {
-                *last = random.one_of(&[0, 1, 255]);
+                *last = random.choice([0, 1, 255]).unwrap();
             }
             return key;
         }
-        let mut key = vec![random.below(self.prefixes) as u8; 16];
-        let number = random.below(self.numbers) as u64;
+        let mut key = vec![random.usize(..self.prefixes) as u8; 16];
+        let number = random.usize(..self.numbers) as u64;
         if self.is_spread {
             key.extend_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-            key.resize(key.len() + random.below(2), 9);
+            key.resize(key.len() + random.usize(..2), 9);
         } else {
             key.extend_from_slice(&(number >> 9).to_be_bytes());
             key.extend_from_slice(&(number as u16).to_be_bytes());
-            key.resize(key.len() + random.one_of(&[0, 0, 1, 30, 300]), 0);
+            key.resize(key.len() + random.choice([0, 0, 1, 30, 300]).unwrap(), 0);
         }
         key
     }
@@ -103,27 +90,27 @@ impl Pair {
     }
 }
 
-fn value(random: &mut Random) -> Vec<u8> {
-    let len = random.one_of(&[0, 1, 8, 80, 80, 80, 200, 250, 260, 1000]);
-    vec![random.below(256) as u8; len]
+fn value(random: &mut Rng) -> Vec<u8> {
+    let len = random.choice([0, 1, 8, 80, 80, 80, 200, 250, 260, 1000]).unwrap();
+    vec![random.u8(..); len]
 }
 
 /// Runs phases in which puts, deletions or neither prevail. So branches go through all forms in
 /// both directions.
 fn run(seed: u64, keys: &Keys, operations: usize) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut pair = Pair::default();
     let empty = pair.tree.bytes();
     for operation in 0..operations {
         let phase = operation * 5 / operations;
         let key = keys.make(&mut random);
         let puts = [90, 50, 20, 80, 5][phase];
-        match random.below(100) {
+        match random.usize(..100) {
             dice if dice < puts => {
                 let value = value(&mut random);
                 pair.put(key, value);
             }
-            99 if random.below(operations / 100) < 10 => {
+            99 if random.usize(..operations / 100) < 10 => {
                 let other = keys.make(&mut random);
                 let (from, to) = if key < other { (key, other) } else { (other, key) };
                 pair.delete_range(&from, &to);
@@ -135,13 +122,13 @@ fn run(seed: u64, keys: &Keys, operations: usize) {
             _ => {
                 let to = keys.make(&mut random);
                 pair.check_key(&key);
-                let short = pair.model.len() < 200 || random.below(50) == 0;
+                let short = pair.model.len() < 200 || random.usize(..50) == 0;
                 if short || key.get(..16) == to.get(..16) {
                     pair.check_scan(&key, Some(&to));
                 }
             }
         }
-        if random.below(operations) < 20 {
+        if random.usize(..operations) < 20 {
             pair.check_all();
         }
     }
@@ -196,7 +183,7 @@ fn ascending_and_descending_keys_fill_leaves() {
 #[test]
 fn memory_of_entries_that_come_and_go_is_used_again() {
     let mut tree = Tree::default();
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     let key = |number: usize| {
         let order = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         [&[3; 16][..], &order.to_be_bytes()].concat()
@@ -204,9 +191,9 @@ fn memory_of_entries_that_come_and_go_is_used_again() {
     (0..1000).for_each(|number| tree.put(&key(number), &[1; 80]));
     let before = tree.bytes();
     for round in 0..100_000 {
-        let number = random.below(1000);
+        let number = random.usize(..1000);
         match round % 3 {
-            0 => tree.put(&key(number), &[2; 120][..random.below(120)]),
+            0 => tree.put(&key(number), &[2; 120][..random.usize(..120)]),
             1 => tree.delete(&key(number), false),
             _ => tree.put(&key(number), &[3; 80]),
         }

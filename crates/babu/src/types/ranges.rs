@@ -134,25 +134,19 @@ mod tests {
 
     #[test]
     fn ranges_cover_exactly_the_keys_inserted_in_any_order() {
-        let mut state = 1u64;
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % below) as u8
-        };
+        let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..200 {
             let mut set = RangeSet::default();
             let mut model = [false; 32];
             for _ in 0..6 {
-                let from = random(31);
-                let to = from + 1 + random(u64::from(31 - from));
+                let from = random.u8(..31);
+                let to = from + 1 + random.u8(..31 - from);
                 set.insert(&[from], &[to]);
                 model[usize::from(from)..usize::from(to)].fill(true);
                 for key in 0..32u8 {
                     assert_eq!(set.end_of(&[key]).is_some(), model[usize::from(key)]);
                 }
-                let (a, b) = (random(31), random(31));
+                let (a, b) = (random.u8(..31), random.u8(..31));
                 let (from, to) = (a.min(b), a.max(b) + 1);
                 let within = &model[usize::from(from)..usize::from(to)];
                 assert_eq!(set.covers(&[from], &[to]), within.iter().all(|&is| is));

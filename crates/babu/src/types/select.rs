@@ -204,20 +204,16 @@ mod tests {
                 Some((Part::Rest, rest)) => (0..=key.len()).any(|at| slow(rest, &key[at..])),
             }
         }
-        let mut state = 3u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
-            let parts: Vec<_> = (0..random(5))
-                .map(|_| match random(4) {
-                    0 => Part::Any(random(3) as u16),
+            let parts: Vec<_> = (0..random.u8(..5))
+                .map(|_| match random.u8(..4) {
+                    0 => Part::Any(random.u16(..3)),
                     1 => Part::Rest,
-                    _ => Part::Bytes((0..random(3)).map(|_| b'a' + random(2) as u8).collect()),
+                    _ => Part::Bytes((0..random.u8(..3)).map(|_| b'a' + random.u8(..2)).collect()),
                 })
                 .collect();
-            let key: Vec<u8> = (0..random(8)).map(|_| b'a' + random(2) as u8).collect();
+            let key: Vec<u8> = (0..random.u8(..8)).map(|_| b'a' + random.u8(..2)).collect();
             assert_eq!(matches(&parts, &key), slow(&parts, &key), "{parts:?} {key:?}");
             let selection = Selection::of([Pattern(parts)]);
             if selection.has(&key) {
@@ -232,7 +228,7 @@ mod tests {
             let mut out = Vec::new();
             selection.encode(&mut out);
             assert_eq!(Selection::decode(&mut Fields(&out)), Some(selection));
-            let cut = random(out.len() as u64) as usize;
+            let cut = random.usize(..out.len());
             assert_eq!(Selection::decode(&mut Fields(&out[..cut])), None);
         }
     }

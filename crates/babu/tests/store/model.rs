@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use babu::{Batch, Db, LogReadError, Lsn, MemDisk, Options, RealDisk};
+use fastrand::Rng;
 
-use crate::common::{Rng, Run, contents, open, reads};
+use crate::common::{Run, contents, open, reads};
 
 #[test]
 fn reads_agree_with_a_sorted_map_whatever_layer_holds_the_key() {
@@ -17,7 +18,7 @@ fn reads_agree_with_a_sorted_map_whatever_layer_holds_the_key() {
 #[test]
 fn the_log_can_be_read_from_any_group_since_the_checkpoint() {
     for seed in 0..60 {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let disk = MemDisk::new();
         let mut run = Run::new(open(&disk).unwrap().0);
         for _ in 0..100 {

@@ -331,23 +331,17 @@ mod tests {
 
     #[test]
     fn any_sequence_leaves_it_whole() {
-        let mut seed = 7_u64;
-        let mut draw = |below: u64| {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
+        let mut draw = fastrand::Rng::with_seed(7);
         let mut tree = Tree::new(12 * weight(&called("aa")));
         let mut names: BTreeMap<(u64, String), u64> = BTreeMap::new();
         for _ in 0..20_000 {
-            let dir = if draw(3) == 0 { 1 } else { 2 + draw(30) };
-            let name = format!("n{}", draw(9));
-            match draw(8) {
+            let dir = if draw.u64(..3) == 0 { 1 } else { 2 + draw.u64(..30) };
+            let name = format!("n{}", draw.u64(..9));
+            match draw.u64(..8) {
                 0 => {
-                    tree.remove(Ino(2 + draw(30)));
+                    tree.remove(Ino(2 + draw.u64(..30)));
                 }
-                1 if draw(200) == 0 => {
+                1 if draw.u64(..200) == 0 => {
                     tree.clear();
                 }
                 2..=4 => {
@@ -355,7 +349,7 @@ mod tests {
                     assert!(found.is_none() || found == names.get(&(dir, name)).copied());
                 }
                 _ => {
-                    let ino = 2 + draw(30);
+                    let ino = 2 + draw.u64(..30);
                     if ino != dir && !is_above(&tree, ino, dir) {
                         names.insert((dir, name.clone()), ino);
                         put(&mut tree, dir, &name, ino);

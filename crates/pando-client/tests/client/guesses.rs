@@ -12,31 +12,20 @@ use pando_types::{Errno, Glimpse, Ino, PartitionIndex, Radix, ShardIndex};
 use crate::fake::{Cluster, Fate};
 use crate::remembered::{deep, mv, paths};
 
-/// A small generator, so that a seed stands for a failing case.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Makes directories, of which some were renamed, or directories above them.
-fn grown(draw: &mut Draw, cluster: &Arc<Cluster>) -> Vec<String> {
+fn grown(draw: &mut fastrand::Rng, cluster: &Arc<Cluster>) -> Vec<String> {
     let maker = cluster.client();
     let mut dirs = vec![String::new()];
     for _ in 0..40 {
-        let parent = dirs[draw.below(dirs.len() as u64) as usize].clone();
-        let name = format!("{parent}/{}", ["a", "b", "c", "d"][draw.below(4) as usize]);
+        let parent = dirs[draw.usize(..dirs.len())].clone();
+        let name = format!("{parent}/{}", ["a", "b", "c", "d"][draw.usize(..4)]);
         if block_on(paths(&maker).mkdir(name.as_bytes(), 0o755)).is_ok() {
             dirs.push(name);
         }
-        if draw.below(3) == 0 && dirs.len() > 2 {
-            let from = dirs[1 + draw.below(dirs.len() as u64 - 1) as usize].clone();
-            let under = dirs[draw.below(dirs.len() as u64) as usize].clone();
-            let to = format!("{under}/{}", ["x", "y", "a", "b"][draw.below(4) as usize]);
+        if draw.u64(..3) == 0 && dirs.len() > 2 {
+            let from = dirs[1 + draw.usize(..dirs.len() - 1)].clone();
+            let under = dirs[draw.usize(..dirs.len())].clone();
+            let to = format!("{under}/{}", ["x", "y", "a", "b"][draw.usize(..4)]);
             let is_taken = dirs.contains(&to);
             if is_taken || under == from || under.starts_with(&format!("{from}/")) {
                 continue;
@@ -58,16 +47,16 @@ fn names(path: &str) -> Vec<&str> {
 }
 
 /// Splits the directory at `path`: as far as it may, here and there, or not at all.
-fn split(draw: &mut Draw, cluster: &Cluster, path: &str) {
+fn split(draw: &mut fastrand::Rng, cluster: &Cluster, path: &str) {
     let namespace = &mut cluster.state().namespace;
     let dir = namespace.path(&names(path)).pop().unwrap_or(pando_types::DirRef::ROOT);
-    match draw.below(3) {
+    match draw.u64(..3) {
         0 => {}
         1 => namespace.split_all(dir),
         _ => {
-            for _ in 0..draw.below(12) {
+            for _ in 0..draw.u64(..12) {
                 let partitions = namespace.partitions(dir);
-                let which = draw.below(partitions.len() as u64) as usize;
+                let which = draw.usize(..partitions.len());
                 namespace.split_if_it_may(dir, partitions[which].0);
             }
         }
@@ -126,7 +115,7 @@ fn without_memory(cluster: &Arc<Cluster>) -> Client {
 fn there_are_no_more_rounds_than_wrong_guesses_and_one() {
     let (mut split_unknown, mut wrong_and_split) = (0, 0);
     for seed in 0..90 {
-        let mut draw = Draw(seed);
+        let mut draw = fastrand::Rng::with_seed(seed);
         let cluster = match seed % 3 {
             0 => Cluster::new(),
             1 => Cluster::with_shards(9, 2),
@@ -138,7 +127,7 @@ fn there_are_no_more_rounds_than_wrong_guesses_and_one() {
             dirs.iter().for_each(|dir| split(&mut draw, &cluster, dir));
             split(&mut draw, &cluster, "");
         }
-        cluster.state().delay = draw.below(3) as u32;
+        cluster.state().delay = draw.u32(..3);
         for dir in &dirs {
             let wrong = cluster.state().namespace.wrong_guesses(&names(dir));
             let client = without_memory(&cluster);

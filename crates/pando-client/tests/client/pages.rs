@@ -146,16 +146,13 @@ fn every_entry_is_listed_once_while_the_directory_grows_shrinks_and_splits() {
         let (cluster, client) = filled(300, seed as u32 % 3);
         let busy = cluster.client();
         cluster.state().delay = (seed % 4) as u32;
-        let mut random = seed;
-        let mut next = move |below: usize| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (random >> 33) as usize % below
-        };
-        let mut split = next;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut splits = random.fork();
         cluster.on_request(move |namespace, _, request| {
             let partitions = namespace.partitions(DirRef::ROOT);
-            let (i, _) = partitions[split(partitions.len())];
-            if matches!(request.op, Op::ReadDir { .. }) && partitions.len() < 60 && split(3) == 0 {
+            let (i, _) = partitions[splits.usize(..partitions.len())];
+            let is_listing = matches!(request.op, Op::ReadDir { .. });
+            if is_listing && partitions.len() < 60 && splits.u8(..3) == 0 {
                 namespace.split(DirRef::ROOT, i.0);
             }
             None
@@ -165,7 +162,7 @@ fn every_entry_is_listed_once_while_the_directory_grows_shrinks_and_splits() {
             let new = name(&format!("new{made}"));
             made += 1;
             block_on(busy.create(ROOT, Ino::ROOT, &new, file(), true, false)).expect("made");
-            if gone > 200 && next(2) == 0 {
+            if gone > 200 && random.bool() {
                 gone -= 1;
                 block_on(busy.unlink(ROOT, Ino::ROOT, &name(&gone.to_string()))).expect("removed");
             }

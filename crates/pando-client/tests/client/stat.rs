@@ -1,7 +1,5 @@
 //! `stat` of a directory over its partitions.
 
-use std::sync::{Arc, Mutex};
-
 use pando_client::{Options, block_on};
 use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal};
@@ -41,14 +39,12 @@ fn splits_during_the_fan_out_neither_lose_nor_double_entries() {
             if client_is_fresh {
                 client = cluster.client();
             }
-            let random = Arc::new(Mutex::new(seed));
+            let mut random = fastrand::Rng::with_seed(seed);
             cluster.on_request(move |namespace, _, request| {
                 if matches!(request.op, Op::PartitionStat(..)) {
-                    let mut random = random.lock().expect("not poisoned");
-                    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let partitions = namespace.partitions(DirRef::ROOT);
                     if partitions.len() < 24 {
-                        let which = (*random >> 33) as usize % partitions.len();
+                        let which = random.usize(..partitions.len());
                         namespace.split(DirRef::ROOT, partitions[which].0.0);
                     }
                 }
@@ -178,16 +174,14 @@ fn whatever_becomes_of_partitions_meanwhile_each_entry_counts_once() {
             cluster.state().namespace.split(DirRef::ROOT, i);
         }
         block_on(client.getattr(Ino::ROOT)).expect("there");
-        let random = Arc::new(Mutex::new(seed));
+        let mut random = fastrand::Rng::with_seed(seed);
         cluster.on_request(move |namespace, _, request| {
             if !matches!(request.op, Op::PartitionStat(..) | Op::DirGetAttr(_)) {
                 return None;
             }
-            let mut random = random.lock().expect("not poisoned");
-            *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let partitions = namespace.partitions(DirRef::ROOT);
-            let i = partitions[(*random >> 33) as usize % partitions.len()].0;
-            match *random >> 50 & 3 {
+            let i = partitions[random.usize(..partitions.len())].0;
+            match random.u8(..4) {
                 0 | 1 if namespace.may_merge(DirRef::ROOT, i) => namespace.merge(DirRef::ROOT, i),
                 2 if partitions.len() < 24 => namespace.split(DirRef::ROOT, i.0),
                 _ => {}

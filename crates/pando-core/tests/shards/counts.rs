@@ -8,7 +8,7 @@ use pando_types::op::Op;
 use pando_types::{DirRef, PartitionIndex, Radix, SetAttr, ShardIndex};
 
 use crate::splits::{create, fill, names, sum};
-use crate::support::Cluster;
+use crate::support::{Cluster, Random};
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARD: ShardIndex = ShardIndex(0);
@@ -55,13 +55,12 @@ fn what_is_made_and_removed_while_a_half_is_counted_counts() {
     for seed in 0..40_u64 {
         let (mut c, dir) = counting();
         let mut expected = names(&mut c, dir);
-        let (mut steps, mut random) = (0, seed + 1);
+        let (mut steps, mut random) = (0, Random(seed + 1));
         while c.inspected(SHARD, dir).len() == 1 {
             assert!(steps < 200, "it ends however much is done meanwhile");
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let nth = (random >> 33) as usize % expected.len();
+            let nth = random.below(expected.len());
             let old = expected.iter().nth(nth).cloned().unwrap();
-            match (random >> 60) % 4 {
+            match random.below(4) {
                 0 if old.starts_with('d') => {
                     c.rmdir(dir, &old).unwrap();
                     expected.remove(&old);

@@ -149,29 +149,16 @@ impl Dirty {
 mod tests {
     use super::*;
 
-    /// Pseudo-random numbers from a seed.
-    struct Numbers(u64);
-
-    impl Numbers {
-        fn below(&mut self, limit: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) % limit
-        }
-    }
-
     #[test]
     fn extents_say_what_an_array_says() {
         for seed in 0..200 {
-            let mut numbers = Numbers(seed);
+            let mut numbers = fastrand::Rng::with_seed(seed);
             let mut dirty = Dirty::default();
             let mut model: Vec<Option<u8>> = vec![None; 64];
             for step in 0..60u8 {
-                let start = numbers.below(60);
-                let end = start + 1 + numbers.below(64 - start);
-                if numbers.below(4) == 0 {
+                let start = numbers.u64(..60);
+                let end = start + 1 + numbers.u64(..64 - start);
+                if numbers.u64(..4) == 0 {
                     dirty.remove(start, end);
                     model[start as usize..end as usize].fill(None);
                 } else {

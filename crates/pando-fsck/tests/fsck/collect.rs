@@ -20,7 +20,7 @@ const LOST: u128 = 5;
 /// A volume in which files move at each look.
 struct Busy {
     c: Cluster,
-    random: u64,
+    random: fastrand::Rng,
     /// The place of each file: directory and name.
     files: Vec<(DirRef, String)>,
     inos: Vec<Ino>,
@@ -62,30 +62,23 @@ impl Busy {
         bucket.0.insert(ObjectId((u128::from(c.session.0) << 64) + 1), 7);
         let under_way = None;
         let links = inos.iter().map(|ino| c.volume.map.link(*ino)).collect();
-        let (random, renames, pauses, restart) = (seed, 0, 0, None);
+        let random = fastrand::Rng::with_seed(seed);
+        let (renames, pauses, restart) = (0, 0, None);
         (Self { c, random, files, inos, links, under_way, renames, pauses, restart }, bucket)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) as usize % bound
     }
 
     /// Makes some renames begin, and delivers a few of their messages.
     fn stir(&mut self) {
-        for _ in 0..self.below(3) {
+        for _ in 0..self.random.usize(..3) {
             self.hear();
             if self.under_way.is_none() {
                 self.ask();
             }
-            for _ in 0..self.below(5) {
+            for _ in 0..self.random.usize(..5) {
                 self.c.deliver();
             }
         }
-        if self.below(40) == 0 {
+        if self.random.usize(..40) == 0 {
             self.c.tick();
         }
     }
@@ -100,20 +93,21 @@ impl Busy {
     }
 
     fn ask(&mut self) {
-        let n = self.below(FILES);
+        let n = self.random.usize(..FILES);
         let dirs = ["a", "b", "c", "big", "deep", "empty"].map(|dir| self.c.dir(dir));
-        let (to, new) = (dirs[self.below(dirs.len())], format!("{n}-{}", self.random >> 40));
+        let to = dirs[self.random.usize(..dirs.len())];
+        let new = format!("{n}-{}", self.random.u32(..1 << 24));
         let (from, old) = self.files[n].clone();
         let order = self.c.volume.secrets.order(old.as_bytes());
         // No shard holds the order while its partition is moving.
         let Some(shard) = self.holder(from, order.0) else { return };
         let file = FileRef { ino: self.inos[n], at: FileAt::Name(from, name(&old)) };
-        match self.below(10) {
+        match self.random.usize(..10) {
             // This moves the inode and all of its slices to the link shard.
             0 => self.c.send(shard, Op::Link(file, to, name(&new))),
             // This hands link inodes on.
             1 => {
-                let (slot, next) = (self.inos[n].slot(), ShardIndex(self.below(4) as u16));
+                let (slot, next) = (self.inos[n].slot(), ShardIndex(self.random.u16(..4)));
                 self.c.send(self.links[n], Op::HandOver(self.links[n], slot, next));
                 self.links[n] = next;
                 return;
@@ -165,7 +159,7 @@ impl Watched for Busy {
                 return Ok(self.c.settle_watch(shard, id, first));
             }
         }
-        if self.below(4) == 0 {
+        if self.random.usize(..4) == 0 {
             // A second watch request, as if it came late.
             self.c.watch(shard, id);
         }

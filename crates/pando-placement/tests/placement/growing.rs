@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use pando_placement::{ClusterMap, DirMap, Secrets, child, may_split, range, shard_of};
 use pando_types::reply::{SplitHistory, Spread};
 use pando_types::{DirId, Order, PartitionIndex, Radix, ShardIndex};
-
-use crate::rng::Rng;
 
 /// Entries beyond which a partition splits (§5: "always 8,000").
 const THRESHOLD: usize = 8_000;
@@ -154,12 +153,12 @@ struct Errors {
 
 /// Clients take turns in creating files. No two files have one name.
 fn concurrent_create(directory: &mut Directory, clients: usize, each: usize, seed: u64) -> Errors {
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut maps = vec![DirMap::new(); clients];
     let mut errors = Errors::default();
     for _ in 0..each {
         for map in &mut maps {
-            let order = Order(rng.next() % Order::END);
+            let order = Order(rng.u64(..Order::END));
             let wrong = directory.probe(map, order);
             errors.requests += 1;
             if wrong > 0 {
@@ -228,10 +227,10 @@ fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     let depth = directory.radix_max();
     let (mut worst, mut total, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for seed in 0..1_000 {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut map = DirMap::new();
         let wrong: Vec<_> = (0..10_000)
-            .map(|_| directory.probe(&mut map, Order(rng.next() % Order::END)))
+            .map(|_| directory.probe(&mut map, Order(rng.u64(..Order::END))))
             .collect();
         worst.push(*wrong.iter().max().expect("there are lookups"));
         total.push(wrong.iter().sum::<usize>());
@@ -302,9 +301,9 @@ fn with_a_power_of_two_servers_further_splits_stay_where_they_are() {
                 }
             }
             directory.split_all();
-            let rng = &mut Rng::new(d.into());
+            let rng = &mut Rng::with_seed(d.into());
             for _ in 0..1_000 {
-                assert_eq!(directory.probe(&mut client, Order(rng.next() % Order::END)), 0);
+                assert_eq!(directory.probe(&mut client, Order(rng.u64(..Order::END))), 0);
             }
         }
     }
@@ -343,9 +342,9 @@ fn clients_find_servers_that_were_added_to_a_running_directory() {
     concurrent_create(&mut directory, 3, 4_000, 5);
     assert_eq!(directory.partitions.len(), 15);
     let mut old = DirMap::new();
-    let rng = &mut Rng::new(6);
+    let rng = &mut Rng::with_seed(6);
     (0..500).for_each(|_| {
-        directory.probe(&mut old, Order(rng.next() % Order::END));
+        directory.probe(&mut old, Order(rng.u64(..Order::END)));
     });
     let before = directory.owned.clone();
     directory.servers = 8;
@@ -364,13 +363,13 @@ fn clients_find_servers_that_were_added_to_a_running_directory() {
     for mut client in [old, DirMap::new()] {
         let depth = directory.radix_max();
         for _ in 0..500 {
-            assert!(directory.probe(&mut client, Order(rng.next() % Order::END)) <= depth);
+            assert!(directory.probe(&mut client, Order(rng.u64(..Order::END))) <= depth);
         }
         for partition in directory.partitions.values() {
             directory.probe(&mut client, Order(range(partition.index, partition.radix).start));
         }
         for _ in 0..500 {
-            assert_eq!(directory.probe(&mut client, Order(rng.next() % Order::END)), 0);
+            assert_eq!(directory.probe(&mut client, Order(rng.u64(..Order::END))), 0);
         }
     }
 }

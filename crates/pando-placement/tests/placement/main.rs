@@ -5,7 +5,6 @@ mod format;
 mod gigaplus;
 mod growing;
 mod infinifs;
-mod rng;
 mod shrinking;
 mod slots;
 mod splits;

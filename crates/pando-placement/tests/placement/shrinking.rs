@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use pando_placement::{DirMap, birth_radix, child, parent, range, shard_of};
 use pando_types::reply::{SplitHistory, Spread};
 use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
 
-use crate::rng::Rng;
 use crate::tree::any_order;
 
 /// A shard's answer for a name that it does not have.
@@ -28,11 +28,11 @@ struct Cluster {
 
 impl Cluster {
     fn new(rng: &mut Rng) -> Self {
-        let servers = 1 + rng.below(6) as u16;
-        let base = ShardIndex(rng.below(usize::from(servers)) as u16);
-        let spread = Spread { base, servers, per_server: 1 + rng.below(40) as u16 };
+        let servers = 1 + rng.u16(..6);
+        let base = ShardIndex(rng.usize(..usize::from(servers)) as u16);
+        let spread = Spread { base, servers, per_server: 1 + rng.u16(..40) };
         let headers = BTreeMap::from([(PartitionIndex(0), Radix(0))]);
-        Self { spread, shards: servers + rng.below(3) as u16, headers, on_its_way: None, merges: 0 }
+        Self { spread, shards: servers + rng.u16(..3), headers, on_its_way: None, merges: 0 }
     }
 
     fn owner(&self, i: PartitionIndex) -> ShardIndex {
@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     fn split(&mut self, rng: &mut Rng) {
-        let nth = rng.below(self.headers.len());
+        let nth = rng.usize(..self.headers.len());
         let (&i, &r) = self.headers.iter().nth(nth).expect("it was counted");
         let is_held = self.on_its_way.and_then(parent) == Some(i);
         if !is_held && pando_placement::may_split(&self.spread, i, r, self.shards) {
@@ -83,7 +83,7 @@ impl Cluster {
         };
         let ripe: Vec<_> = self.headers.iter().filter_map(ripe).collect();
         if self.on_its_way.is_none() && !ripe.is_empty() {
-            let i = ripe[rng.below(ripe.len())];
+            let i = ripe[rng.usize(..ripe.len())];
             self.headers.remove(&i);
             self.on_its_way = Some(i);
             self.merges += 1;
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     fn live(&mut self, rng: &mut Rng, shrinks: bool) {
-        match rng.below(8) {
+        match rng.usize(..8) {
             0 => self.take_back(),
             1 | 2 if shrinks => self.split(rng),
             _ if shrinks => self.give_back(rng),
@@ -131,8 +131,8 @@ impl Client {
         let mut most = self.depth(order) + true_depth + 1;
         let mut wrong = 0;
         loop {
-            if !self.late.is_empty() && rng.chance(3) {
-                let at = rng.below(self.late.len());
+            if !self.late.is_empty() && rng.u8(..3) == 0 {
+                let at = rng.usize(..self.late.len());
                 let answer = self.late.swap_remove(at);
                 self.map.learn(&answer);
                 // A late answer may bring back partitions that are gone, or refute some that exist.
@@ -159,24 +159,24 @@ impl Client {
 fn a_client_of_any_age_finds_the_owner_while_a_tree_grows_and_shrinks() {
     let (mut merges, mut probes, mut wrong, mut refuted) = (0, 0, 0, 0);
     for seed in 0..400 {
-        let rng = &mut Rng::new(seed);
+        let rng = &mut Rng::with_seed(seed);
         let mut cluster = Cluster::new(rng);
         let client = |_| Client { map: DirMap::new(), late: Vec::new() };
         let mut clients: Vec<_> = (0..4).map(client).collect();
         let mut shrinks = false;
         for _ in 0..600 {
-            if rng.chance(60) {
+            if rng.u8(..60) == 0 {
                 shrinks = !shrinks;
             }
             cluster.live(rng, shrinks);
             // Client 0 is asked often, client 3 hardly ever.
-            let which = rng.below(4);
+            let which = rng.usize(..4);
             let client = &mut clients[which];
-            if rng.chance(5) {
-                let shard = ShardIndex(rng.below(usize::from(cluster.shards)) as u16);
+            if rng.u8(..5) == 0 {
+                let shard = ShardIndex(rng.usize(..usize::from(cluster.shards)) as u16);
                 client.late.push(cluster.history(shard));
             }
-            if rng.chance(2 << (2 * which)) {
+            if rng.usize(..2 << (2 * which)) == 0 {
                 let before = client.map.len();
                 wrong += client.probe(&cluster, any_order(rng), rng);
                 refuted += usize::from(client.map.len() < before);
@@ -207,7 +207,7 @@ fn a_client_of_any_age_finds_the_owner_while_a_tree_grows_and_shrinks() {
 #[test]
 fn addressing_errors_end_once_shrinking_ends() {
     for seed in 0..200 {
-        let rng = &mut Rng::new(seed);
+        let rng = &mut Rng::with_seed(seed);
         let mut cluster = Cluster::new(rng);
         for _ in 0..200 {
             cluster.split(rng);
@@ -216,7 +216,7 @@ fn addressing_errors_end_once_shrinking_ends() {
         for (i, r) in &cluster.headers {
             client.map.merge(&SplitHistory { of: None, spread: None, leaves: vec![(*i, *r)] });
         }
-        for _ in 0..rng.below(400) {
+        for _ in 0..rng.usize(..400) {
             cluster.give_back(rng);
             cluster.take_back();
         }

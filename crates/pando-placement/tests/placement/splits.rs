@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use fastrand::Rng;
 use pando_placement::{DirMap, parent, range};
 use pando_types::reply::SplitHistory;
 use pando_types::{Order, PartitionIndex, Radix};
 
-use crate::rng::Rng;
-use crate::tree::{Tree, any_order};
+use crate::tree::{Tree, any_order, sized};
 
 /// Runs `check` on 200 trees, from unsplit ones to some with hundreds of partitions.
 fn each_tree(mut check: impl FnMut(&mut Rng, &Tree)) {
     for seed in 0..200 {
-        let mut rng = Rng::new(seed);
-        let splits = rng.sized(9);
+        let mut rng = Rng::with_seed(seed);
+        let splits = sized(&mut rng, 9);
         let tree = Tree::grown(&mut rng, splits);
         check(&mut rng, &tree);
     }
@@ -28,11 +28,11 @@ fn learned(leaves: &[(PartitionIndex, Radix)]) -> DirMap {
 
 /// A map of random leaves, most of them possible, some not.
 fn any_map(rng: &mut Rng) -> DirMap {
-    let leaves: Vec<_> = (0..rng.below(6))
-        .map(|_| (PartitionIndex(rng.next() as u32 >> rng.below(32)), Radix(rng.below(27) as u8)))
+    let leaves: Vec<_> = (0..rng.usize(..6))
+        .map(|_| (PartitionIndex(rng.u32(..) >> rng.usize(..32)), Radix(rng.u8(..27))))
         .collect();
     let mut map = learned(&leaves);
-    if rng.chance(2) {
+    if rng.bool() {
         map.spread = Tree::grown(rng, 0).map.spread;
     }
     map
@@ -132,7 +132,7 @@ fn leaves_imply_the_tree_and_each_a_part_of_it() {
         whole.merge(&history);
         assert_eq!(whole, tree.map);
 
-        let one = history.leaves[rng.below(history.leaves.len())];
+        let one = history.leaves[rng.usize(..history.leaves.len())];
         let part = learned(&[one]);
         assert_eq!(part.radix(one.0), Some(one.1));
         assert_well_formed(&part);
@@ -156,11 +156,11 @@ fn implied(i: u32, r: u32, all: &mut BTreeSet<u32>) {
 #[test]
 fn merge_learns_exactly_what_the_leaves_imply() {
     for seed in 0..2000 {
-        let rng = &mut Rng::new(seed);
+        let rng = &mut Rng::with_seed(seed);
         let (mut map, mut model) = (DirMap::new(), BTreeSet::from([0]));
         for _ in 0..8 {
-            let r = rng.below(25) as u32;
-            let i = rng.below(1 << r) as u32;
+            let r = rng.u32(..25);
+            let i = rng.usize(..1 << r) as u32;
             let before = model.len();
             implied(i, r, &mut model);
             let leaves = vec![(PartitionIndex(i), Radix(r as u8))];
@@ -177,12 +177,12 @@ fn an_old_map_is_part_of_the_new_one() {
     each_tree(|rng, tree| {
         let mut old = Tree::new(tree.map.spread.unwrap()).map;
         let mut map = old.clone();
-        for _ in 0..rng.below(64) {
+        for _ in 0..rng.usize(..64) {
             let (i, r) = map.locate(any_order(rng));
             if r < Radix::MAX {
                 map.split(i);
             }
-            if rng.chance(2) {
+            if rng.bool() {
                 old.merge(&map.history());
                 assert_eq!(old, map);
             }
@@ -194,14 +194,14 @@ fn an_old_map_is_part_of_the_new_one() {
 #[test]
 fn any_history_leaves_a_map_well_formed() {
     for seed in 0..2000 {
-        assert_well_formed(&any_map(&mut Rng::new(seed)));
+        assert_well_formed(&any_map(&mut Rng::with_seed(seed)));
     }
 }
 
 #[test]
 fn merging_is_commutative_associative_idempotent() {
     for seed in 0..2000 {
-        let rng = &mut Rng::new(seed);
+        let rng = &mut Rng::with_seed(seed);
         let (a, b, c) = (any_map(rng), any_map(rng), any_map(rng));
         assert_eq!(joined(&a, &b), joined(&b, &a));
         assert_eq!(joined(&joined(&a, &b), &c), joined(&a, &joined(&b, &c)));
@@ -213,7 +213,7 @@ fn merging_is_commutative_associative_idempotent() {
 #[test]
 fn histories_merge_in_any_order_and_number() {
     for seed in 0..2000 {
-        let rng = &mut Rng::new(seed);
+        let rng = &mut Rng::with_seed(seed);
         let maps = [any_map(rng), any_map(rng), any_map(rng)];
         let mut expected = DirMap::new();
         for map in &maps {
@@ -223,7 +223,7 @@ fn histories_merge_in_any_order_and_number() {
         let mut map = DirMap::new();
         let mut missing = vec![0, 1, 2];
         while !missing.is_empty() {
-            let chosen = rng.below(3);
+            let chosen = rng.usize(..3);
             map.merge(&maps[chosen].history());
             missing.retain(|&index| index != chosen);
             assert!(!map.merge(&maps[chosen].history()), "nothing new the second time");

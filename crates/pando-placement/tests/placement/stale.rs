@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use pando_placement::DirMap;
 use pando_types::reply::SplitHistory;
 use pando_types::{Order, PartitionIndex, ShardIndex};
 
-use crate::rng::Rng;
-use crate::tree::{Tree, any_order};
+use crate::tree::{Tree, any_order, sized};
 
 /// What a shard tells in a redirect.
 #[derive(Clone, Copy)]
@@ -70,20 +70,20 @@ impl Shards {
 fn each_cluster(mut check: impl FnMut(&mut Rng, &Shards, &mut DirMap)) {
     for seed in 0..200 {
         for telling in [Telling::Owned, Telling::Addressed] {
-            let rng = &mut Rng::new(seed);
-            let splits = rng.sized(8);
+            let rng = &mut Rng::with_seed(seed);
+            let splits = sized(rng, 8);
             let mut tree = Tree::grown(rng, splits);
             let mut stale = tree.map.clone();
-            let more = rng.sized(8);
+            let more = sized(rng, 8);
             for _ in 0..more {
-                let at = rng.below(tree.leaves.len());
+                let at = rng.usize(..tree.leaves.len());
                 tree.split(at);
             }
-            if rng.chance(3) {
+            if rng.u8(..3) == 0 {
                 stale = DirMap::new();
             }
             // The home may have moved since the first split.
-            let home = if rng.chance(2) { ShardIndex(9) } else { tree.map.spread.unwrap().base };
+            let home = if rng.bool() { ShardIndex(9) } else { tree.map.spread.unwrap().base };
             check(rng, &Shards::new(tree.map, home, telling), &mut stale);
         }
     }

@@ -1,10 +1,9 @@
 //! A naive model: a list of leaves, split as the definition says, with a `DirMap` beside it.
 
+use fastrand::Rng;
 use pando_placement::{DirMap, hash_of_order};
 use pando_types::reply::Spread;
 use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
-
-use crate::rng::Rng;
 
 pub struct Tree {
     /// Index and depth of every leaf.
@@ -21,15 +20,15 @@ impl Tree {
     /// some trees are as deep as trees can be.
     pub fn grown(rng: &mut Rng, splits: usize) -> Self {
         let spread = Spread {
-            base: ShardIndex(rng.below(5) as u16),
+            base: ShardIndex(rng.u16(..5)),
             servers: 5,
-            per_server: 1 + rng.below(3) as u16,
+            per_server: 1 + rng.u16(..3),
         };
         let mut tree = Self::new(spread);
-        let lopsided = rng.chance(2);
+        let lopsided = rng.bool();
         for _ in 0..splits {
             let count = tree.leaves.len();
-            tree.split(if lopsided && !rng.chance(8) { count - 1 } else { rng.below(count) });
+            tree.split(if lopsided && rng.u8(..8) > 0 { count - 1 } else { rng.usize(..count) });
         }
         tree
     }
@@ -63,7 +62,13 @@ fn leaf(&(i, r): &(u64, u32)) -> (PartitionIndex, Radix) {
     (PartitionIndex(i as u32), Radix(r as u8))
 }
 
+/// A number below 2^`bits`, as often small as large.
+pub fn sized(rng: &mut Rng, bits: usize) -> usize {
+    let bits = rng.usize(..=bits);
+    rng.usize(..1 << bits)
+}
+
 /// A random order, with any ordinal.
 pub fn any_order(rng: &mut Rng) -> Order {
-    Order(rng.next() % Order::END)
+    Order(rng.u64(..Order::END))
 }

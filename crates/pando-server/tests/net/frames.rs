@@ -104,20 +104,14 @@ fn noise_ends_connections_and_nothing_else() {
     let served = volume.serve(&[0], volume.options(0));
     run(async {
         let mut witness = served.client(&served.unix()).await;
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut random = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..200 {
             let noise = served.client(&served.unix()).await;
             // Every second input begins with a good frame.
-            let mut bytes = if random() % 2 == 0 { good() } else { Vec::new() };
-            bytes.extend((0..random() % 300).map(|_| random() as u8));
-            if let Some(at) = (random() as usize).checked_rem(bytes.len()) {
-                bytes[at] = random() as u8;
+            let mut bytes = if random.bool() { good() } else { Vec::new() };
+            bytes.extend((0..random.usize(..300)).map(|_| random.u8(..)));
+            if let Some(byte) = random.choice(&mut bytes) {
+                *byte = random.u8(..);
             }
             noise.out.append(|out| out.extend_from_slice(&bytes));
             noise.out.flush();

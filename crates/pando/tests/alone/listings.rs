@@ -179,17 +179,6 @@ fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
     }
 }
 
-/// Random numbers from a seed.
-struct Choices(u64);
-
-impl Choices {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 /// Random changes through two mounts, one of which comes and goes. Listings by old and new handles
 /// are compared with a set.
 #[test]
@@ -197,15 +186,15 @@ fn no_listing_of_random_histories_is_stale() {
     let volume = alone(&[]);
     let here = volume.mount.join("dir");
     fs::create_dir(&here).unwrap();
-    let mut choices = Choices(23);
+    let mut choices = fastrand::Rng::with_seed(23);
     let (mut model, mut joined) = (BTreeSet::new(), None::<Joined>);
     let mut held: Vec<Dir> = Vec::new();
     for step in 0..1500 {
         let there = joined.as_ref().map(|joined| joined.mount.join("dir"));
-        let is_there = choices.below(4) != 0;
+        let is_there = choices.u64(..4) != 0;
         let dir = there.filter(|_| is_there).unwrap_or_else(|| here.clone());
-        let name = format!("name-{}", choices.below(40));
-        match choices.below(100) {
+        let name = format!("name-{}", choices.u64(..40));
+        match choices.u64(..100) {
             0 => match joined.take() {
                 Some(joined) => {
                     joined.leave();
@@ -222,7 +211,7 @@ fn no_listing_of_random_histories_is_stale() {
                 assert_eq!(removed.is_ok(), model.remove(&name), "step {step}: {removed:?}");
             }
             25..32 => {
-                let to = format!("name-{}", choices.below(40));
+                let to = format!("name-{}", choices.u64(..40));
                 let renamed = fs::rename(dir.join(&name), dir.join(&to));
                 assert_eq!(renamed.is_ok(), model.remove(&name), "step {step}: {renamed:?}");
                 if renamed.is_ok() {
@@ -231,16 +220,16 @@ fn no_listing_of_random_histories_is_stale() {
             }
             32..38 if held.len() < 4 => held.push(open(&here)),
             32..41 if !held.is_empty() => {
-                let index = choices.below(held.len() as u64) as usize;
+                let index = choices.usize(..held.len());
                 held.swap_remove(index);
             }
             41..85 if !held.is_empty() => {
-                let index = choices.below(held.len() as u64) as usize;
+                let index = choices.usize(..held.len());
                 assert_eq!(names(&mut held[index]), model, "step {step}: by handle {index}");
             }
             // A handle that stops half-way leaves a part of a listing in the kernel.
             85..90 if !held.is_empty() => {
-                let index = choices.below(held.len() as u64) as usize;
+                let index = choices.usize(..held.len());
                 held[index].rewind();
                 let _ = held[index].read();
             }

@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::random::Random;
 use crate::common::worker::Worker;
 use crate::site::{MOUNTS, Process, SERVERS, Site};
 
@@ -36,7 +35,7 @@ fn is_long() -> bool {
 
 /// Makes faults under load, and checks what was acknowledged.
 pub struct Faults {
-    random: Random,
+    random: fastrand::Rng,
     workers: Vec<Worker>,
     done: Vec<Fault>,
     operations: u64,
@@ -53,7 +52,7 @@ impl Faults {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let worker = |number| Worker::new(number, seed, &site.mount((number % 2) as u8));
         let workers = (0..WORKERS).map(worker).collect();
-        let random = Random::new(seed);
+        let random = fastrand::Rng::with_seed(seed);
         Self { random, workers, done: Vec::new(), operations: 0, check_every }
     }
 
@@ -77,7 +76,7 @@ impl Faults {
         {
             fault = Fault::Suspend;
         }
-        let mut pause = |least, more| Duration::from_millis(least + self.random.below(more));
+        let mut pause = |least, more: u64| Duration::from_millis(least + self.random.u64(..more));
         // After some twenty seconds, connections are given up.
         let is_turn = round < ALL * LASTING_EVERY && (round + 1).is_multiple_of(LASTING_EVERY);
         let is_lasting = is_long() && is_turn;

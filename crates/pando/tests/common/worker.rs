@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::model::{self, Node, Tree};
-use super::random::Random;
 
 const SHARED: &str = "shared";
 /// Number of nodes above which it removes rather than creates.
@@ -18,7 +17,7 @@ const DIRECTORIES_MAX: usize = 60;
 
 pub struct Worker {
     number: u64,
-    random: Random,
+    random: fastrand::Rng,
     mount: PathBuf,
     tree: Tree,
     /// The tree as it is if the call that failed has happened.
@@ -31,7 +30,7 @@ impl Worker {
     pub fn new(number: u64, seed: u64, mount: &Path) -> Self {
         let mut worker = Self {
             number,
-            random: Random::new(seed * 1000 + number + 1),
+            random: fastrand::Rng::with_seed(seed * 1000 + number + 1),
             mount: mount.to_owned(),
             tree: Tree::new(),
             maybe: None,
@@ -144,7 +143,7 @@ impl Worker {
         let full = self.tree.len() > OBJECTS_MAX;
         let directories = self.tree.values().filter(|node| matches!(node, Node::Dir { .. }));
         let branched = full || directories.count() > DIRECTORIES_MAX;
-        match self.random.below(100) {
+        match self.random.u64(..100) {
             0..=34 if !full => self.create(),
             35..=44 if !branched => self.make_directory(),
             35..=44 if !full => self.remove_directory(),
@@ -160,7 +159,7 @@ impl Worker {
 
     fn create(&mut self) {
         let path = self.new_path(true);
-        let mode = 0o600 + (self.random.below(8) as u32);
+        let mode = 0o600 + self.random.u32(..8);
         let options = || {
             use std::os::unix::fs::OpenOptionsExt;
             let mut options = File::options();
@@ -180,8 +179,8 @@ impl Worker {
     /// Appends to a file. Short contents stay inline, long ones go to an object.
     fn append(&mut self) {
         let Some(path) = self.pick(|node| matches!(node, Node::File { .. })) else { return };
-        let len = if self.random.below(4) == 0 { 9_000 } else { 40 };
-        let bytes = vec![self.random.next() as u8; len];
+        let len = if self.random.u64(..4) == 0 { 9_000 } else { 40 };
+        let bytes = vec![self.random.u8(..); len];
         let Some(Node::File { content, .. }) = self.tree.get(&path) else { return };
         if content.len() > 40_000 {
             return;
@@ -268,7 +267,7 @@ impl Worker {
             .filter(|(path, node)| matches!(node, Node::Dir { .. }) && **path != own && empty(path))
             .map(|(path, _)| path.clone())
             .collect();
-        let Some(path) = self.random.pick(&empty).cloned() else { return };
+        let Some(path) = self.random.choice(&empty).cloned() else { return };
         let at = path.clone();
         self.attempt(
             |mount| fs::remove_dir(mount.join(at)),
@@ -283,7 +282,7 @@ impl Worker {
         let own = self.own();
         let Some(from) = self.pick(|_| true).filter(|path| *path != own) else { return };
         let is_dir = matches!(self.tree[&from], Node::Dir { .. });
-        let over = self.random.below(4) == 0 && !is_dir;
+        let over = self.random.u64(..4) == 0 && !is_dir;
         let over = over.then(|| self.pick(|node| !matches!(node, Node::Dir { .. }))).flatten();
         let to = over.unwrap_or_else(|| self.new_path(!is_dir));
         let same_file = self.names_of(&from).contains(&to);
@@ -304,7 +303,7 @@ impl Worker {
 
     fn chmod(&mut self) {
         let Some(path) = self.pick(|node| !matches!(node, Node::Link { .. })) else { return };
-        let new = 0o700 + (self.random.below(64) as u32);
+        let new = 0o700 + self.random.u32(..64);
         let names = self.names_of(&path);
         let at = path.clone();
         self.attempt(
@@ -322,7 +321,7 @@ impl Worker {
     fn pick(&mut self, want: impl Fn(&Node) -> bool) -> Option<PathBuf> {
         let paths: Vec<&PathBuf> =
             self.tree.iter().filter(|(_, node)| want(node)).map(|(path, _)| path).collect();
-        self.random.pick(&paths).map(|path| (*path).clone())
+        self.random.choice(&paths).map(|path| (*path).clone())
     }
 
     /// A name that was never used, in one of the worker's directories. Files are sometimes put into
@@ -330,7 +329,7 @@ impl Worker {
     fn new_path(&mut self, may_share: bool) -> PathBuf {
         self.made += 1;
         let name = format!("w{}-{}", self.number, self.made);
-        if may_share && self.random.below(3) == 0 {
+        if may_share && self.random.u64(..3) == 0 {
             return Path::new(SHARED).join(name);
         }
         // Now and then one directory is filled, so that it splits.
@@ -341,7 +340,7 @@ impl Worker {
             .filter(|(_, node)| matches!(node, Node::Dir { .. }))
             .map(|(path, _)| path.clone())
             .collect();
-        let index = if self.random.below(2) == 0 { hot } else { self.random.next() };
+        let index = if self.random.bool() { hot } else { self.random.u64(..) };
         dirs[(index % dirs.len() as u64) as usize].join(name)
     }
 

@@ -2,8 +2,6 @@
 
 use rustix::fs::FallocateFlags;
 
-use crate::common::random::Random;
-
 /// A file: one that is held open, or one by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
@@ -83,54 +81,52 @@ const MODES: [FallocateFlags; 5] = [
 ];
 
 pub struct Maker {
-    random: Random,
+    random: fastrand::Rng,
 }
 
 impl Maker {
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        random.next();
-        Self { random }
+        Self { random: fastrand::Rng::with_seed(seed) }
     }
 
     fn name(&mut self) -> Name {
-        Name { dir: self.random.below(DIRS), file: self.random.below(FILES) }
+        Name { dir: self.random.u64(..DIRS), file: self.random.u64(..FILES) }
     }
 
     fn at(&mut self) -> At {
-        match self.random.below(3) {
+        match self.random.u64(..3) {
             0 => At::Name(self.name()),
             _ => At::Held(self.held()),
         }
     }
 
     fn held(&mut self) -> usize {
-        self.random.below(HELD as u64) as usize
+        self.random.usize(..HELD)
     }
 
     /// A position in a file, mostly small and mostly odd.
     fn position(&mut self) -> u64 {
-        let edge = EDGES[self.random.below(EDGES.len() as u64) as usize];
-        match self.random.below(4) {
+        let edge = EDGES[self.random.usize(..EDGES.len())];
+        match self.random.u64(..4) {
             0 => edge,
-            1 => edge.saturating_sub(self.random.below(10)),
-            2 => edge + self.random.below(10),
-            _ => self.random.below(2 * edge),
+            1 => edge.saturating_sub(self.random.u64(..10)),
+            2 => edge + self.random.u64(..10),
+            _ => self.random.u64(..2 * edge),
         }
     }
 
     fn len(&mut self) -> u64 {
-        match self.random.below(12) {
-            0 => self.random.below(5 << 20),
-            1..4 => self.random.below(140_000),
-            _ => self.random.below(6_000),
+        match self.random.u64(..12) {
+            0 => self.random.u64(..5 << 20),
+            1..4 => self.random.u64(..140_000),
+            _ => self.random.u64(..6_000),
         }
         .max(1)
     }
 
     pub fn make(&mut self) -> Act {
-        let (offset, len, seed) = (self.position(), self.len(), self.random.next());
-        match self.random.below(30) {
+        let (offset, len, seed) = (self.position(), self.len(), self.random.u64(..));
+        match self.random.u64(..30) {
             0..4 => Act::Open(self.held(), self.name()),
             4 => Act::OpenCut(self.held(), self.name()),
             5 => Act::Close(self.held()),
@@ -139,7 +135,7 @@ impl Maker {
             12 => Act::Map { at: self.at(), offset, len: len.min(40_000), seed },
             13..15 => Act::Truncate(self.at(), self.position()),
             15..19 => {
-                let mode = MODES[self.random.below(MODES.len() as u64) as usize];
+                let mode = MODES[self.random.usize(..MODES.len())];
                 Act::Allocate(self.at(), mode, offset, len)
             }
             19 => {
@@ -152,8 +148,8 @@ impl Maker {
             25 => Act::Exchange(self.name(), self.name()),
             26 => Act::Link(self.name(), self.name()),
             27 => Act::Unlink(self.name()),
-            28 => Act::Crowd(self.random.below(DIRS), 20 + self.random.below(60)),
-            _ => Act::Disperse(self.random.below(DIRS)),
+            28 => Act::Crowd(self.random.u64(..DIRS), 20 + self.random.u64(..60)),
+            _ => Act::Disperse(self.random.u64(..DIRS)),
         }
     }
 }

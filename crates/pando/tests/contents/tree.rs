@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 use crate::acts::{Act, At, DIRS, HELD, Name};
-use crate::common::random::Random;
 
 pub struct Tree {
     root: PathBuf,
@@ -45,12 +44,8 @@ impl Seen {
 }
 
 fn bytes(seed: u64, len: u64) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let mut bytes = Vec::with_capacity(len as usize + 8);
-    while (bytes.len() as u64) < len {
-        bytes.extend_from_slice(&random.next().to_le_bytes());
-    }
-    bytes.truncate(len as usize);
+    let mut bytes = vec![0; len as usize];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
     bytes
 }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Volume;
-use common::random::Random;
 use common::worker::Worker;
 use landing::Landings;
 
@@ -29,7 +28,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
     eprintln!("PANDO_SEED={seed}, {rounds} rounds");
     // The model's modes assume the usual umask.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mut random = Random::new(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut volume = Volume::up(&SIZES);
     let mut workers: Vec<_> =
         (0..WORKERS).map(|number| Worker::new(number, seed, &volume.mount)).collect();
@@ -41,7 +40,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
             for worker in &mut workers {
                 scope.spawn(|| worker.run(&stop));
             }
-            let moment = Duration::from_micros(20_000 + random.below(150_000));
+            let moment = Duration::from_micros(20_000 + random.u64(..150_000));
             let caught = landings.await_moment(&volume, round, Instant::now() + moment);
             volume.kill();
             landings.count(caught);

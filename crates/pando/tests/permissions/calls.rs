@@ -4,7 +4,6 @@ use rustix::fs::OFlags;
 
 use crate::arena::Call;
 use crate::callers::{PEOPLE, ROOT};
-use crate::common::random::Random;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const MODES: [u32; 22] = [
@@ -30,11 +29,11 @@ const KINDS: &[Kind] = &[
     (10, |maker| format!("close {}", maker.slot())),
     (25, |maker| format!("read {}", maker.slot())),
     (35, |maker| format!("write {} {}", maker.slot(), maker.text())),
-    (10, |maker| format!("pwrite {} {} {}", maker.slot(), maker.random.below(9), maker.text())),
-    (10, |maker| format!("noappend {} {} {}", maker.slot(), maker.random.below(9), maker.text())),
-    (15, |maker| format!("ftruncate {} {}", maker.slot(), maker.random.below(20))),
+    (10, |maker| format!("pwrite {} {} {}", maker.slot(), maker.random.u64(..9), maker.text())),
+    (10, |maker| format!("noappend {} {} {}", maker.slot(), maker.random.u64(..9), maker.text())),
+    (15, |maker| format!("ftruncate {} {}", maker.slot(), maker.random.u64(..20))),
     (15, Maker::fallocate),
-    (15, |maker| format!("copy {} {} {}", maker.slot(), maker.slot(), maker.random.below(9))),
+    (15, |maker| format!("copy {} {} {}", maker.slot(), maker.slot(), maker.random.u64(..9))),
     (25, |maker| format!("fstat {}", maker.slot())),
     (20, |maker| format!("fchmod {} {:o}", maker.slot(), maker.mode())),
     (15, |maker| format!("fchown {} {}", maker.slot(), maker.owner())),
@@ -49,7 +48,7 @@ const KINDS: &[Kind] = &[
     (60, Maker::chmod),
     (45, |maker| format!("chown {} {} {:#x}", maker.at(), maker.owner(), maker.follows())),
     (20, |maker| format!("utimens {} {} {:#x}", maker.at(), maker.of(&TIMES), maker.link())),
-    (15, |maker| format!("truncate {} {}", maker.plain(), maker.random.below(20))),
+    (15, |maker| format!("truncate {} {}", maker.plain(), maker.random.u64(..20))),
     (70, |maker| format!("mkdir {} {:o}", maker.new_at(), maker.mode())),
     (30, Maker::mknod),
     (20, |maker| format!("symlink {} {}", maker.target(), maker.new_at())),
@@ -72,12 +71,12 @@ const KINDS: &[Kind] = &[
     (15, |maker| format!("bind {}", maker.new_plain())),
     (15, |maker| format!("connect {}", maker.plain())),
     (15, |maker| format!("exec {}", maker.plain())),
-    (5, |maker| format!("umask {:o}", [0, 0o22, 0o77, 0o777][maker.random.below(4) as usize])),
+    (5, |maker| format!("umask {:o}", [0, 0o22, 0o77, 0o777][maker.random.usize(..4)])),
 ];
 
 /// Makes random calls.
 pub struct Maker {
-    random: Random,
+    random: fastrand::Rng,
     /// Paths that existed at the last look at the tree.
     all: Vec<String>,
     directories: Vec<String>,
@@ -88,7 +87,7 @@ pub struct Maker {
 impl Maker {
     pub fn new(seed: u64) -> Self {
         Self {
-            random: Random::new(seed),
+            random: fastrand::Rng::with_seed(seed),
             all: Vec::new(),
             directories: vec![String::new()],
             side: 0,
@@ -109,8 +108,8 @@ impl Maker {
     }
 
     pub fn make(&mut self) -> Call {
-        let sum = KINDS.iter().map(|(often, _)| often).sum();
-        let mut nth = self.random.below(sum);
+        let sum: u64 = KINDS.iter().map(|(often, _)| often).sum();
+        let mut nth = self.random.u64(..sum);
         let mut kinds = KINDS.iter();
         let make = loop {
             let (often, make) = kinds.next().unwrap();
@@ -119,7 +118,7 @@ impl Maker {
                 None => break make,
             }
         };
-        let who = self.random.below(PEOPLE.len() as u64 + 2) as usize;
+        let who = self.random.usize(..PEOPLE.len() + 2);
         // Root makes more calls than others: what root makes is what others are refused.
         let who = if who < PEOPLE.len() { who } else { ROOT };
         if self.one_of(8) {
@@ -136,15 +135,15 @@ impl Maker {
     }
 
     fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        *self.random.pick(all).unwrap()
+        *self.random.choice(all).unwrap()
     }
 
     fn one_of(&mut self, n: u64) -> bool {
-        self.random.below(n) == 0
+        self.random.u64(..n) == 0
     }
 
     fn slot(&mut self) -> u64 {
-        self.random.below(SLOTS)
+        self.random.u64(..SLOTS)
     }
 
     fn text(&mut self) -> &'static str {
@@ -161,13 +160,13 @@ impl Maker {
 
     /// A path that exists, a name below it, or any name.
     fn path(&mut self) -> String {
-        let known = self.random.pick(&self.all).cloned();
+        let known = self.random.choice(&self.all).cloned();
         let path = match known {
             Some(path) if !self.one_of(4) => path,
             Some(path) if self.one_of(2) => format!("{path}/{}", self.of(&NAMES)),
             _ => self.of(&NAMES).to_owned(),
         };
-        match self.random.below(40) {
+        match self.random.u64(..40) {
             0 => format!("../{path}"),
             1 => format!("{path}/.."),
             2 => format!("{path}/."),
@@ -180,7 +179,7 @@ impl Maker {
 
     /// A path that may be new.
     fn new_path(&mut self) -> String {
-        let directory = self.random.pick(&self.directories).cloned().unwrap();
+        let directory = self.random.choice(&self.directories).cloned().unwrap();
         let name = self.of(&NAMES);
         // Trees stay shallow.
         let deep = directory.matches('/').count() > 1;
@@ -193,7 +192,8 @@ impl Maker {
     }
 
     fn with_base(&mut self, path: &str, may_be_held: bool) -> String {
-        match self.random.below(if may_be_held { 8 } else { 7 }) {
+        let kinds = if may_be_held { 8 } else { 7 };
+        match self.random.u64(..kinds) {
             0..=2 => format!(". {path}"),
             3..=6 => format!("/ {path}"),
             _ => {
@@ -234,7 +234,7 @@ impl Maker {
 
     fn target(&mut self) -> String {
         let path = self.path();
-        match self.random.below(3) {
+        match self.random.u64(..3) {
             0 => format!("/{path}"),
             1 => self.of(&NAMES).to_owned(),
             _ => path,
@@ -261,7 +261,7 @@ impl Maker {
 
     fn open(&mut self) -> String {
         let flags = self.flags();
-        let (at, flags) = match self.random.below(20) {
+        let (at, flags) = match self.random.u64(..20) {
             0..=5 => (self.new_at(), flags | OFlags::CREATE.bits()),
             6..=7 => (self.new_at(), flags | (OFlags::CREATE | OFlags::EXCL).bits()),
             8..=11 => (self.at(), (OFlags::RDONLY | OFlags::DIRECTORY).bits()),
@@ -276,13 +276,13 @@ impl Maker {
         format!(
             "fallocate {} {mode} {} {}",
             self.slot(),
-            self.random.below(9),
-            self.random.below(9)
+            self.random.u64(..9),
+            self.random.u64(..9)
         )
     }
 
     fn access(&mut self) -> String {
-        let (mask, flags) = (self.random.below(8), self.of(&[0, 0x200, NOFOLLOW]));
+        let (mask, flags) = (self.random.u64(..8), self.of(&[0, 0x200, NOFOLLOW]));
         format!("access {} {mask} {flags:#x}", self.at())
     }
 

@@ -9,8 +9,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::common::random::Random;
-
 pub const PAGE: u64 = 4096;
 /// The unit that a disk writes as a whole, bytes.
 const SECTOR: usize = 512;
@@ -123,11 +121,11 @@ impl File {
     }
 
     /// The file after a loss of power. `keep`: some of what was not synced may survive.
-    fn survivor(&self, random: &mut Random, keep: bool) -> Self {
+    fn survivor(&self, random: &mut fastrand::Rng, keep: bool) -> Self {
         let (mut pages, mut size) = (self.durable.clone(), self.durable_size);
         if keep {
             for (&number, versions) in &self.versions {
-                let Some(version) = random.pick(versions).filter(|_| random.coin()) else {
+                let Some(version) = random.choice(versions).filter(|_| random.bool()) else {
                     continue;
                 };
                 match version {
@@ -135,7 +133,7 @@ impl File {
                     None => pages.remove(&number),
                 };
             }
-            let kept = random.pick(&self.sizes).filter(|_| random.coin());
+            let kept = random.choice(&self.sizes).filter(|_| random.bool());
             size = kept.copied().unwrap_or(size);
         }
         for (number, page) in cut(&pages, size) {
@@ -164,12 +162,12 @@ fn cut(pages: &Pages, size: u64) -> Vec<(u64, Option<Page>)> {
 }
 
 /// One write in four stops in the middle of its page.
-fn torn(random: &mut Random, old: Option<&Page>, new: &Page) -> Page {
-    if random.below(4) > 0 {
+fn torn(random: &mut fastrand::Rng, old: Option<&Page>, new: &Page) -> Page {
+    if random.u64(..4) > 0 {
         return new.clone();
     }
     let mut page = old.map_or([0; PAGE as usize], |page| **page);
-    let sectors = random.below(PAGE / SECTOR as u64) as usize;
+    let sectors = random.usize(..PAGE as usize / SECTOR);
     page[..sectors * SECTOR].copy_from_slice(&new[..sectors * SECTOR]);
     Arc::new(page)
 }
@@ -185,10 +183,10 @@ impl Dir {
         self.durable.clone_from(&self.entries);
     }
 
-    fn survivor(&self, random: &mut Random, keep: bool) -> Self {
+    fn survivor(&self, random: &mut fastrand::Rng, keep: bool) -> Self {
         let mut entries = self.durable.clone();
-        let kept = if keep { random.below(self.changes.len() as u64 + 1) } else { 0 };
-        self.changes[..kept as usize].iter().for_each(|names| apply(&mut entries, names));
+        let kept = if keep { random.usize(..=self.changes.len()) } else { 0 };
+        self.changes[..kept].iter().for_each(|names| apply(&mut entries, names));
         Self { durable: entries.clone(), entries, changes: Vec::new() }
     }
 }
@@ -245,7 +243,7 @@ impl Disk {
     }
 
     /// The disk after a loss of power. `keep`: some of what was not synced may survive.
-    pub fn survivor(&self, random: &mut Random, keep: bool) -> Self {
+    pub fn survivor(&self, random: &mut fastrand::Rng, keep: bool) -> Self {
         let mut left = Self { nodes: BTreeMap::new(), next: self.next };
         let mut names = vec![ROOT];
         while let Some(number) = names.pop() {

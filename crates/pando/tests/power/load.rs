@@ -6,7 +6,6 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::common::random::Random;
 use super::model::{Content, Id, Key, Model, ROOT};
 use super::served::Served;
 
@@ -21,7 +20,7 @@ pub struct Worker {
     top: String,
     mount: PathBuf,
     disk: Served,
-    random: Random,
+    random: fastrand::Rng,
     model: Model,
     open: Vec<(File, Id)>,
     acknowledged: u64,
@@ -38,7 +37,7 @@ impl Worker {
             top: format!("w{number}"),
             mount: mount.to_owned(),
             disk: disk.clone(),
-            random: Random::new(seed * 100 + number + 7),
+            random: fastrand::Rng::with_seed(seed * 100 + number + 7),
             model: Model::new(is_durable),
             open: Vec::new(),
             acknowledged: 0,
@@ -130,17 +129,17 @@ impl Worker {
     }
 
     fn some_name(&mut self, prefix: &str) -> Key {
-        let dir = *self.random.pick(&self.dirs()).unwrap();
-        (dir, format!("{prefix}{}", self.random.below(NAMES)))
+        let dir = *self.random.choice(&self.dirs()).unwrap();
+        (dir, format!("{prefix}{}", self.random.u64(..NAMES)))
     }
 
     fn some_file(&mut self) -> Option<(Key, Id)> {
-        self.random.pick(&self.files()).cloned()
+        self.random.choice(&self.files()).cloned()
     }
 
     fn step(&mut self) -> Step {
         let is_full = self.model.taken().count() > NODES_MAX;
-        match self.random.below(100) {
+        match self.random.u64(..100) {
             0..=29 if !is_full => self.create(),
             0..=44 => self.write_file(),
             45..=54 => self.write_open(),
@@ -192,13 +191,13 @@ impl Worker {
     }
 
     fn use_file(&mut self, file: File, id: Id) -> Step {
-        for _ in 0..self.random.below(3) {
+        for _ in 0..self.random.u64(..3) {
             self.write(&file, id)?;
         }
-        if self.random.below(3) == 0 {
+        if self.random.u64(..3) == 0 {
             self.sync(&file, id)?;
         }
-        if self.random.coin() && self.open.len() < OPEN_MAX {
+        if self.random.bool() && self.open.len() < OPEN_MAX {
             self.open.push((file, id));
             return Ok(());
         }
@@ -225,8 +224,8 @@ impl Worker {
     }
 
     fn take_open(&mut self) -> Option<(File, Id)> {
-        let count = self.open.len() as u64;
-        (count > 0).then(|| self.open.swap_remove(self.random.below(count) as usize))
+        let count = self.open.len();
+        (count > 0).then(|| self.open.swap_remove(self.random.usize(..count)))
     }
 
     /// Makes more objects within a second than are synced one by one.
@@ -255,18 +254,19 @@ impl Worker {
     fn write(&mut self, file: &File, id: Id) -> Step {
         let mut content = self.model.nodes[id].contents.last().unwrap().bytes.clone();
         let len = content.len() as u64;
-        let is_large = self.random.below(4) == 0;
-        let size = self.random.below(if is_large { 150_000 } else { INLINE_MAX / 2 }) + 1;
-        let offset = match self.random.below(4) {
+        let is_large = self.random.u64(..4) == 0;
+        let most = if is_large { 150_000 } else { INLINE_MAX / 2 };
+        let size = self.random.u64(1..=most);
+        let offset = match self.random.u64(..4) {
             0 => {
-                let size = self.random.below(len + 1);
+                let size = self.random.u64(..=len);
                 content.truncate(size as usize);
                 self.model.nodes[id].contents.push(Content { bytes: content, is_cut: true });
                 let result = file.set_len(size);
                 return self.told(&format!("truncate of {id} from {len} to {size}"), result);
             }
             1 => 0,
-            2 => self.random.below(len + 1),
+            2 => self.random.u64(..=len),
             _ => len,
         };
         let bytes = bytes(&mut self.random, size);
@@ -279,7 +279,7 @@ impl Worker {
     }
 
     fn sync(&mut self, file: &File, id: Id) -> Step {
-        let result = if self.random.coin() { file.sync_all() } else { file.sync_data() };
+        let result = if self.random.bool() { file.sync_all() } else { file.sync_data() };
         self.told(&format!("fsync of {id}"), result)?;
         self.model.content_synced(id);
         let names = self.model.names_of(id);
@@ -300,7 +300,7 @@ impl Worker {
 
     fn rename(&mut self) -> Step {
         let taken: Vec<_> = self.model.taken().map(|(key, id)| (key.clone(), id)).collect();
-        let Some((from, id)) = self.random.pick(&taken).cloned() else { return Ok(()) };
+        let Some((from, id)) = self.random.choice(&taken).cloned() else { return Ok(()) };
         let is_dir = self.model.nodes[id].is_dir;
         let to = self.some_name(if is_dir { "d" } else { "f" });
         let replaced = self.model.at(&to);
@@ -340,7 +340,7 @@ impl Worker {
             .iter()
             .filter(|(key, id)| key.0 != ROOT && self.model.nodes[*id].is_dir && is_empty(*id));
         let empty: Vec<_> = empty.map(|(key, _)| key.clone()).collect();
-        let Some(key) = self.random.pick(&empty).cloned() else { return Ok(()) };
+        let Some(key) = self.random.choice(&empty).cloned() else { return Ok(()) };
         self.removed(&key);
         let path = self.path(&key);
         self.change("rmdir", &[(key, None)], |_| fs::remove_dir(path))
@@ -353,7 +353,7 @@ impl Worker {
     }
 
     fn sync_dir(&mut self) -> Step {
-        let dir = *self.random.pick(&self.dirs()).unwrap();
+        let dir = *self.random.choice(&self.dirs()).unwrap();
         let key = self.model.names_of(dir).remove(0);
         let synced = File::open(self.path(&key)).and_then(|dir| dir.sync_all());
         self.told("fsync of a directory", synced)?;
@@ -363,7 +363,8 @@ impl Worker {
     }
 }
 
-fn bytes(random: &mut Random, size: u64) -> Vec<u8> {
-    let words = std::iter::repeat_with(|| random.next().to_ne_bytes());
-    words.take(size.div_ceil(8) as usize).flatten().take(size as usize).collect()
+fn bytes(random: &mut fastrand::Rng, size: u64) -> Vec<u8> {
+    let mut bytes = vec![0; size as usize];
+    random.fill(&mut bytes);
+    bytes
 }

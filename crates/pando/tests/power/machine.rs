@@ -11,7 +11,6 @@ use pando_fuse::Mounted;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::Value;
 
-use super::common::random::Random;
 use super::common::{Scratch, all, pando};
 use super::ext4::{self, Ext4};
 use super::served::{Kept, Served};
@@ -157,7 +156,7 @@ impl Machine {
     }
 
     /// Restores the power, with what the disk has not forgotten.
-    pub fn regain_power(&mut self, random: &mut Random, kept: Kept) {
+    pub fn regain_power(&mut self, random: &mut fastrand::Rng, kept: Kept) {
         let _ = unmount(&self.mount, UnmountFlags::DETACH);
         self.ext4 = None;
         self.mounted.take().unwrap().unmount().map_err(|(error, _)| error).unwrap();

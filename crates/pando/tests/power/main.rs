@@ -16,7 +16,6 @@ mod stores;
 
 use std::time::Duration;
 
-use common::random::Random;
 use load::Worker;
 use machine::{Machine, Way};
 use served::Kept;
@@ -78,40 +77,40 @@ impl Total {
     }
 }
 
-fn way(seed: u64, random: &mut Random) -> Way {
+fn way(seed: u64, random: &mut fastrand::Rng) -> Way {
     Way {
         is_durable: seed % 2 == 1,
         is_split: seed % 3 == 2,
-        shards: [1, 2, 4][random.below(3) as usize],
-        checkpoint_bytes: [30_000, 200_000, 64 << 20][random.below(3) as usize],
-        split_threshold: [5, 12, 8000][random.below(3) as usize],
+        shards: [1, 2, 4][random.usize(..3)],
+        checkpoint_bytes: [30_000, 200_000, 64 << 20][random.usize(..3)],
+        split_threshold: [5, 12, 8000][random.usize(..3)],
         has_ext4: seed / 2 % 3 == 2 && ext4::is_possible(),
     }
 }
 
 fn run(seed: u64) -> Total {
-    let mut random = Random::new(seed + 1);
+    let mut random = fastrand::Rng::with_seed(seed + 1);
     let way = way(seed, &mut random);
     eprintln!("seed {seed}: {way:?}");
     let mut machine = Machine::new(way);
     let (mount, is_durable) = (machine.mount.clone(), way.is_durable);
-    let count = 1 + random.below(3);
+    let count = 1 + random.u64(..3);
     let worker = |number| Worker::new(number, seed, &mount, &machine.disk, is_durable);
     let mut workers: Vec<_> = (0..count).map(worker).collect();
     let mut total = Total::default();
     let mut is_running = false;
     for round in 0..ROUNDS {
-        let is_at_start = !is_running && random.below(3) == 0;
+        let is_at_start = !is_running && random.u64(..3) == 0;
         if is_at_start {
-            machine.disk.pull_after(1 + random.below(100));
+            machine.disk.pull_after(1 + random.u64(..100));
         }
         let started = if is_running { Ok(()) } else { machine.start() };
         if started.is_ok() && !is_at_start {
             let requests = if way.has_ext4 { 400 } else { 2000 };
-            machine.disk.pull_after(1 + random.below(requests));
+            machine.disk.pull_after(1 + random.u64(..requests));
         }
         work(&mut machine, if started.is_ok() { &mut workers } else { &mut [] });
-        let kept = [Kept::All, Kept::Some, Kept::Some, Kept::Synced][random.below(4) as usize];
+        let kept = [Kept::All, Kept::Some, Kept::Some, Kept::Synced][random.usize(..4)];
         machine.regain_power(&mut random, kept);
         total.losses += u64::from(kept != Kept::All);
         total.at_start += u64::from(started.is_err());
@@ -127,7 +126,7 @@ fn run(seed: u64) -> Total {
         let damage = machine.damage(may_lack);
         assert!(damage.is_empty(), "{what}: {damage:#?}");
         // If the volume goes on running, the next loss meets what this start has done.
-        is_running = random.coin();
+        is_running = random.bool();
         if !is_running {
             machine.stop();
             let damage = machine.damage(may_lack);

@@ -13,7 +13,6 @@ use pando_fuse::device::{Entry, Errno, FileSystem, Listing, Operation, Reply, Re
 use pando_fuse::mount_filesystem;
 use pando_fuse::{Mounted, Options};
 
-use super::common::random::Random;
 use super::disk::{Content, Disk, PAGE, ROOT};
 
 /// How long the kernel may remember. Nothing else changes the disk.
@@ -124,7 +123,7 @@ impl Served {
     }
 
     /// Restores the power, with what is left on the disk. The disk must not be mounted.
-    pub fn switch_on(&self, random: &mut Random, kept: Kept) {
+    pub fn switch_on(&self, random: &mut fastrand::Rng, kept: Kept) {
         let mut state = self.lock();
         assert!(state.power == Power::Off);
         if kept != Kept::All {

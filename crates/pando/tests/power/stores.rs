@@ -14,7 +14,6 @@ use pando_types::SessionId;
 use pando_types::op::ObjectId;
 
 use super::common::Scratch;
-use super::common::random::Random;
 use super::served::{Kept, Served};
 
 struct Bare {
@@ -46,7 +45,7 @@ impl Bare {
         self.disk.pull_after(0);
         self.disk.switch_off();
         self.mounted.take().unwrap().unmount().map_err(|(error, _)| error).unwrap();
-        self.disk.switch_on(&mut Random::new(1), kept);
+        self.disk.switch_on(&mut fastrand::Rng::with_seed(1), kept);
         self.mounted = Some(self.disk.mount(&self.path));
     }
 }

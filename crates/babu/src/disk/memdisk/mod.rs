@@ -458,11 +458,8 @@ mod tests {
             file.sync().unwrap();
             disk.sync_dir().unwrap();
             file.write_at(4, b"tail").unwrap();
-            let mut state = seed;
-            let again = disk.crash_power(&mut || {
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                state.wrapping_mul(state | 1) >> 33
-            });
+            let mut random = fastrand::Rng::with_seed(seed);
+            let again = disk.crash_power(&mut || random.u64(..));
             let bytes = again.files()["a"].clone();
             assert!(bytes.starts_with(b"kept") && b"kepttail".starts_with(&bytes[..]));
             lost += usize::from(bytes.len() < 8);
@@ -472,11 +469,7 @@ mod tests {
 
     #[test]
     fn a_power_loss_keeps_any_sectors_of_a_write_and_never_a_part_of_one() {
-        let mut state = 1u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state >> 33
-        };
+        let mut random = fastrand::Rng::with_seed(1);
         let (mut holes, mut tails) = (0, 0);
         for _ in 0..200 {
             let disk = MemDisk::new();
@@ -486,7 +479,7 @@ mod tests {
             disk.sync_dir().unwrap();
             file.write_at(100, &[1; 1500]).unwrap();
             file.write_at(2000, &[1; 2000]).unwrap();
-            let bytes = disk.crash_power(&mut random).files()["a"].clone();
+            let bytes = disk.crash_power(&mut || random.u64(..)).files()["a"].clone();
             let (first, second) = (&bytes[100..1600], &bytes[2000..4000]);
             for written in [first, second] {
                 let kept = written.iter().position(|&byte| byte == 0).unwrap_or(written.len());

@@ -6,25 +6,18 @@ fn seal() -> Seal {
     Seal::of_file(*b"testtest", 1, 1)
 }
 
-fn random(state: &mut u64) -> usize {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state >> 11) as usize
-}
-
 type Entries = std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Entries with keys of a tiny alphabet. So keys share prefixes, and often one key is the beginning
 /// of another.
 fn entries(seed: u64, count: usize) -> Entries {
-    let mut state = seed | 1;
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut entries = Entries::new();
     for _ in 0..count {
-        let key =
-            (0..random(&mut state) % 7).map(|_| [0, 1, 255][random(&mut state) % 3]).collect();
-        let value = vec![random(&mut state) as u8; [0, 1, 20][random(&mut state) % 3]];
-        entries.insert(key, (!random(&mut state).is_multiple_of(4)).then_some(value));
+        let len = random.usize(..7);
+        let key = (0..len).map(|_| random.choice([0, 1, 255]).unwrap()).collect();
+        let value = vec![random.u8(..); random.choice([0, 1, 20]).unwrap()];
+        entries.insert(key, (random.u8(..4) > 0).then_some(value));
     }
     entries
 }
@@ -85,15 +78,15 @@ fn lookups_and_seeks_agree_with_a_sorted_map() {
 
 #[test]
 fn keys_of_all_lengths_are_put_together_and_found() {
-    let mut state = 3;
+    let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..50 {
         let mut all = Entries::new();
         let mut key = Vec::new();
         for _ in 0..60 {
-            key.truncate(random(&mut state) % (key.len() + 1));
-            let fill = random(&mut state) as u8 % 3;
-            key.resize(key.len() + [0, 1, 8, 31, 32, 33, 300][random(&mut state) % 7], fill);
-            all.insert(key.clone(), Some(vec![fill; random(&mut state) % 40]));
+            key.truncate(random.usize(..=key.len()));
+            let fill = random.u8(..3);
+            key.resize(key.len() + random.choice([0, 1, 8, 31, 32, 33, 300]).unwrap(), fill);
+            all.insert(key.clone(), Some(vec![fill; random.usize(..40)]));
         }
         let block = parse(&stored(&all)).unwrap();
         let expected: Vec<_> = all.clone().into_iter().collect();
@@ -110,8 +103,8 @@ fn keys_of_all_lengths_are_put_together_and_found() {
 
 #[test]
 fn a_block_that_compresses_badly_is_stored_raw_and_one_that_compresses_well_is_not() {
-    let mut state = 5;
-    let noise: Vec<u8> = (0..400).map(|_| random(&mut state) as u8).collect();
+    let mut random = fastrand::Rng::with_seed(5);
+    let noise: Vec<u8> = (0..400).map(|_| random.u8(..)).collect();
     let bytes = stored(&Entries::from([(b"key".to_vec(), Some(noise))]));
     assert_eq!(bytes[4], RAW);
     parse(&bytes).unwrap();

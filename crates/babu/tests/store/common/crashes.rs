@@ -1,8 +1,9 @@
 //! Crashes at every change on disk, and what must hold after the next opening.
 
 use babu::{Db, Disk, MemDisk};
+use fastrand::Rng;
 
-use super::{Rng, Run, World, open, world};
+use super::{Run, World, open, some_batch, world};
 
 pub const STEPS: usize = 60;
 
@@ -28,13 +29,13 @@ impl Kind {
 
     /// True if the next step is a burst.
     pub fn is_burst(self, rng: &mut Rng) -> bool {
-        self == Kind::Appending && rng.below(12) == 0
+        self == Kind::Appending && rng.usize(..12) == 0
     }
 }
 
 pub fn burst(run: &mut Run, rng: &mut Rng) -> Result<(), String> {
     for _ in 0..20 {
-        run.apply(&rng.batch());
+        run.apply(&some_batch(rng));
         run.db.write().map_err(|error| error.to_string())?;
     }
     Ok(())
@@ -90,7 +91,7 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
             disk.crash_at(n);
         }
         let promises = match open(&disk) {
-            Ok((db, _)) => work(db, &mut Rng::new(seed), kind),
+            Ok((db, _)) => work(db, &mut Rng::with_seed(seed), kind),
             Err(_) => Promises { written: 0, durable: 0, states: vec![World::new()] },
         };
         (disk, promises)
@@ -98,9 +99,9 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
     let changes = start(None).0.counters().changes;
     for n in 1..=changes {
         let (disk, promises) = start(Some(n));
-        let mut rng = Rng::new(seed * 1000 + n);
+        let mut rng = Rng::with_seed(seed * 1000 + n);
         let (disk, at_least) = match power {
-            true => (disk.crash_power(&mut || rng.next()), promises.durable),
+            true => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
             false => (disk.crash_process(), promises.written),
         };
         let context = format!("seed {seed}, change {n} of {changes}");
@@ -108,7 +109,7 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
         disk.crash_at(1 + n % 12);
         let _ = open(&disk);
         let disk = match power {
-            true => disk.crash_power(&mut || rng.next()),
+            true => disk.crash_power(&mut || rng.u64(..)),
             false => disk.crash_process(),
         };
         let last = assert_recovers(&disk, &promises, at_least, &context);
@@ -117,10 +118,10 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
         // The store continues after the recovery, and survives another crash.
         let disk = disk.crash_process();
         let (db, _) = open(&disk).unwrap();
-        disk.crash_at(1 + rng.below(40) as u64);
+        disk.crash_at(1 + rng.u64(..40));
         let promises = work(db, &mut rng, kind);
         let (disk, at_least) = match power {
-            true => (disk.crash_power(&mut || rng.next()), promises.durable),
+            true => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
             false => (disk.crash_process(), promises.written),
         };
         assert_recovers(&disk, &promises, at_least, &format!("{context}, again"));
@@ -133,9 +134,9 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
 pub fn lose_power_after_checkpoint(seed: u64) {
     let disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     for _ in 0..10 {
-        run.apply(&rng.batch());
+        run.apply(&some_batch(&mut rng));
     }
     run.db.freeze().unwrap();
     let done = run.db.checkpoint_job().unwrap().run().unwrap();
@@ -145,6 +146,6 @@ pub fn lose_power_after_checkpoint(seed: u64) {
     }
     let promises = Promises { written: 10, durable: run.db.durable_lsn().0, states: run.states };
     assert_eq!(promises.durable, 10);
-    let disk = disk.crash_power(&mut || if seed.is_multiple_of(2) { 0 } else { rng.next() });
+    let disk = disk.crash_power(&mut || if seed.is_multiple_of(2) { 0 } else { rng.u64(..) });
     assert_recovers(&disk, &promises, 10, &format!("seed {seed}"));
 }

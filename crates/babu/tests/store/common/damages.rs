@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use babu::{Batch, Db, MemDisk, OpenError, ReadError};
+use fastrand::Rng;
 
-use super::{Rng, Run, World, open, world};
+use super::{Run, World, open, some_batch, some_value, world};
 
 pub type Files = BTreeMap<String, Vec<u8>>;
 
@@ -15,19 +16,19 @@ pub fn disk_of(files: &Files) -> MemDisk {
 /// A durable database with an index file, a log of an earlier opening, and two logs of the last
 /// one. Returns its files and its content.
 pub fn database() -> (Files, World) {
-    let mut rng = Rng::new(5);
+    let mut rng = Rng::with_seed(5);
     let disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);
     let work = |run: &mut Run, rng: &mut Rng, groups| {
         for _ in 0..groups {
-            run.apply(&rng.batch());
+            run.apply(&some_batch(rng));
             run.db.write().unwrap();
         }
         run.db.syncer().sync().unwrap();
     };
     let mut many = Batch::new();
     for number in 0..60u8 {
-        many.put(&[b"many", &[number][..]].concat(), &rng.value());
+        many.put(&[b"many", &[number][..]].concat(), &some_value(&mut rng));
     }
     work(&mut run, &mut rng, 30);
     run.apply(&many);

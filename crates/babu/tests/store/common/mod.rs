@@ -1,4 +1,4 @@
-//! Code that tests share: a small random generator, a model, and a store that runs beside the
+//! Code that tests share: random keys and values, a model, and a store that runs beside the
 //! model.
 
 pub mod around;
@@ -19,60 +19,41 @@ use babu::{
     Batch, Change, CheckpointDone, CheckpointJob, Db, Definition, Durability, IndexId, Lsn,
     MemDisk, OpenError, Options, Part, Pattern, Recovered, RunError, Selection, View,
 };
+use fastrand::Rng;
 
-/// xorshift64*.
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+/// A key from a small set. Lengths are below, at and above 16 and 30 bytes, which matter to a
+/// tree.
+pub fn some_key(rng: &mut Rng) -> Vec<u8> {
+    let directory = [b'a' + rng.u8(..3); 16];
+    let mut key = directory[..[16, 16, 16, 3, 0][rng.usize(..5)]].to_vec();
+    let rest = [0, 1, 9, 9, 9, 13, 14, 15, 20][rng.usize(..9)];
+    let fill = [0, 1, b'b'][rng.usize(..3)];
+    key.resize(key.len() + rest, fill);
+    if rest > 0 {
+        *key.last_mut().unwrap() = [0, 1, 7, b'b', b'c', 255][rng.usize(..6)];
     }
+    key
+}
 
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-    }
+pub fn some_value(rng: &mut Rng) -> Vec<u8> {
+    // Random values do not compress, so that little data fills many files.
+    let len = [0, 3, 3, 10, 80][rng.usize(..5)];
+    (0..len).map(|_| rng.u8(..)).collect()
+}
 
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// A key from a small set. Lengths are below, at and above 16 and 30 bytes, which matter to a
-    /// tree.
-    pub fn key(&mut self) -> Vec<u8> {
-        let directory = [b'a' + self.below(3) as u8; 16];
-        let mut key = directory[..[16, 16, 16, 3, 0][self.below(5)]].to_vec();
-        let rest = [0, 1, 9, 9, 9, 13, 14, 15, 20][self.below(9)];
-        let fill = [0, 1, b'b'][self.below(3)];
-        key.resize(key.len() + rest, fill);
-        if rest > 0 {
-            *key.last_mut().unwrap() = [0, 1, 7, b'b', b'c', 255][self.below(6)];
-        }
-        key
-    }
-
-    pub fn value(&mut self) -> Vec<u8> {
-        // Random values do not compress, so that little data fills many files.
-        let len = [0, 3, 3, 10, 80][self.below(5)];
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-
-    pub fn batch(&mut self) -> Batch {
-        let mut batch = Batch::new();
-        for _ in 0..self.below(5) {
-            match self.below(12) {
-                0..8 => batch.put(&self.key(), &self.value()),
-                8..11 => batch.delete(&self.key()),
-                _ => {
-                    let (a, b) = (self.key(), self.key());
-                    batch.delete_range(a.clone().min(b.clone()).as_ref(), a.max(b).as_ref());
-                }
+pub fn some_batch(rng: &mut Rng) -> Batch {
+    let mut batch = Batch::new();
+    for _ in 0..rng.usize(..5) {
+        match rng.usize(..12) {
+            0..8 => batch.put(&some_key(rng), &some_value(rng)),
+            8..11 => batch.delete(&some_key(rng)),
+            _ => {
+                let (a, b) = (some_key(rng), some_key(rng));
+                batch.delete_range(a.clone().min(b.clone()).as_ref(), a.max(b).as_ref());
             }
         }
-        batch
     }
+    batch
 }
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -281,13 +262,13 @@ impl Run {
 
     fn some_index(&self, rng: &mut Rng) -> IndexId {
         let indices: Vec<_> = self.db.indices().map(|(index, _)| index).collect();
-        indices[rng.below(indices.len())]
+        indices[rng.usize(..indices.len())]
     }
 
     /// Runs one random step. An error means that the disk failed, and that the store must not be
     /// used any more.
     pub fn step(&mut self, rng: &mut Rng) -> Result<(), String> {
-        match rng.below(24) {
+        match rng.usize(..24) {
             0..10 => {
                 let mut batch = Batch::new();
                 self.fill(&mut batch, rng);
@@ -338,7 +319,7 @@ impl Run {
 
     /// Applies a batch, takes or drops a snapshot, or ingests a run.
     pub fn step_change(&mut self, rng: &mut Rng) -> Result<(), String> {
-        if rng.below(4) == 0 {
+        if rng.usize(..4) == 0 {
             return self.step_records(rng);
         }
         let mut batch = Batch::new();
@@ -349,7 +330,7 @@ impl Run {
 
     /// Takes or drops a snapshot, or ingests a run.
     pub fn step_records(&mut self, rng: &mut Rng) -> Result<(), String> {
-        match rng.below(2) {
+        match rng.usize(..2) {
             0 => self.step_snapshot(rng),
             _ => self.step_ingestion(rng),
         }
@@ -357,12 +338,12 @@ impl Run {
 
     fn fill(&self, batch: &mut Batch, rng: &mut Rng) {
         if self.world().indices.len() < 2 {
-            *batch = rng.batch();
+            *batch = some_batch(rng);
             return;
         }
-        for _ in 0..1 + rng.below(2) {
+        for _ in 0..1 + rng.usize(..2) {
             let index = self.some_index(rng);
-            for change in &rng.batch() {
+            for change in &some_batch(rng) {
                 match change {
                     Change::Put { key, value, .. } => batch.put_in(index, key, value),
                     Change::Delete { key, .. } => batch.delete_in(index, key),
@@ -374,7 +355,7 @@ impl Run {
     }
 
     fn step_snapshot(&mut self, rng: &mut Rng) -> Result<(), String> {
-        let name = ["first", "second", "third"][rng.below(3)];
+        let name = ["first", "second", "third"][rng.usize(..3)];
         if self.world().snapshots.contains_key(name) {
             let lsn = self.db.drop_snapshot(name).map_err(|error| error.to_string())?;
             self.push(lsn.0, |world| drop(world.snapshots.remove(name)));
@@ -382,17 +363,17 @@ impl Run {
         }
         let bases: Vec<_> = self.world().snapshots.keys().cloned().collect();
         let definition = Definition {
-            index: (rng.below(3) == 0).then(|| self.some_index(rng)),
-            selection: match rng.below(4) {
-                0 => Selection::prefix(&[b'a' + rng.below(3) as u8]),
+            index: (rng.usize(..3) == 0).then(|| self.some_index(rng)),
+            selection: match rng.usize(..4) {
+                0 => Selection::prefix(&[b'a' + rng.u8(..3)]),
                 1 => Selection::of([
                     Pattern::prefix(b"c"),
                     Pattern::parts([Part::Rest, Part::Bytes(vec![b'b']), Part::Any(3)]),
                 ]),
                 _ => Selection::all(),
             },
-            base: (!bases.is_empty() && rng.below(2) == 0)
-                .then(|| bases[rng.below(bases.len())].clone()),
+            base: (!bases.is_empty() && rng.bool())
+                .then(|| bases[rng.usize(..bases.len())].clone()),
         };
         let lsn = self.db.snapshot(name, definition.clone()).map_err(|error| error.to_string())?;
         self.push(lsn.0, |world| {
@@ -404,8 +385,8 @@ impl Run {
 
     fn step_ingestion(&mut self, rng: &mut Rng) -> Result<(), String> {
         let mut entries = Model::new();
-        for _ in 0..rng.below(12) {
-            entries.insert(rng.key(), rng.value());
+        for _ in 0..rng.usize(..12) {
+            entries.insert(some_key(rng), some_value(rng));
         }
         let run = self
             .db
@@ -430,7 +411,7 @@ impl Run {
 
     fn step_view(&mut self, rng: &mut Rng) -> Result<(), String> {
         if self.views.len() == 3 {
-            let (view, expected) = self.views.remove(rng.below(3));
+            let (view, expected) = self.views.remove(rng.usize(..3));
             let mut found = view_models(&self.db, &view).map_err(|error| error.to_string())?;
             found.truncate(expected.len());
             assert_eq!(found, expected, "a view has changed");

@@ -1,8 +1,9 @@
 //! Random operations on a database, compared with a sorted map.
 
 use babu::MemDisk;
+use fastrand::Rng;
 
-use super::{Rng, Run, open, world};
+use super::{Run, open, some_key, world};
 
 fn compare_reads(run: &mut Run, rng: &mut Rng) {
     run.db.settle();
@@ -10,17 +11,17 @@ fn compare_reads(run: &mut Run, rng: &mut Rng) {
     let model = run.model();
     assert_eq!(&world(&run.db).unwrap(), run.world(), "all that is read");
     for _ in 0..5 {
-        let key = rng.key();
+        let key = some_key(rng);
         let found = run.db.get(&key).unwrap();
         assert_eq!(found.as_deref(), model.get(&key).map(|v| &v[..]), "read of {key:?}");
-        let (a, b) = (rng.key(), rng.key());
+        let (a, b) = (some_key(rng), some_key(rng));
         let (from, to) = (a.clone().min(b.clone()), a.max(b));
         let scanned: Vec<_> =
             run.db.scan(&from, Some(&to)).map(|entry| entry.unwrap().0.to_vec()).collect();
         let expected: Vec<_> =
             model.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();
         assert_eq!(scanned, expected, "scan of {from:?}..{to:?}");
-        let prefix = &from[..rng.below(from.len() + 1)];
+        let prefix = &from[..rng.usize(..from.len() + 1)];
         let scanned = run.db.prefix(prefix).count();
         let expected = model.keys().filter(|key| key.starts_with(prefix)).count();
         assert_eq!(scanned, expected, "{prefix:?}");
@@ -31,12 +32,12 @@ fn compare_reads(run: &mut Run, rng: &mut Rng) {
 
 /// Asserts that reads agree with the map, whichever layer holds the key.
 pub fn agree(seed: u64) {
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);
     for step in 0..150 {
         run.step(&mut rng).unwrap();
-        if rng.below(60) == 0 {
+        if rng.usize(..60) == 0 {
             // A restart keeps all that was written.
             let written = run.db.write().unwrap();
             let expected = run.world().clone();

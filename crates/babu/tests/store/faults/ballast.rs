@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use babu::{Batch, CheckpointNowError, Db, MemDisk, OpenError, Options, Priority, ReserveError};
+use fastrand::Rng;
 
-use crate::common::{Model, Rng, contents};
+use crate::common::{Model, contents};
 
 const CAPACITY: u64 = 1500 << 10;
 
@@ -42,13 +43,13 @@ struct Work {
 impl Work {
     fn begin(disk: &MemDisk, file_bytes: u64) -> Work {
         let db = open(disk, file_bytes).unwrap();
-        Work { db, model: Model::new(), rng: Rng::new(7), deleted: Vec::new() }
+        Work { db, model: Model::new(), rng: Rng::with_seed(7), deleted: Vec::new() }
     }
 
     /// Puts a new random key.
     fn put(&mut self, priority: Priority) -> Result<(), ReserveError> {
-        let key = self.rng.next().to_be_bytes().to_vec();
-        let value: Vec<u8> = (0..100).map(|_| self.rng.next() as u8).collect();
+        let key = self.rng.u64(..).to_be_bytes().to_vec();
+        let value: Vec<u8> = (0..100).map(|_| self.rng.u8(..)).collect();
         let mut batch = Batch::new();
         batch.put(&key, &value);
         self.db.reserve(batch.log_bytes(0), priority)?;
@@ -111,7 +112,7 @@ fn what_is_frozen_needs_no_new_log() {
     let disk = MemDisk::new();
     let options = Options { ballast_bytes: 0, ..options(FLAT) };
     let (db, _) = Db::open(Arc::new(disk.clone()), options).unwrap();
-    let mut work = Work { db, model: Model::new(), rng: Rng::new(7), deleted: Vec::new() };
+    let mut work = Work { db, model: Model::new(), rng: Rng::with_seed(7), deleted: Vec::new() };
     (0..20).for_each(|_| work.put(Priority::Normal).unwrap());
     work.db.freeze().unwrap();
     disk.full_after(0);
@@ -200,7 +201,7 @@ fn a_database_on_a_disk_full_to_the_last_byte_opens_and_comes_back_by_deletions(
 /// Crashes the disk. With other users on the disk, these take all room that the crash left free.
 fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDisk {
     let disk = match power {
-        true => disk.crash_power(&mut || rng.next()),
+        true => disk.crash_power(&mut || rng.u64(..)),
         false => disk.crash_process(),
     };
     if with_others {
@@ -214,7 +215,7 @@ fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDi
 fn work_until_crash(disk: &MemDisk, file_bytes: u64, model: &Model) -> (Vec<Vec<u8>>, u64) {
     let Ok(db) = open(disk, file_bytes) else { return (Vec::new(), 0) };
     let begun = db.applied_lsn().0;
-    let rng = Rng::new(1);
+    let rng = Rng::with_seed(1);
     let mut work = Work { db, model: model.clone(), rng, deleted: Vec::new() };
     let keys: Vec<_> = work.model.keys().step_by(2).take(40).cloned().collect();
     let deleted = keys.iter().try_for_each(|key| work.delete(key));
@@ -234,7 +235,7 @@ fn crash_at_every_change(power: bool) {
         // Most changes are within index files. Of these only some are tried.
         let step = if std::env::var_os("PANDO_LONG").is_some() { 1 } else { changes / 40 };
         for n in (1..=30).chain((31..=changes).step_by(step as usize | 1)) {
-            let mut rng = Rng::new(n);
+            let mut rng = Rng::with_seed(n);
             let context = format!("files {file_bytes}, appending {is_appending}, change {n}");
             // After a loss of power, preallocated space may be free again. The test then lets no
             // other user take it.
@@ -257,7 +258,7 @@ fn crash_at_every_change(power: bool) {
             keys[..gone].iter().for_each(|key| drop(expected.remove(key)));
             assert!(found == expected, "{context}");
             if !with_others && n % 7 == 0 {
-                let rng = Rng::new(2);
+                let rng = Rng::with_seed(2);
                 let mut work = Work { db, model: expected, rng, deleted: Vec::new() };
                 work.delete_half().unwrap_or_else(|error| panic!("{context}: {error}"));
                 work.make_room(file_bytes);

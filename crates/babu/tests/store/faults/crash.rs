@@ -6,9 +6,10 @@
 //! run on disks without and with an [`babu::Appender`].
 
 use babu::{Batch, MemDisk};
+use fastrand::Rng;
 
 use crate::common::crashes::{self, Kind, Promises, STEPS, assert_recovers, burst, work};
-use crate::common::{Rng, Run, World, open, world};
+use crate::common::{Run, World, open, some_batch, world};
 
 /// Seeds from `first` on. On request there are many more.
 fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
@@ -44,15 +45,15 @@ fn what_an_opening_brings_back_is_durable_from_then_on() {
     for seed in 0..200 {
         let kind = [Kind::Plain, Kind::Appending][seed as usize / 2 % 2];
         let disk = kind.disk();
-        let promises = work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
+        let promises = work(open(&disk).unwrap().0, &mut Rng::with_seed(seed), kind);
         let disk = disk.crash_process();
         let (db, recovered) = open(&disk).unwrap();
         assert_eq!(recovered.last_lsn.0, promises.written);
         assert_eq!(db.durable_lsn(), recovered.last_lsn);
         drop(db);
         // A loss of power takes all that is not synced, or, for other seeds, a part of it.
-        let mut rng = Rng::new(seed);
-        let disk = disk.crash_power(&mut || if seed % 2 == 0 { 0 } else { rng.next() });
+        let mut rng = Rng::with_seed(seed);
+        let disk = disk.crash_power(&mut || if seed % 2 == 0 { 0 } else { rng.u64(..) });
         let context = format!("seed {seed}");
         assert_recovers(&disk, &promises, promises.written, &context);
     }
@@ -66,7 +67,7 @@ fn an_installed_checkpoint_survives_any_loss_of_power() {
 /// The files and content of a database with some levels and a snapshot. Its log has news of every
 /// kind.
 fn deep_database(seed: u64) -> (std::collections::BTreeMap<String, Vec<u8>>, World) {
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);
     let is_deep = |run: &Run| {
@@ -113,9 +114,9 @@ fn a_crash_at_any_change_of_a_checkpoint_through_several_levels_loses_nothing() 
                 let disk = disk_of_files();
                 disk.crash_at(n);
                 assert_eq!(work(&disk), None);
-                let mut rng = Rng::new(seed * 10_000 + n);
+                let mut rng = Rng::with_seed(seed * 10_000 + n);
                 let disk = match power {
-                    true => disk.crash_power(&mut || rng.next()),
+                    true => disk.crash_power(&mut || rng.u64(..)),
                     false => disk.crash_process(),
                 };
                 let context = format!("seed {seed}, change {n} of {changes}, power {power}");
@@ -151,7 +152,7 @@ fn failing(seeds: std::ops::Range<u64>, kind: Kind) {
     let mut fatal = 0;
     for seed in seeds {
         let disk = kind.disk();
-        work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
+        work(open(&disk).unwrap().0, &mut Rng::with_seed(seed), kind);
         let changes = disk.counters().changes;
         for n in 1..=changes {
             let disk = kind.disk();
@@ -160,7 +161,7 @@ fn failing(seeds: std::ops::Range<u64>, kind: Kind) {
                 continue;
             };
             let mut run = Run::new(db);
-            let mut rng = Rng::new(seed);
+            let mut rng = Rng::with_seed(seed);
             for _ in 0..STEPS {
                 let is_burst = kind.is_burst(&mut rng);
                 if is_burst && burst(&mut run, &mut rng).is_err() || run.step(&mut rng).is_err() {
@@ -173,7 +174,7 @@ fn failing(seeds: std::ops::Range<u64>, kind: Kind) {
                 assert!(failed.to_string().contains("simulated I/O error"), "{failed}");
                 assert!(!failed.file().is_empty());
                 let before = disk.counters();
-                run.apply(&rng.batch());
+                run.apply(&some_batch(&mut rng));
                 assert_eq!(run.db.write().as_ref(), Err(failed));
                 assert_eq!(run.db.syncer().sync().as_ref(), Err(failed));
                 assert_eq!(run.db.freeze().err(), Some(failed.clone().into()));
@@ -202,7 +203,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let bytes = |seed| {
         let kind = if seed % 2 == 0 { Kind::Plain } else { Kind::Appending };
         let disk = kind.disk();
-        work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
+        work(open(&disk).unwrap().0, &mut Rng::with_seed(seed), kind);
         disk.files()
     };
     for seed in 0..10 {
@@ -214,12 +215,12 @@ fn the_same_seed_gives_the_same_bytes() {
 fn promises_hold_through_many_crashes_of_both_kinds() {
     let (mut lives, mut openings_cut_short) = (0, 0);
     for seed in seeds(0, 300) {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let kind = [Kind::Plain, Kind::Appending][seed as usize % 2];
         let mut disk = kind.disk();
         let mut promises = Promises { written: 0, durable: 0, states: vec![World::new()] };
         for life in 0..15 {
-            disk.crash_at(1 + rng.below(80) as u64);
+            disk.crash_at(1 + rng.u64(..80));
             match open(&disk) {
                 Err(_) => openings_cut_short += 1,
                 Ok((db, recovered)) => {
@@ -247,10 +248,10 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
                     }
                 }
             }
-            if rng.below(2) == 0 {
+            if rng.bool() {
                 disk = disk.crash_process();
             } else {
-                disk = disk.crash_power(&mut || rng.next());
+                disk = disk.crash_power(&mut || rng.u64(..));
                 promises.written = promises.durable;
             }
             let report = babu::check(&disk).unwrap();
@@ -268,15 +269,15 @@ fn what_a_failed_sync_left_behind_is_durable_after_the_next_opening() {
     for seed in 0..100 {
         let kind = [Kind::Plain, Kind::Appending][seed as usize % 2];
         let disk = kind.disk();
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut run = Run::new(open(&disk).unwrap().0);
         let syncer = run.db.syncer();
         for step in 0..30 {
-            let mut batch = rng.batch();
+            let mut batch = some_batch(&mut rng);
             batch.put(b"last", &[step]);
             run.apply(&batch);
             run.db.write().unwrap();
-            if rng.below(8) == 0 {
+            if rng.usize(..8) == 0 {
                 syncer.sync().unwrap();
             }
         }

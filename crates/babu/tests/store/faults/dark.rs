@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use babu::{Batch, Db, MemDisk, Options, ReadError};
+use fastrand::Rng;
 
-use crate::common::{Rng, contents, small_options};
+use crate::common::{contents, small_options};
 
 const KEYS: u32 = 600;
 
@@ -51,9 +52,9 @@ impl Bench {
 
     /// Gives all keys values that do not compress, so that they fill several files.
     fn fill(&mut self) {
-        let (mut rng, mut batch) = (Rng::new(1), Batch::new());
+        let (mut rng, mut batch) = (Rng::with_seed(1), Batch::new());
         for number in 0..KEYS {
-            let value: Vec<u8> = (0..60).map(|_| rng.next() as u8).collect();
+            let value: Vec<u8> = (0..60).map(|_| rng.u8(..)).collect();
             batch.put(&key(number), &value);
         }
         self.db().apply(&batch, b"");
@@ -62,16 +63,16 @@ impl Bench {
 
     fn change(&mut self, rng: &mut Rng) {
         let mut batch = Batch::new();
-        for _ in 0..rng.below(40) {
-            let at = key(rng.below(KEYS as usize) as u32);
-            match rng.below(12) {
+        for _ in 0..rng.usize(..40) {
+            let at = key(rng.usize(..KEYS as usize) as u32);
+            match rng.usize(..12) {
                 0 => {
                     let to = [&at[..], &[0xFF; 1][..]].concat();
                     batch.delete_range(&at, &to);
                     self.model.retain(|key, _| *key < at || *key >= to);
                 }
                 1 => {
-                    let to = key(rng.below(KEYS as usize) as u32).max(at.clone());
+                    let to = key(rng.usize(..KEYS as usize) as u32).max(at.clone());
                     batch.delete_range(&at, &to);
                     self.model.retain(|key, _| *key < at || *key >= to);
                 }
@@ -80,7 +81,7 @@ impl Bench {
                     self.model.remove(&at);
                 }
                 _ => {
-                    let value: Vec<u8> = (0..30).map(|_| rng.next() as u8).collect();
+                    let value: Vec<u8> = (0..30).map(|_| rng.u8(..)).collect();
                     batch.put(&at, &value);
                     self.model.insert(at, value);
                 }
@@ -96,9 +97,9 @@ impl Bench {
     /// Flips a byte in the header, in the footer, or at the end of the tail.
     fn darken(&mut self, rng: &mut Rng, name: &str) {
         let len = self.disk.files()[name].len();
-        let at = match rng.below(3) {
-            0 => rng.below(28),
-            1 => len - 1 - rng.below(90),
+        let at = match rng.usize(..3) {
+            0 => rng.usize(..28),
+            1 => len - 1 - rng.usize(..90),
             _ => len - 97,
         };
         self.flip(name, at);
@@ -151,16 +152,16 @@ fn whatever_file_has_no_readable_end_the_database_opens_and_nothing_is_lost_or_c
     let rounds = if std::env::var_os("PANDO_LONG").is_some() { 600 } else { 60 };
     let (mut dark, mut refused) = (0, 0);
     for seed in 0..rounds {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut bench = Bench::new();
         for _ in 0..60 {
             bench.change(&mut rng);
-            if rng.below(4) == 0 {
+            if rng.usize(..4) == 0 {
                 bench.db().checkpoint().unwrap();
             }
             let files = bench.index_files();
-            if rng.below(15) == 0 && !files.is_empty() {
-                let name = files[rng.below(files.len())].clone();
+            if rng.usize(..15) == 0 && !files.is_empty() {
+                let name = files[rng.usize(..files.len())].clone();
                 bench.darken(&mut rng, &name);
                 bench.reopen();
                 dark += bench.db().passed_over().count();

@@ -6,8 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use babu::{Batch, Db, Disk, DiskFile, MemDisk, Options, ReadError};
+use fastrand::Rng;
 
-use crate::common::{Rng, Run, contents, small_options, world};
+use crate::common::{Run, contents, small_options, world};
 
 /// A disk that refuses to read some bytes until it is mended.
 #[derive(Clone)]
@@ -117,7 +118,7 @@ fn key(number: u32) -> Vec<u8> {
 fn put(db: &mut Db, rng: &mut Rng, numbers: impl Iterator<Item = u32>) {
     let mut batch = Batch::new();
     for number in numbers {
-        let value: Vec<u8> = (0..60).map(|_| rng.next() as u8).collect();
+        let value: Vec<u8> = (0..60).map(|_| rng.u8(..)).collect();
         batch.put(&key(number), &value);
     }
     db.apply(&batch, b"");
@@ -147,13 +148,13 @@ fn whatever_block_cannot_be_read_checkpoints_go_on_and_nothing_is_lost_or_comes_
     let rounds = if std::env::var_os("PANDO_LONG").is_some() { 400 } else { 60 };
     let (mut passed_over, mut refused) = (0, 0);
     for seed in 0..rounds {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let disk = Spoilt::new();
         let mut run = Run::new(disk.open_db(small_options()));
         for step in 0..150 {
             run.step_change(&mut rng).unwrap();
             let is_whole = disk.bad.lock().unwrap().is_empty();
-            if rng.below(8) == 0 {
+            if rng.usize(..8) == 0 {
                 run.db.checkpoint().unwrap_or_else(|error| panic!("{seed}, {step}: {error}"));
                 assert_eq!(run.db.stats().frozen_count, 0);
                 for damage in run.db.passed_over() {
@@ -162,12 +163,12 @@ fn whatever_block_cannot_be_read_checkpoints_go_on_and_nothing_is_lost_or_comes_
                 }
             }
             let files = disk.index_files();
-            if rng.below(12) == 0 && !files.is_empty() && step < 130 {
-                let name = &files[rng.below(files.len())];
+            if rng.usize(..12) == 0 && !files.is_empty() && step < 130 {
+                let name = &files[rng.usize(..files.len())];
                 disk.spoil(name, 33);
             }
             run.db.settle();
-            if !is_whole && rng.below(4) == 0 {
+            if !is_whole && rng.usize(..4) == 0 {
                 refused += assert_nothing_wrong(&run);
             }
         }
@@ -190,7 +191,7 @@ fn whatever_block_cannot_be_read_checkpoints_go_on_and_nothing_is_lost_or_comes_
 #[test]
 fn a_file_that_cannot_be_read_is_named_and_all_others_are_merged() {
     let disk = Spoilt::new();
-    let mut rng = Rng::new(3);
+    let mut rng = Rng::with_seed(3);
     let mut db = disk.open_db(options());
     put(&mut db, &mut rng, 0..2000);
     db.checkpoint().unwrap();
@@ -199,7 +200,7 @@ fn a_file_that_cannot_be_read_is_named_and_all_others_are_merged() {
     let bad = before[before.len() / 2].clone();
     disk.spoil(&bad, 600);
     for _ in 0..30 {
-        let numbers: Vec<u32> = (0..300).map(|_| rng.below(2000) as u32).collect();
+        let numbers: Vec<u32> = (0..300).map(|_| rng.u32(..2000)).collect();
         put(&mut db, &mut rng, numbers.into_iter());
         db.checkpoint().unwrap();
     }
@@ -225,7 +226,7 @@ fn a_file_that_cannot_be_read_is_named_and_all_others_are_merged() {
 #[test]
 fn a_file_that_cannot_be_read_is_not_tried_again_and_goes_when_all_of_it_is_deleted() {
     let disk = Spoilt::new();
-    let mut rng = Rng::new(4);
+    let mut rng = Rng::with_seed(4);
     let mut db = disk.open_db(options());
     put(&mut db, &mut rng, 0..200);
     db.checkpoint().unwrap();
@@ -256,7 +257,7 @@ fn a_file_that_cannot_be_read_is_not_tried_again_and_goes_when_all_of_it_is_dele
 #[test]
 fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
     let disk = Spoilt::new();
-    let mut rng = Rng::new(5);
+    let mut rng = Rng::with_seed(5);
     let mut db = disk.open_db(options());
     put(&mut db, &mut rng, 0..2000);
     db.checkpoint().unwrap();
@@ -280,7 +281,7 @@ fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
 #[test]
 fn a_small_file_that_cannot_be_read_joins_no_other() {
     let disk = Spoilt::new();
-    let mut rng = Rng::new(6);
+    let mut rng = Rng::with_seed(6);
     let mut db = disk.open_db(options());
     put(&mut db, &mut rng, 0..3);
     db.checkpoint().unwrap();

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use babu::{Db, MemDisk, Options};
+use fastrand::Rng;
 
-use crate::common::{Model, Rng, Run, World, small_options, world};
+use crate::common::{Model, Run, World, small_options, world};
 
 /// File with the content of the fixture, a line for each entry.
 const EXPECTED: &str = "expected.txt";
@@ -41,7 +42,7 @@ fn lines(world: &World) -> String {
 
 fn write(folder: &Path) {
     let disk = MemDisk::new();
-    let mut rng = Rng::new(2026);
+    let mut rng = Rng::with_seed(2026);
     let mut run = Run::new(Db::open(Arc::new(disk.clone()), options()).unwrap().0);
     let is_done = |run: &Run| {
         let stats = run.db.stats();

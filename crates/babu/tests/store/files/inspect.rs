@@ -1,13 +1,14 @@
 //! Inspections of a database that is not open.
 
 use babu::{Inspection, MemDisk, OpenError, ReadError};
+use fastrand::Rng;
 
-use crate::common::{Rng, Run, open, world};
+use crate::common::{Run, open, world};
 
 #[test]
 fn an_inspection_sees_what_an_opening_would_and_changes_nothing() {
     for seed in 0..40 {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let disk = MemDisk::new();
         let mut run = Run::new(open(&disk).unwrap().0);
         for _ in 0..150 {

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use babu::{Batch, Db, MAX_LEVELS, MemDisk, Options};
+use fastrand::Rng;
 
-use crate::common::{Model, Rng, apply_to_model, contents};
+use crate::common::{Model, apply_to_model, contents};
 
 fn options() -> Options {
     Options {
@@ -31,7 +32,7 @@ fn key(directory: u64, number: u32) -> Vec<u8> {
 }
 
 fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
-    (0..len).map(|_| rng.next() as u8).collect()
+    (0..len).map(|_| rng.u8(..)).collect()
 }
 
 /// Fills these directories with 100 entries each.
@@ -58,29 +59,29 @@ fn random_changes_agree_with_a_sorted_map_through_many_levels() {
     let rounds = if std::env::var_os("PANDO_LONG").is_some() { 400 } else { 60 };
     let mut deepest = 0;
     for seed in 0..3 {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let disk = MemDisk::new();
         let small = Options { file_bytes: 1024, block_bytes: 256, ..options() };
         let create = |disk: &MemDisk| Db::open(Arc::new(disk.clone()), small.clone()).unwrap().0;
         let mut db = create(&disk);
         let mut model = Model::new();
         for round in 0..rounds {
-            for _ in 0..rng.below(20) {
+            for _ in 0..rng.usize(..20) {
                 let mut batch = Batch::new();
-                for _ in 0..rng.below(40) {
-                    let key = key(rng.below(60) as u64, rng.below(100) as u32);
-                    match rng.below(40) {
+                for _ in 0..rng.usize(..40) {
+                    let key = key(rng.u64(..60), rng.u32(..100));
+                    match rng.usize(..40) {
                         0 => {
-                            let to = [&key[..8], &(rng.below(100) as u32).to_be_bytes()].concat();
+                            let to = [&key[..8], &rng.u32(..100).to_be_bytes()].concat();
                             batch.delete_range(&key, &to);
                         }
-                        1 if rng.below(20) == 0 => {
-                            let to = (rng.below(60) as u64).to_be_bytes();
+                        1 if rng.usize(..20) == 0 => {
+                            let to = rng.u64(..60).to_be_bytes();
                             batch.delete_range(&key, &to);
                         }
                         1..15 => batch.delete(&key),
                         _ => {
-                            let len = rng.below(60);
+                            let len = rng.usize(..60);
                             batch.put(&key, &noise(&mut rng, len));
                         }
                     }
@@ -88,14 +89,14 @@ fn random_changes_agree_with_a_sorted_map_through_many_levels() {
                 db.apply(&batch, b"");
                 apply_to_model(&mut model, &batch);
             }
-            if rng.below(3) == 0 {
+            if rng.usize(..3) == 0 {
                 db.checkpoint().unwrap();
             }
             deepest = deepest.max(db.stats().levels.len());
             if round % 5 == 0 {
                 assert_eq!(contents(&db).unwrap(), model, "seed {seed}, round {round}");
                 for _ in 0..50 {
-                    let probe = key(rng.below(61) as u64, rng.below(110) as u32);
+                    let probe = key(rng.u64(..61), rng.u32(..110));
                     let before = db.stats().reads.files_asked;
                     let found = db.get(&probe).unwrap();
                     assert_eq!(found.as_deref(), model.get(&probe).map(|value| &value[..]));
@@ -107,7 +108,7 @@ fn random_changes_agree_with_a_sorted_map_through_many_levels() {
                     assert_eq!(found, expected.count());
                 }
             }
-            if rng.below(10) == 0 {
+            if rng.usize(..10) == 0 {
                 db.write().unwrap();
                 drop(db);
                 let report = babu::check(&disk.crash_process()).unwrap();
@@ -128,7 +129,7 @@ fn reopen(db: Db, disk: &MemDisk) -> Db {
 fn a_checkpoint_writes_what_has_changed_and_little_more() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
-    let mut rng = Rng::new(1);
+    let mut rng = Rng::with_seed(1);
     fill(&mut db, &mut rng, 0..400);
     let stats = db.stats();
     assert!(stats.index_bytes > 1_000_000 && stats.levels.len() >= 3, "{stats:?}");
@@ -149,7 +150,7 @@ fn a_checkpoint_writes_what_has_changed_and_little_more() {
     for _ in 0..30 {
         let mut batch = Batch::new();
         for _ in 0..300 {
-            let key = key(rng.below(400) as u64, rng.below(100) as u32);
+            let key = key(rng.u64(..400), rng.u32(..100));
             batch.put(&key, &noise(&mut rng, 40));
         }
         db.apply(&batch, b"");
@@ -169,7 +170,7 @@ fn what_is_deleted_gives_its_space_back() {
     for by_range in [false, true] {
         let disk = MemDisk::new();
         let mut db = create(&disk);
-        let mut rng = Rng::new(2);
+        let mut rng = Rng::with_seed(2);
         fill(&mut db, &mut rng, 0..200);
         let full = db.stats().index_bytes;
         let mut batch = Batch::new();
@@ -204,7 +205,7 @@ fn what_is_deleted_gives_its_space_back() {
 fn a_deleted_range_of_many_entries_is_passed_over_without_reading_it() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
-    let mut rng = Rng::new(3);
+    let mut rng = Rng::with_seed(3);
     fill(&mut db, &mut rng, 0..300);
     let mut batch = Batch::new();
     batch.delete_range(&key(10, 50), &key(290, 50));
@@ -230,7 +231,7 @@ fn a_deleted_range_of_many_entries_is_passed_over_without_reading_it() {
 fn filters_answer_for_most_keys_and_beginnings_that_are_not_there() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
-    let mut rng = Rng::new(4);
+    let mut rng = Rng::with_seed(4);
     fill(&mut db, &mut rng, 0..200);
     let db = reopen(db, &disk);
     let before = db.stats().reads;
@@ -259,7 +260,7 @@ fn filters_answer_for_most_keys_and_beginnings_that_are_not_there() {
 fn a_cold_lookup_reads_one_block_a_level_at_most_and_mostly_one() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
-    let mut rng = Rng::new(5);
+    let mut rng = Rng::with_seed(5);
     fill(&mut db, &mut rng, 0..200);
     drop(db);
     let (mut reads, mut lookups) = (0, 0);
@@ -281,7 +282,7 @@ fn a_cold_lookup_reads_one_block_a_level_at_most_and_mostly_one() {
 fn a_database_larger_than_its_cache_works_within_the_budget() {
     let disk = MemDisk::new();
     let mut db = create(&disk);
-    fill(&mut db, &mut Rng::new(6), 0..200);
+    fill(&mut db, &mut Rng::with_seed(6), 0..200);
     drop(db);
     let small = Options { cache_bytes: 64 << 10, ..options() };
     let (db, _) = Db::open(Arc::new(disk.crash_process()), small).unwrap();

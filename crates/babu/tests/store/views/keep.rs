@@ -1,8 +1,9 @@
 //! Log that is kept for readers: across checkpoints, openings and crashes, and given back.
 
 use babu::{Batch, Db, KeepLogError, LogReadError, Lsn, MemDisk};
+use fastrand::Rng;
 
-use crate::common::{Rng, Run, open};
+use crate::common::{Run, open};
 
 fn put(db: &mut Db, number: u64) {
     let mut batch = Batch::new();
@@ -186,15 +187,15 @@ struct Chosen {
 
 fn work(run: &mut Run, rng: &mut Rng, chosen: &mut Chosen) {
     for _ in 0..60 {
-        if rng.below(10) == 0 {
+        if rng.usize(..10) == 0 {
             let oldest = run.db.oldest_log_lsn().0;
             let span = (run.db.written_lsn().0 + 4 - oldest) as usize;
-            let from = (rng.below(6) > 0).then(|| Lsn(oldest + rng.below(span) as u64));
+            let from = (rng.usize(..6) > 0).then(|| Lsn(oldest + rng.usize(..span) as u64));
             chosen.attempt = Some(from);
             let Ok(retired) = run.db.keep_log_from(from) else { return };
             chosen.last = from;
             chosen.attempt = None;
-            if rng.below(4) > 0 && retired.remove().is_err() {
+            if rng.usize(..4) > 0 && retired.remove().is_err() {
                 return;
             }
         } else if run.step(rng).is_err() {
@@ -216,21 +217,21 @@ fn assert_kept(run: &Run, from: Option<Lsn>) {
 fn choices_and_what_they_keep_survive_crashes_at_any_change() {
     let (mut crashes, mut read) = (0, 0);
     for seed in 0..if std::env::var_os("PANDO_LONG").is_some() { 2000 } else { 150 } {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut disk = MemDisk::new();
         let mut run = Run::new(open(&disk).unwrap().0);
         let mut chosen = Chosen { last: None, attempt: None };
         for life in 0..6 {
             let context = format!("seed {seed}, life {life}");
-            disk.crash_at(1 + rng.below(150) as u64);
+            disk.crash_at(1 + rng.u64(..150));
             work(&mut run, &mut rng, &mut chosen);
             let (states, batches) = (run.states, run.batches);
-            disk = match rng.below(2) {
+            disk = match rng.usize(..2) {
                 0 => disk.crash_process(),
-                _ => disk.crash_power(&mut || rng.next()),
+                _ => disk.crash_power(&mut || rng.u64(..)),
             };
             // An opening that is interrupted does not change the choice.
-            disk.crash_at(1 + rng.below(12) as u64);
+            disk.crash_at(1 + rng.u64(..12));
             let _ = open(&disk);
             disk = disk.crash_process();
             let report = babu::check(&disk).unwrap();

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use babu::{Batch, Db, Definition, MemDisk, Options, Part, Pattern, Selection, SnapshotError};
+use fastrand::Rng;
 
-use crate::common::{Model, Rng, contents, small_options};
+use crate::common::{Model, contents, small_options};
 
 fn options() -> Options {
     Options { block_bytes: 512, file_bytes: 4096, ..small_options() }
@@ -23,7 +24,7 @@ fn fill(db: &mut Db, rng: &mut Rng) {
     for directory in 0..20 {
         let mut batch = Batch::new();
         for number in 0..100 {
-            let value: Vec<u8> = (0..30).map(|_| rng.next() as u8).collect();
+            let value: Vec<u8> = (0..30).map(|_| rng.u8(..)).collect();
             batch.put(&key(directory, number), &value);
         }
         db.apply(&batch, b"");
@@ -51,7 +52,7 @@ fn models(db: &Db, name: &str) -> Model {
 fn a_whole_snapshot_shares_files_with_the_database_and_with_other_snapshots() {
     let disk = MemDisk::new();
     let mut db = open(&disk);
-    let mut rng = Rng::new(1);
+    let mut rng = Rng::with_seed(1);
     fill(&mut db, &mut rng);
     checkpoint(&mut db);
     let before = contents(&db).unwrap();
@@ -108,7 +109,7 @@ fn a_whole_snapshot_shares_files_with_the_database_and_with_other_snapshots() {
 fn a_partial_snapshot_takes_the_space_of_its_part_and_a_difference_that_of_the_difference() {
     let disk = MemDisk::new();
     let mut db = open(&disk);
-    let mut rng = Rng::new(2);
+    let mut rng = Rng::with_seed(2);
     fill(&mut db, &mut rng);
     checkpoint(&mut db);
     let whole = db.stats().file_bytes;
@@ -168,7 +169,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 fn views_are_read_on_other_threads_while_the_database_goes_on() {
     let disk = MemDisk::new();
     let mut db = open(&disk);
-    let mut rng = Rng::new(3);
+    let mut rng = Rng::with_seed(3);
     fill(&mut db, &mut rng);
     std::thread::scope(|scope| {
         for round in 0..20u8 {

@@ -494,14 +494,3 @@ impl Metadata for Shards {
         Ok(())
     }
 }
-
-/// Pseudo-random numbers from a seed.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use pando_data::{Allocate, DataFs, Limits, Metadata, ObjectStore, Seek};
 use pando_types::{Credentials, SetAttr};
 
-use super::{FILE, Numbers, Shards, Store};
+use super::{FILE, Shards, Store};
 
 const SIZE_MAX: u64 = 300_000;
 
@@ -15,18 +15,18 @@ struct Run {
     fs: Arc<DataFs>,
     shards: Arc<Shards>,
     model: Vec<u8>,
-    numbers: Numbers,
+    numbers: fastrand::Rng,
 }
 
 impl Run {
     fn step(&mut self, step: u64) {
         let numbers = &mut self.numbers;
         // Mostly around the limit of inline files, sometimes far beyond.
-        let reach = [100, 5_000, 20_000, SIZE_MAX][numbers.below(4) as usize];
-        let (offset, len) = (numbers.below(reach), 1 + numbers.below(reach / 2));
+        let reach = [100, 5_000, 20_000, SIZE_MAX][numbers.usize(..4)];
+        let (offset, len) = (numbers.u64(..reach), 1 + numbers.u64(..reach / 2));
         let end = (offset + len).min(SIZE_MAX);
         let fs = &self.fs;
-        match numbers.below(12) {
+        match numbers.u64(..12) {
             0..=3 => {
                 let data: Vec<u8> = (offset..end).map(|at| (at ^ step) as u8 | 1).collect();
                 fs.write(FILE, Some(offset), &data, None).unwrap();
@@ -45,7 +45,7 @@ impl Run {
                 assert_eq!(attr.size, offset, "the size");
             }
             6 => {
-                let zero = numbers.below(2) == 0;
+                let zero = numbers.bool();
                 let what =
                     if zero { Allocate::Zero { keep_size: false } } else { Allocate::PunchHole };
                 fs.fallocate(FILE, (offset, end - offset), what, None).unwrap();
@@ -68,7 +68,7 @@ impl Run {
                 fs.collect_garbage().unwrap();
             }
             10 => {
-                let to = numbers.below(reach);
+                let to = numbers.u64(..reach);
                 let copied = fs
                     .copy_range((FILE, offset), (FILE, to), (end - offset).min(1000), None)
                     .unwrap();
@@ -126,7 +126,8 @@ pub fn run(seed: u64, interfere_every: u64) {
     let metadata: Arc<dyn Metadata> = Arc::clone(&shards) as _;
     let fs = DataFs::new(metadata, Arc::clone(&store) as Arc<dyn ObjectStore>, limits);
     fs.created(&shards.create(FILE));
-    let mut run = Run { fs, shards, model: Vec::new(), numbers: Numbers(seed) };
+    let numbers = fastrand::Rng::with_seed(seed);
+    let mut run = Run { fs, shards, model: Vec::new(), numbers };
     for step in 0..150 {
         run.step(step);
     }
