@@ -46,7 +46,7 @@ codes! {
     NameTwice = "name-twice",
         "one name twice in a directory: only the first is ever found";
     WrongCrowding = "wrong-crowding",
-        "names of one hash whose first record does not tell of the others: those are not found";
+        "names of one hash whose first record does not name the others: those are not found";
 
     RootMissing = "root-missing",
         "the root directory is not there: nothing can be reached";
@@ -63,7 +63,7 @@ codes! {
     DirectoryLoop = "directory-loop",
         "directories that are each within the other: none can be reached from the root";
     WrongPermissionCopy = "wrong-permission-copy",
-        "a copy of a directory's mode and owner that differs: permissions are checked wrongly";
+        "a copy of a directory's mode or owner that differs: permissions are checked wrongly";
     WrongDirectoryAttributes = "wrong-directory-attributes",
         "a directory's own record with counts or a kind that it cannot have";
     TombstoneLeft = "tombstone-left",

@@ -109,7 +109,7 @@ async fn next(
     share.set(inbound.pending());
     if budget.is_exceeded() && inbound.pending() > budget.part() {
         return Err(Some(
-            "memory for connections of shards is used up, and it holds a frame that is long and not whole"
+            "memory for connections of shards is used up, and it holds a long, incomplete frame"
                 .to_owned(),
         ));
     }
