@@ -195,7 +195,7 @@ impl Round<'_> {
                     break;
                 }
                 let Some((last, _)) = page.rows.last() else {
-                    return Err(format!("shard {shard} has more rows and tells none"));
+                    return Err(format!("shard {shard} has more rows but sent none"));
                 };
                 from = [last, &[0][..]].concat();
             }
@@ -234,7 +234,7 @@ impl Round<'_> {
                 }
                 Settled::Forgotten => {
                     return Err(format!(
-                        "shard {shard} began anew meanwhile, or another collection did"
+                        "shard {shard} restarted meanwhile, or another collection began"
                     ));
                 }
             }

@@ -28,8 +28,8 @@ pub enum Stream {
 /// The process that listens at a Unix socket may not serve there.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a process of user {user} listens at {}, who is neither root, nor you, nor the owner of that folder: nothing was said to it. \
-     End it, and see who may write to that folder",
+    "a process of user {user} listens at {}. That user is neither root, nor you, nor the owner of \
+     that folder, so nothing was sent to it. End it, and see who may write to that folder",
     .path.display()
 )]
 pub struct Impostor {

@@ -42,7 +42,7 @@ impl Site<'_> {
             return Ok(());
         }
         if shard.0 < self.superblock.shards {
-            return Err(format!("shard {shard} is one that the volume was made with"));
+            return Err(format!("shard {shard} was made with the volume and cannot be added"));
         }
         if let Some(hosting) = self.server.hosts().get(shard) {
             let at = hosting.addresses.join(" or ");

@@ -30,6 +30,11 @@ impl Failure {
         Self::new(FAILED, message)
     }
 
+    /// A process of Pando, named by `sender`, answered a question with a reply of another kind.
+    pub fn unexpected(sender: impl Display) -> Self {
+        Self::plain(format!("{sender} sent an unexpected reply: use programs of one version"))
+    }
+
     /// Prints the message on standard error, and with `--json` also a JSON object on standard
     /// output.
     pub fn report(&self, as_json: bool) -> ExitCode {

@@ -79,8 +79,9 @@ fn parse() -> Cli {
         let of_old = ContextValue::String("--secret".to_owned());
         if error.get(ContextKind::InvalidArg) == Some(&of_old) {
             eprintln!(
-                "pando: there is no --secret any more, keys have taken its place: `pando auth add NAME --volume FOLDER > NAME.pem`, \
-                 beside the volume's folder, makes one, and --key NAME.pem names it; servers have FOLDER/keys/server.pem"
+                "pando: there is no --secret any more: name a key with --key NAME.pem. On the \
+                 machine of the volume's folder, `pando auth add NAME --volume FOLDER > NAME.pem` \
+                 makes one. Servers use FOLDER/keys/server.pem"
             );
             std::process::exit(2);
         }

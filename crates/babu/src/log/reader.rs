@@ -65,7 +65,7 @@ impl LogReader {
     pub(crate) fn refuse(&self, fault: Fault, offset: u64, lsn: Lsn, why: &str) -> ReadError {
         let what = match fault {
             Fault::Broken(how) => format!("group {lsn} {how}{why}"),
-            Fault::Nonsense => format!("group {lsn} is intact but makes no sense{why}"),
+            Fault::Nonsense => format!("group {lsn} is intact but cannot be decoded{why}"),
             Fault::Version(found) => {
                 return ReadError::Version {
                     file: self.window.name().to_owned(),

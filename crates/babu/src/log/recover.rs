@@ -149,7 +149,7 @@ pub(crate) fn find_tail(
             None => {}
             Some(Fault::Version(found)) => return Err(version_error(log, found)),
             Some(Fault::Nonsense) => {
-                let what = format!("group {} is intact but makes no sense", last.next());
+                let what = format!("group {} is intact but cannot be decoded", last.next());
                 return Err(Damage::new(&log, survey.end_offset, what).into());
             }
             Some(fault) => {

@@ -140,7 +140,7 @@ impl LocalStore {
                 other => return Ok(other?),
             }
         }
-        Err(io::Error::other("the folder of an object vanishes again and again"))
+        Err(io::Error::other("other processes keep removing the object's folder"))
     }
 
     fn make_folders(&self, id: ObjectId) -> io::Result<()> {

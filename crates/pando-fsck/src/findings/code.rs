@@ -37,16 +37,16 @@ codes! {
     UnreadableBlock = "unreadable-block",
         "records that the disk does not give back: whatever needs one fails, and nothing that may follow from one is judged";
     MisplacedRow = "misplaced-row",
-        "a row on a shard that does not own its slot: nobody finds it there";
+        "a row on a shard that does not own its hash slot: no lookup finds it there";
     RowOutsidePartition = "row-outside-partition",
-        "rows of names in no partition of their shard: nobody finds them there";
+        "rows of names in no partition of their shard: no lookup finds them there";
 
     NameAtWrongOrder = "name-at-wrong-order",
         "a name that is not where its hash says: it is listed, and cannot be opened";
     NameTwice = "name-twice",
         "one name twice in a directory: only the first is ever found";
     WrongCrowding = "wrong-crowding",
-        "names of one hash whose first record does not tell of the others: those are not found";
+        "names of one hash whose first record does not name the others: those are not found";
 
     RootMissing = "root-missing",
         "the root directory is not there: nothing can be reached";
@@ -55,7 +55,7 @@ codes! {
     DirectoryWithoutEntry = "directory-without-entry",
         "a directory without a name: it and all beneath cannot be reached";
     EntryOfOtherLife = "entry-of-other-life",
-        "a name that leads to a directory of the same id that is another one";
+        "a name whose inode number is not that of the directory with its id";
     DirectoryNamedTwice = "directory-named-twice",
         "a directory with two names";
     WrongParentPointer = "wrong-parent-pointer",
@@ -63,7 +63,7 @@ codes! {
     DirectoryLoop = "directory-loop",
         "directories that are each within the other: none can be reached from the root";
     WrongPermissionCopy = "wrong-permission-copy",
-        "a copy of a directory's mode and owner that differs: permissions are checked wrongly";
+        "a copy of a directory's mode or owner that differs: permissions are checked wrongly";
     WrongDirectoryAttributes = "wrong-directory-attributes",
         "a directory's own record with counts or a kind that it cannot have";
     TombstoneLeft = "tombstone-left",
@@ -76,7 +76,7 @@ codes! {
     PartitionsDoNotTile = "partitions-do-not-tile",
         "partitions that leave a gap or overlap: names in there are not found, or twice";
     MisplacedPartition = "misplaced-partition",
-        "a partition on a shard, at a place or with a spread that it cannot have: nobody finds it";
+        "a partition on a shard, at a place or with a spread that it cannot have: no lookup finds it";
     WrongEntryCount = "wrong-entry-count",
         "a partition that counts its names wrongly: `stat`, `rmdir` and splits go wrong";
 
@@ -93,7 +93,7 @@ codes! {
     InoTwice = "ino-twice",
         "two files with one inode number: programs take them for one";
     Orphan = "orphan",
-        "a file without names that nobody has open: it only takes space";
+        "a file without names that no session has open: it only takes space";
     StrayRow = "stray-row",
         "extended attributes or data of no file: they only take space, and would be taken for a new file's";
     WrongDataLayout = "wrong-data-layout",
@@ -119,14 +119,14 @@ codes! {
     OpenWithoutInode = "open-without-inode",
         "an open file that is not there";
     LockOfUnknownSession = "lock-of-unknown-session",
-        "a lock of a file (flock, fcntl) of a session that is over: it keeps nobody out, and only takes space";
+        "a lock of a file (flock, fcntl) of a session that is over: it blocks no program, and only takes space";
     OutcomeOfUnknownSession = "outcome-of-unknown-session",
         "an answer kept for a session that is over";
 
     DecisionWithoutParticipant = "decision-without-participant",
         "a decided operation that a shard has no record of: it refuses that, and the operation stays half done";
     StepOfUnknownTransaction = "step-of-unknown-transaction",
-        "a step of a transaction whose coordinator cannot be: it is never finished";
+        "a step of a transaction whose coordinator cannot exist: it is never finished";
     LockHeldTwice = "lock-held-twice",
         "two transactions that hold the same place: the shard does not start";
     StepBelowFloor = "step-below-floor",
@@ -134,9 +134,9 @@ codes! {
     FloorAboveTransaction = "floor-above-transaction",
         "a shard that has given up a decided operation which is not finished";
     SlotOwnersDiffer = "slot-owners-differ",
-        "shards that name different owners of a slot: what is in it is found at one, and changed at another";
+        "shards that name different owners of a hash slot: what is in it is found at one, and changed at another";
     SlotOwnerUnknown = "slot-owner-unknown",
-        "a slot whose owner does not know that it is: nobody answers for what is in it";
+        "a hash slot whose owner does not know that it owns it: no shard answers for what is in it";
     ArrivalInPartition = "arrival-in-partition",
         "a partition on its way to a shard that has those names already";
 

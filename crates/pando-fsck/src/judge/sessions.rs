@@ -85,7 +85,7 @@ impl Judge<'_, '_> {
             let [said, record] = [&row, &key].map(|key| cursor::get(self.probe.rows, shard, key));
             let (said, record) = (said?, record?);
             let what = format!("session {highest}");
-            let detail = format!("shard {shard} has heard of sessions up to {}", heard.last);
+            let detail = format!("shard {shard} knows of sessions up to {}", heard.last);
             let right = SessionsHeard { last: highest.number(), ..heard }.encode();
             self.found.push(
                 Finding::new(Code::SessionNotEverywhere, shard, what, detail)

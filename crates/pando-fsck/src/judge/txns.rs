@@ -91,7 +91,7 @@ impl Judge<'_, '_> {
                 return Ok(());
             }
             let detail = format!(
-                "shard {shard} takes all of coordinator {coordinator} below {} for over",
+                "shard {shard} treats all of coordinator {coordinator} below {} as ended",
                 floor.below
             );
             let lowest = self.sweep.busy.decided.range((coordinator, 0)..).next();
@@ -141,7 +141,7 @@ impl Judge<'_, '_> {
             let below = floor.map_or(0, |floor| floor.below);
             if there.is_some() {
                 let what = format!("finished step {step} of transaction {txn}");
-                let detail = format!("all of coordinator {} below {below} are over", txn.shard);
+                let detail = format!("all of coordinator {} below {below} have ended", txn.shard);
                 let finding = Finding::new(Code::StepBelowFloor, shard, what, detail);
                 let finding = finding.known_by(row).known_by(floor_row);
                 self.found.push(finding.mended_by(shard, vec![Write::Delete(key)]));

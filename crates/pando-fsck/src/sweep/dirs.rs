@@ -157,7 +157,7 @@ impl Sweep<'_> {
             return;
         }
         let what = format!("a header of {} that is to come", dir_words(id));
-        let detail = "its slot is not on its way there".to_owned();
+        let detail = "its hash slot is not on its way there".to_owned();
         let finding = Finding::new(Code::StrayRow, shard, what, detail)
             .known_by(Evidence::row(shard, key, Some(value)))
             .known_by(Evidence::row(shard, &keys::incoming(id.slot()), None))

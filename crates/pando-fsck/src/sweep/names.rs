@@ -192,9 +192,9 @@ impl Sweep<'_> {
             Some(entry) => {
                 let right = Entry { crowded: has_others, ..entry.clone() };
                 let what = if has_others {
-                    "its first record does not tell of the others"
+                    "its first record does not name the others"
                 } else {
-                    "its first record tells of others, and there are none"
+                    "its first record names others, and there are none"
                 };
                 (Some(what), Some(Write::Put(key.clone(), right.encode())))
             }

@@ -94,7 +94,7 @@ impl Sweep<'_> {
         owner: ShardIndex,
         row: Evidence,
     ) {
-        let detail = format!("its slot belongs to shard {owner}");
+        let detail = format!("its hash slot belongs to shard {owner}");
         let finding = Finding::new(Code::MisplacedRow, shard, what, detail);
         self.findings.push(finding.known_by(row));
     }

@@ -73,7 +73,7 @@ impl Sweep<'_> {
                 if let Some(decided) = self.decode::<Decided>(shard, &what, key, value) {
                     let strange = decided.steps.iter().any(|(_, to, _)| !self.is_shard(*to));
                     if strange || decided.then.iter().any(|(to, _)| !self.is_shard(*to)) {
-                        let detail = "a step of it is on a shard that there is not".to_owned();
+                        let detail = "a step of it is on a shard that does not exist".to_owned();
                         let code = Code::StepOfUnknownTransaction;
                         let finding = Finding::new(code, shard, what(), detail);
                         self.findings.push(finding.known_by(evidence.clone()));
@@ -171,7 +171,7 @@ impl Sweep<'_> {
     ) {
         let Owner { version, owner } = said;
         if !self.is_shard(owner) || slot == DirId::ROOT.slot() {
-            let detail = format!("it says shard {owner}, which cannot be");
+            let detail = format!("it names shard {owner}, which cannot own it");
             let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail);
             return self.findings.push(finding.known_by(row));
         }
@@ -180,8 +180,7 @@ impl Sweep<'_> {
             .iter()
             .find(|((_, s), news)| *s == slot && news.version == version && news.owner != owner);
         if let Some(((other, _), news)) = same {
-            let detail =
-                format!("of the same version shard {other} says that it is shard {}", news.owner);
+            let detail = format!("at this version, shard {other} names shard {}", news.owner);
             // The other shard may be this one, if it lost its first record in a power loss.
             let there = Owner { version: news.version, owner: news.owner }.encode();
             let other = Evidence::row(*other, &keys::owner(slot), Some(&there));
@@ -192,7 +191,7 @@ impl Sweep<'_> {
             owners.iter().filter(|((_, s), _)| *s == slot).map(|(_, news)| news.version).max();
         let knows = owners.get(&(owner, slot)).is_some_and(|news| news.version == version);
         if newest == Some(version) && !knows && !self.busy.is_arrived(owner, slot) {
-            let detail = format!("shard {owner}, which it says, does not know of it");
+            let detail = format!("shard {owner}, which it names, does not know of it");
             let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail)
                 .known_by(row)
                 .known_by(Evidence::row(owner, &keys::owner(slot), None));
@@ -267,7 +266,7 @@ impl Sweep<'_> {
         let unreadable =
             |f: &Finding| (f.code, f.shard) == (Code::UnreadableRecord, shard) && f.what == NUMBERS;
         if !self.tables.numbers.contains_key(&shard) && !self.findings.kept.iter().any(unreadable) {
-            let detail = "which numbers it has given cannot be known".to_owned();
+            let detail = "which numbers the shard has given is unknown".to_owned();
             let finding = Finding::new(Code::NumbersMissing, shard, NUMBERS.to_owned(), detail);
             self.findings.push(finding.known_by(Evidence::row(shard, &key, None)));
         }
@@ -280,7 +279,7 @@ fn table_words(key: &Key) -> String {
     match key {
         Key::Numbers => NUMBERS.to_owned(),
         Key::Stat => "the count of files and bytes".to_owned(),
-        Key::SessionsHeard => "how much has been heard of sessions".to_owned(),
+        Key::SessionsHeard => "the record of sessions known".to_owned(),
         Key::Session(session) => format!("session {session}"),
         Key::Outcome(session, slot) => format!("the outcome in slot {slot} of session {session}"),
         Key::Open(ino, session) => format!("{}, open in session {session}", ino_words(*ino)),
@@ -290,8 +289,8 @@ fn table_words(key: &Key) -> String {
         Key::Floor(shard) => format!("the floor of coordinator {shard}"),
         Key::Arrival(dir, partition) => format!("partition {partition} of {dir} on its way"),
         Key::Garbage(object) => format!("object {:032x}", object.0),
-        Key::Owner(slot) => format!("the owner of slot {}", slot.0),
-        Key::Incoming(slot) => format!("slot {} on its way", slot.0),
+        Key::Owner(slot) => format!("the owner of hash slot {}", slot.0),
+        Key::Incoming(slot) => format!("hash slot {} on its way", slot.0),
         Key::Shred(slices) => format!("slices that go: {}", slices.escape_ascii()),
         Key::Joined(shard) => format!("that shard {shard} was added"),
         Key::Lock(ino, session) => format!("locks of {} in session {session}", ino_words(*ino)),

@@ -18,16 +18,16 @@ pub fn identity_of(certificate: &CertificateDer<'_>) -> Result<Identity, KeyErro
         return Err(wrong("it is an authority's"));
     }
     let serial = <[u8; 16]>::try_from(parsed.raw_serial())
-        .map_err(|_| wrong("its serial number has not 16 bytes"))?;
+        .map_err(|_| wrong("its serial number is not 16 bytes long"))?;
     let identity = crate::identity::uri::parse(uri_of(&parsed)?, Serial(serial))?;
     let usage = parsed
         .extended_key_usage()
         .ok()
         .flatten()
-        .ok_or_else(|| wrong("it does not say what it is for"))?
+        .ok_or_else(|| wrong("it names no purpose"))?
         .value;
     if usage.any || !usage.client_auth || usage.server_auth != (identity.role == KeyRole::Server) {
-        return Err(wrong("what it is for does not go with its role"));
+        return Err(wrong("its purpose does not match its role"));
     }
     Ok(identity)
 }
@@ -42,7 +42,7 @@ pub fn validity_of(certificate: &CertificateDer<'_>) -> Result<(i64, i64), KeyEr
 pub fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, KeyError> {
     match X509Certificate::from_der(certificate) {
         Ok(([], parsed)) => Ok(parsed),
-        Ok(_) => Err(KeyError::Certificate("something follows it".to_owned())),
+        Ok(_) => Err(KeyError::Certificate("further bytes follow it".to_owned())),
         Err(error) => Err(KeyError::Certificate(error.to_string())),
     }
 }
@@ -56,6 +56,6 @@ fn uri_of<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, KeyError> {
         });
     match (names.next().map(Vec::as_slice), names.next()) {
         (Some([GeneralName::URI(uri)]), None) => Ok(uri),
-        _ => Err(KeyError::Certificate("it has not one name, a URI".to_owned())),
+        _ => Err(KeyError::Certificate("it needs exactly one name, a URI".to_owned())),
     }
 }

@@ -18,7 +18,11 @@ pub enum KeyError {
         error: io::Error,
     },
     /// Other users may read or write a file that only its owner may.
-    #[error("{path} is open to others (mode {mode:o}): `chmod 600 {path}` first, and think who may have its key", path = .path.display())]
+    #[error(
+        "{path} is open to others (mode {mode:o}): `chmod 600 {path}` first, and consider whether \
+         others have read it",
+        path = .path.display()
+    )]
     Open {
         /// Path of the file.
         path: PathBuf,
@@ -68,7 +72,7 @@ pub enum KeyError {
     NoRole(String),
     /// A text is no valid squash option.
     #[error(
-        "`{0}` does not say whom a key acts as: write root:UID:GID or all:UID:GID, each below 4294967295"
+        "`{0}` names no user for a key: write root:UID:GID or all:UID:GID, each below 4294967295"
     )]
     NoSquash(String),
     /// A text is no serial number.
@@ -82,13 +86,14 @@ pub enum KeyError {
     WrongRole(KeyRole, KeyRole),
     /// Servers name more revoked keys than a process takes in.
     #[error(
-        "other servers have named more than {0} revoked keys, so nobody is believed any more: change the authority \
-         (`pando auth rotate`), remove `run/revoked` in the folders of all servers, and start them again"
+        "other servers have named more than {0} revoked keys, so this server accepts no key any \
+         more. Change the authority (`pando auth rotate`), remove `run/revoked` in the folders of \
+         all servers, and start them again"
     )]
     TooManyHeard(usize),
     /// The list of revoked keys is full.
     #[error(
-        "{0} keys are revoked, as many as everybody is told of: end this one with its authority instead: \
+        "{0} keys are revoked, which is the limit. End this one with its authority instead: \
          `pando auth rotate`, renew all others, `pando auth rotate --finish --force`"
     )]
     TooManyRevoked(usize),
@@ -140,9 +145,10 @@ pub enum KeyError {
     Rotating,
     /// This volume's processes have heard that the authority is revoked.
     #[error(
-        "a server has said that the authority {serial} is revoked ({}): all keys of it would end once there is a newer one. \
-         Somebody may have a server's key who should not: end that key, and remove this line from `run/revoked` in the folders of \
-         all servers while they do not run", .path.display()
+        "a server has reported that the authority {serial} is revoked ({}): all its keys would end \
+         once there is a newer authority. A server's key may be stolen: revoke that key, and \
+         remove this line from `run/revoked` in the folders of all servers while they do not run",
+        .path.display()
     )]
     AuthorityHeard {
         /// Serial number of the authority.

@@ -34,7 +34,7 @@ pub fn parse(uri: &str, serial: Serial) -> Result<Identity, KeyError> {
     let (Some(volume), Some(role), Some(name), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(wrong("it has not a volume, a role and a name"));
+        return Err(wrong("it needs a volume, a role and a name"));
     };
     check_name(name)?;
     let mut identity = Identity {
@@ -49,16 +49,16 @@ pub fn parse(uri: &str, serial: Serial) -> Result<Identity, KeyError> {
     for option in query.split('&') {
         match option.split_once('=') {
             Some(("id", id)) => {
-                identity.key =
-                    u64::from_str_radix(id, 16).map(KeyId).map_err(|_| wrong("its id"))?;
+                let key = u64::from_str_radix(id, 16).map(KeyId);
+                identity.key = key.map_err(|_| wrong("its id is no hexadecimal number"))?;
             }
             None if option == "ro" => identity.read_only = true,
             Some(("squash", squash)) => identity.squash = Some(squash.parse()?),
-            _ => return Err(wrong(&format!("this version does not know `{option}`"))),
+            _ => return Err(wrong(&format!("this version does not know its option `{option}`"))),
         }
     }
     check(&identity)?;
-    if write(&identity) == uri { Ok(identity) } else { Err(wrong("it is written in another way")) }
+    if write(&identity) == uri { Ok(identity) } else { Err(wrong("its form is not canonical")) }
 }
 
 /// Checks what holds of every identity.

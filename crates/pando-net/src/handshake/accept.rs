@@ -65,7 +65,7 @@ fn not_admitted(refused: Refused) -> HandshakeError {
             format!("its key has {most} connections, as many as one key may have")
         }
         Refused::KeyEnded(what) => format!("its key is not accepted any more: {what}"),
-        Refused::Full(most) => format!("there are {most} connections, as many as are taken"),
+        Refused::Full(most) => format!("this server has {most} connections, its limit"),
         Refused::Malformed(what) => what.clone(),
         Refused::Key(what) => format!("its key does not allow what it wants: {what}"),
         other => other.to_string(),

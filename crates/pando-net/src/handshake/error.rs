@@ -53,10 +53,10 @@ pub enum HandshakeError {
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
     /// A message came out of turn.
-    #[error("it speaks out of turn")]
+    #[error("it sent an unexpected message")]
     OutOfTurn,
     /// The other side names more revoked keys than a process takes in.
-    #[error("it names more than {REVOKED_IN_ALL_MAX} revoked keys, which nobody takes in")]
+    #[error("it names more than {REVOKED_IN_ALL_MAX} revoked keys, which is the limit")]
     TooManyRevoked,
     /// The server's feature level is too low.
     #[error(

@@ -89,7 +89,7 @@ pub enum SuperblockError {
     #[error("it uses the feature `{0}`, which this program does not know")]
     Feature(String),
     /// The checksum is right, but the content is not.
-    #[error("its content makes no sense: {0}")]
+    #[error("its content is invalid: {0}")]
     Nonsense(String),
 }
 

@@ -107,7 +107,7 @@ impl Host {
             .after(token, after, most, self.shared.timer.clock.mono())
             .ok_or_else(|| {
                 MoveRefused(
-                    "its changes are not kept any more: it was restarted, or they were too many"
+                    "its server no longer keeps its changes: it restarted, or they are too many"
                         .to_owned(),
                 )
             })?;
@@ -129,10 +129,10 @@ impl Host {
         let cell = self.leaver(shard)?;
         let told = self.shared.with(&cell, |state| {
             let Some(left) = state.leaving.left(token) else {
-                return Err(MoveRefused("its changes are not kept any more".to_owned()));
+                return Err(MoveRefused("its server no longer keeps its changes".to_owned()));
             };
             if left > LAST_MAX + TOLD_MAX {
-                return Err(MoveRefused("too much has changed in the meantime".to_owned()));
+                return Err(MoveRefused("too much was changed during the copy".to_owned()));
             }
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
@@ -160,7 +160,7 @@ impl Host {
         commit: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), NotGiven> {
         let unknown = || {
-            let why = "whether it was given away is unknown: start this server again, it reads its folder";
+            let why = "whether its server gave it away is unknown: restart that server to find out";
             NotGiven::Unknown(why.to_owned())
         };
         let cell = self.shared.cell(shard).ok_or_else(|| MoveRefused::elsewhere(shard))?;
@@ -175,7 +175,7 @@ impl Host {
             #[cfg(feature = "planted")]
             let is_as_told = is_as_told || state.has(Planted::ThawedAndGiven);
             if !is_followed || !is_as_told {
-                return Err(MoveRefused("it has gone on in the meantime".to_owned()).into());
+                return Err(MoveRefused("its server has resumed it meanwhile".to_owned()).into());
             }
             #[cfg(feature = "planted")]
             let commit = || match state.has(Planted::GivenUnwritten) {
@@ -242,7 +242,7 @@ impl Shared {
         let Some(cell) = self.cell(shard) else { return };
         self.with(&cell, |state| {
             if state.leaving.thaw(token) {
-                cell.complain("it was not given away in time, and goes on");
+                cell.complain("its move did not end in time: it is served here again");
                 cell.set_tick();
             }
         });

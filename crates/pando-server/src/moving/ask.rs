@@ -60,7 +60,9 @@ impl Asked {
                 Ok(()) => timeout(TOLD_WITHIN, say(&mut there.inbound, &there.out, ask)).await,
                 Err(error) => Ok(Err(Silent(error.to_string()))),
             };
-            let told = told.unwrap_or_else(|_| Err(Silent("no answer".to_owned())));
+            let told = told.unwrap_or_else(|_| {
+                Err(Silent(format!("no answer within {} s", TOLD_WITHIN.as_secs())))
+            });
             if told.is_err() {
                 *open = None;
             }
@@ -70,7 +72,8 @@ impl Asked {
 }
 
 async fn connect(volume: [u8; 16], keys: Option<&Keys>, hosting: &Hosting) -> Result<Open, Silent> {
-    let mut why = format!("no address leads there from here: {}", hosting.addresses.join(", "));
+    let mut why =
+        format!("this machine can use none of its addresses: {}", hosting.addresses.join(", "));
     for address in usable(hosting) {
         let attempt = async {
             let stream = Stream::connect(&address).await.map_err(|error| error.to_string())?;
@@ -83,7 +86,9 @@ async fn connect(volume: [u8; 16], keys: Option<&Keys>, hosting: &Hosting) -> Re
                 return Ok(Open { inbound: opened.inbound, out, shown: opened.shown });
             }
             Ok(Err(error)) => why = format!("{address}: {error}"),
-            Err(_) => why = format!("{address}: no connection"),
+            Err(_) => {
+                why = format!("{address}: no connection within {} s", CONNECT_WITHIN.as_secs());
+            }
         }
     }
     Err(Silent(why))
@@ -99,7 +104,7 @@ async fn say(inbound: &mut Inbound, out: &Outbound, ask: Ask) -> Result<Told, Si
     let mut buffer = vec![0; 64 << 10];
     match inbound.message(&mut buffer).await {
         Ok((_, Message::Told(told))) => Ok(told),
-        Ok(_) => Err(Silent("it speaks out of turn".to_owned())),
+        Ok(_) => Err(Silent("it sent an unexpected message".to_owned())),
         Err(closed) => Err(Silent(closed.to_string())),
     }
 }

@@ -38,7 +38,7 @@ impl Giver for Shared {
             server.hosts().learn(std::slice::from_ref(to));
         }
         self.lock.lock().release(shard.0);
-        say(&format!("shard {shard} is given to the server at {}", to.addresses.join(" or ")));
+        say(&format!("shard {shard} was moved to the server at {}", to.addresses.join(" or ")));
     }
 
     fn learn(&self, hosting: &Hosting) {

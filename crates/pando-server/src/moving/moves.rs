@@ -87,7 +87,7 @@ impl Moves {
                     taking::resume(shared, shard, coming);
                 }),
                 Ok(None) => self.shared.forget_copy(shard),
-                Err(error) => say(&format!("shard {shard}: a move cannot go on: {error}")),
+                Err(error) => say(&format!("shard {shard}: its move cannot be resumed: {error}")),
             }
         }
     }
@@ -141,7 +141,8 @@ impl Moves {
         let own = shared.folder.shard(shard.0);
         if given.is_none() && own.exists() {
             return Err(format!(
-                "{} is there already: another process serves it from this very folder, or is to; a shard moves to another folder",
+                "{} is there already: another process serves the shard from this folder. Move it \
+                 to a server of another folder",
                 own.display()
             ));
         }
@@ -162,7 +163,7 @@ impl Moves {
     /// Makes a new shard, and serves it.
     fn found(&self, shard: ShardIndex) -> Result<(), String> {
         let shared = &self.shared;
-        let server = shared.server.get().and_then(Weak::upgrade).ok_or("it is stopping")?;
+        let server = shared.server.get().and_then(Weak::upgrade).ok_or("the server is stopping")?;
         let mut lock = shared.lock.lock();
         let site = Site {
             folder: &shared.folder,

@@ -97,10 +97,10 @@ fn announce(shared: &Shared, shard: ShardIndex, epoch: Epoch) -> Result<Hosting,
 
 fn end(shared: &Shared, shard: ShardIndex, ended: Ended) {
     match ended {
-        Ended::Served => say(&format!("shard {shard} has come here, and is served")),
+        Ended::Served => say(&format!("shard {shard} was moved here, and is served")),
         Ended::Stays(why) => {
             shared.lock.lock().release(shard.0);
-            say(&format!("shard {shard} stays where it was: {why}"));
+            say(&format!("shard {shard} was not moved here: {why}"));
         }
         Ended::Later(why) => say(&format!("shard {shard}: {why}")),
     }

@@ -86,7 +86,7 @@ async fn receive(
                 Some(greeted) => greeted,
                 None => {
                     return door.murmur(&format!(
-                        "closed the connection from {from}, which had proved nothing: its place was needed"
+                        "closed the connection from {from} in its handshake: its place was needed"
                     ));
                 }
             }
@@ -128,7 +128,7 @@ impl Door {
         let reception = Reception { volume: self.volume, keys: self.keys.as_ref() };
         let admit = |hello: &Hello, proof: &Proof| {
             if !of_role(&hello.role).admits(&proof.who) {
-                let what = "only servers speak for shards: it takes a server's key";
+                let what = "a connection between shards needs a server's key";
                 return Err(Refused::Key(what.to_owned()));
             }
             // The place comes before the welcome. What is revoked later is told to all that have a
@@ -150,7 +150,7 @@ impl Door {
         };
         if let Role::Peer(_, speakers) = role {
             self.hosts.check(speakers).map_err(|shard: ShardIndex| {
-                Refused::Malformed(format!("shard {shard} was started elsewhere since"))
+                Refused::Malformed(format!("another server has started shard {shard} since"))
             })?;
             self.hosts.learn(speakers);
             self.revoked.learn(&hello.revoked);

@@ -15,8 +15,9 @@ pub enum StartError {
     Listen(#[from] ListenError),
     /// Without a key, each user of this machine at least could connect.
     #[error(
-        "cannot listen at {0} without a key: over TCP, this machine's own included, all is encrypted and both sides prove \
-         who they are. Name a server's key with --key FILE (`pando auth init` makes the volume's keys)"
+        "cannot listen at {0} without a key: over TCP, also within one machine, all is \
+         encrypted and both sides show a key. Name a server's key with --key FILE (`pando auth \
+         init` makes the volume's keys)"
     )]
     NoKey(Address),
     /// The key is of another volume.
@@ -34,8 +35,9 @@ pub enum StartError {
     Any(Address),
     /// The file with the keys that other servers have revoked cannot be read.
     #[error(
-        "{}: {why}. It names the keys that other servers have said are revoked, and without it those would count again: \
-         restore the file. If it is lost, remove it, and start this server while another one runs, which tells them again",
+        "{}: {why}. The file names keys that other servers have revoked; without it, this server \
+         would accept them again. Restore the file. If it is lost, remove it, and start this \
+         server while another one runs, which sends the list",
         .path.display()
     )]
     Revoked {

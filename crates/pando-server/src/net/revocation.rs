@@ -29,7 +29,7 @@ impl Revoked {
                 let why = error.to_string();
                 let mut last = self.failure.lock();
                 if *last != why {
-                    say(&format!("nobody is let in over TCP: {why}"));
+                    say(&format!("this server refuses all new TCP connections: {why}"));
                     *last = why;
                 }
                 return;

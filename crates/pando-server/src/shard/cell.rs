@@ -133,7 +133,7 @@ impl Cell {
         if self.failure.set(reason.to_owned()).is_ok() {
             self.complain(&format!(
                 "stopped: {reason}. Every request to it now fails with EIO; nothing further is written. \
-                 Stop the volume, see to the cause, start it again"
+                 Stop the volume, remove the cause, start it again"
             ));
         }
     }

@@ -57,7 +57,7 @@ impl State {
             Err(babu::CheckpointError::Read(error)) => {
                 self.last_refusal = Some(timer.clock.mono());
                 cell.counters.checkpoint_failures.increment();
-                cell.complain(&format!("a checkpoint failed, the log grows on: {error}"));
+                cell.complain(&format!("a checkpoint failed, so the log keeps growing: {error}"));
             }
         }
     }

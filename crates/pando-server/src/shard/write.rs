@@ -61,7 +61,7 @@ impl State {
     pub(crate) fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
         if self.store.unreadable() > self.unreadable_told {
             for what in self.store.unreadable_blocks().skip(self.unreadable_told) {
-                cell.complain(&format!("who needs this is told EIO: {what}"));
+                cell.complain(&format!("requests that need this get EIO: {what}"));
             }
             self.unreadable_told = self.store.unreadable();
         }

@@ -142,7 +142,10 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
     (&stream).write_all(&bytes)?;
     let mut line = String::new();
     if BufReader::new(&stream).read_line(&mut line)? == 0 {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up without an answer"));
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it closed the connection without an answer",
+        ));
     }
     Ok(serde_json::from_str(&line)?)
 }

@@ -148,7 +148,7 @@ fn shards_that_were_started_elsewhere_since_are_refused() {
         };
         let _newer = come(vec![hosting(1, 9)]).await.unwrap();
         let error = come(vec![hosting(1, 8)]).await.unwrap_err().to_string();
-        assert!(error.contains("started elsewhere"), "{error}");
+        assert!(error.contains("another server has started"), "{error}");
         // No other process may speak for a shard that runs here.
         assert!(come(vec![hosting(0, 99)]).await.is_err());
     });

@@ -68,8 +68,9 @@ fn unanswered(root: &Path, error: &io::Error) -> Failure {
             format!("the mount at {root} is another user's: run this as that user or as root")
         }
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
-            "no process answers for the mount at {root}: another user mounted it, or somebody with another PANDO_RUN, or \
-             its process is gone (then `pando umount {root}` clears it away)"
+            "no process answers for the mount at {root}: another user mounted it, or another \
+             PANDO_RUN, or its process has ended. If it has ended, `pando umount {root}` removes \
+             the mount"
         ),
         _ => format!("the process of the mount at {root} does not answer: {error}"),
     })

@@ -25,7 +25,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let path = folder.path().to_owned();
     let removed = folder.close().map_err(|error| {
         Failure::plain(format!(
-            "cannot remove {}: {error}: remove it by `rm -rf`, it is of no use",
+            "cannot remove {}: {error}. Remove it with `rm -rf`: it holds only files of this run",
             path.display()
         ))
     });

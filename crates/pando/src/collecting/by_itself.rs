@@ -66,7 +66,7 @@ pub fn begin(
                     bytes(collected.bytes)
                 ),
                 Err(failure) => {
-                    eprintln!("pando: objects that no file names: {}", failure.message);
+                    eprintln!("pando: cannot delete unused objects: {}", failure.message);
                     pause = every / FIRST;
                 }
             }
@@ -75,7 +75,7 @@ pub fn begin(
     match std::thread::Builder::new().name("pando-gc".to_owned()).spawn(body) {
         Ok(thread) => Some(Collector { is_stopping, stop: Some(stop), thread: Some(thread) }),
         Err(error) => {
-            eprintln!("pando: objects that no file names stay: no thread: {error}");
+            eprintln!("pando: cannot start the thread that deletes unused objects: {error}");
             None
         }
     }

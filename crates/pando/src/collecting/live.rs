@@ -70,7 +70,7 @@ impl Watched for Live {
     fn watch(&mut self, shard: ShardIndex, id: u64) -> Result<Watching, String> {
         match self.ask(shard, Ask::Watch(shard, id))? {
             Told::Watching(watching) => Ok(watching),
-            _ => Err(format!("the server of shard {shard} answers something else")),
+            _ => Err(format!("the server of shard {shard} sent an unexpected reply")),
         }
     }
 
@@ -82,7 +82,7 @@ impl Watched for Live {
                 }
                 Ok(settled)
             }
-            _ => Err(format!("the server of shard {shard} answers something else")),
+            _ => Err(format!("the server of shard {shard} sent an unexpected reply")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Watched for Live {
         let reply = block_on(self.connected.transport.call(shard, request.into()));
         match reply.map(|reply| reply.result) {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(refusal)) => Err(format!("shard {shard} does not sync its log: {refusal:?}")),
+            Ok(Err(refusal)) => Err(format!("shard {shard} cannot sync its log: {refusal:?}")),
             Err(_) => Err(format!("shard {shard} does not answer")),
         }
     }
@@ -102,7 +102,7 @@ impl Watched for Live {
         let since = *self.waits.get_or_insert_with(Instant::now);
         if since.elapsed() > PATIENCE {
             let seconds = PATIENCE.as_secs();
-            return Err(format!("a transaction is under way that has not ended for {seconds} s"));
+            return Err(format!("a transaction has not ended for {seconds} s"));
         }
         std::thread::sleep(PAUSE);
         self.go_on()

@@ -66,7 +66,7 @@ fn told(collected: &Collected, is_trial: bool) -> String {
     let Collected { objects, of_the_living, collected, bytes: size } = *collected;
     let done = if is_trial { "would be deleted" } else { "deleted" };
     format!(
-        "{} that no file names {done} ({}), of {}; {} of sessions that live were left alone",
+        "{} that no file names {done} ({}), of {}; {} of open sessions were kept",
         several(collected, "object", "objects"),
         bytes(size),
         count(objects),

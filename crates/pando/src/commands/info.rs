@@ -40,7 +40,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let query = Query::Info { names: names.collect() };
     let info = match mount::ask(&root, &volume, &query, SOON)? {
         Answer::Ok(Told::Info(info)) => info,
-        Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
+        Answer::Ok(_) => return Err(Failure::unexpected("the process")),
         Answer::Error(error) => {
             return Err(Failure::plain(format!("{}: {error}", path.display())));
         }

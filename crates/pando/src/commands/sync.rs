@@ -33,11 +33,11 @@ pub fn run(args: &SyncArgs) -> Result<ExitCode, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(&root, flags, Mode::empty());
     opened.and_then(rustix::fs::syncfs).map_err(|errno| {
-        Failure::plain(format!("the kernel cannot write what it has of {shown}: {errno}"))
+        Failure::plain(format!("the kernel cannot write back its pages of {shown}: {errno}"))
     })?;
     match mount::ask(&root, &volume, &Query::Sync, None)? {
         Answer::Ok(Told::Synced) => {}
-        Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
+        Answer::Ok(_) => return Err(Failure::unexpected("the process")),
         Answer::Error(error) => return Err(Failure::plain(format!("{shown}: {error}"))),
     }
     output::line(&format!(

@@ -75,7 +75,7 @@ impl Lines {
             line.push_str(&format!("{stage}, "));
         }
         line.push_str(&match self.unit {
-            Unit::Slots => format!("{} of {} slots", count(done), count(total)),
+            Unit::Slots => format!("{} of {} hash slots", count(done), count(total)),
             Unit::Bytes => format!("{} of about {}", bytes(done), bytes(total)),
         });
         if let Some(rate) = self.rate(now, done) {
@@ -94,7 +94,7 @@ impl Lines {
         let rate = self
             .rate(now, done)
             .map_or_else(String::new, |rate| format!(", {} a second", self.amount(rate as u64)));
-        let slots = if self.unit == Unit::Slots { " slots" } else { "" };
+        let slots = if self.unit == Unit::Slots { " hash slots" } else { "" };
         Some(format!("  {}: {}{slots} in {took:.1} s{rate}", self.what, self.amount(here)))
     }
 
@@ -136,11 +136,11 @@ mod tests {
         assert_eq!(lines.at(at(0), "", 0, 13_124), None);
         assert_eq!(lines.at(at(4), "", 900, 13_124), None);
         let line = lines.at(at(5), "", 1_250, 13_124).unwrap();
-        assert_eq!(line, "  shard 4: 1,250 of 13,124 slots, 250 a second, 47 s left");
+        assert_eq!(line, "  shard 4: 1,250 of 13,124 hash slots, 250 a second, 47 s left");
         assert_eq!(lines.at(at(9), "", 1_300, 13_124), None);
         assert_eq!(lines.at(at(50), "", 13_124, 13_124).unwrap().matches("left").count(), 0);
         let last = lines.last(at(50), 13_124);
-        assert_eq!(last.unwrap(), "  shard 4: 13,124 slots in 50.0 s, 262 a second");
+        assert_eq!(last.unwrap(), "  shard 4: 13,124 hash slots in 50.0 s, 262 a second");
     }
 
     #[test]

@@ -51,13 +51,13 @@ pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
     let stored = data.store_all();
     stored.map_err(|errno| {
         format!(
-            "cannot store all that programs wrote ({errno}): their next fsync or close says so, too"
+            "cannot store all that programs wrote ({errno}): their next fsync or close fails, too"
         )
     })?;
     let synced = data.store().sync();
     synced.map_err(|error| format!("cannot sync the objects with file data: {error}"))?;
     pando_client::block_on(client.sync_all()).map_err(|errno| {
-        format!("some shard has not synced ({errno}): `pando status` of the volume tells which")
+        format!("a shard has not synced ({errno}): `pando status` of the volume tells which")
     })?;
     Ok(Told::Synced)
 }

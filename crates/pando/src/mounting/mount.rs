@@ -68,8 +68,12 @@ impl Mounting {
             ..pando_client::Options::default()
         };
         let connecting = Client::connect_with(plan.transport, plan.volume, options);
-        let client = pando_client::block_on(connecting)
-            .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
+        let client = pando_client::block_on(connecting).map_err(|errno| {
+            Failure::plain(format!(
+                "cannot begin a session with the volume ({errno}): `pando status` of the volume \
+                 shows whether its servers run"
+            ))
+        })?;
         let client = Arc::new(client);
         client.watch_locks(Box::new(|lost| {
             eprintln!(

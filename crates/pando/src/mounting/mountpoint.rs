@@ -95,11 +95,12 @@ fn clear_dead(path: &Path) -> Result<(), Failure> {
             return Err(Failure::new(
                 IN_USE,
                 format!(
-                    "a mount whose process is gone is in the way at {shown} and cannot be cleared: {error}"
+                    "a mount whose process has ended is still at {shown}, and cannot be \
+                     removed: {error}"
                 ),
             ));
         }
-        eprintln!("pando: cleared a dead mount at {}", path.display());
+        eprintln!("pando: removed a mount whose process had ended at {}", path.display());
     }
     Ok(())
 }

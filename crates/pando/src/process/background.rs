@@ -103,7 +103,7 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
             let how = child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());
             let why = read.err().map(|error| format!(", {error}")).unwrap_or_default();
             Err(Failure::plain(format!(
-                "the background process ended before it was ready ({how}{why}); its last words are in {}:\n{}",
+                "the background process ended before it was ready ({how}{why}); its log is {}:\n{}",
                 log_path.display(),
                 tail(log_path)
             )))

@@ -31,7 +31,8 @@ impl InProcess {
         };
         if let Err(error) = noted {
             eprintln!(
-                "pando: cannot note a session in {} ({error}): after a crash, files that were unlinked while open keep their space",
+                "pando: cannot record a session in {} ({error}): after a crash, files that were \
+                 unlinked while open keep their space",
                 self.sessions.path().display()
             );
         }

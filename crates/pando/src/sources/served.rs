@@ -36,7 +36,7 @@ impl Rows for Served {
                 Ok(Page { gap: Some(Gap { keys, why }), ..Page::default() })
             }
             Ok(Told::Failed(why)) => Err(why),
-            Ok(_) => Err(format!("the server of shard {shard} answers something else")),
+            Ok(_) => Err(format!("the server of shard {shard} sent an unexpected reply")),
             Err(error) => Err(format!("shard {shard} cannot be read: {error}")),
         }
     }

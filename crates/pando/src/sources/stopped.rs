@@ -54,7 +54,7 @@ impl Stopped {
             })?;
             if let Some(torn) = opened.torn {
                 eprintln!(
-                    "pando: shard {shard}: a crash left {torn}; cut, nobody was promised them"
+                    "pando: shard {shard}: cut {torn}, left by a crash; none were acknowledged"
                 );
             }
             stores.push(store);

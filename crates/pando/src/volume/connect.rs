@@ -103,8 +103,8 @@ pub fn objects(facts: &VolumeFacts, named: Option<&PathBuf>) -> Result<PathBuf, 
             folder.display()
         ))),
         None => Err(Failure::plain(format!(
-            "the volume's file data is in {} on its server, and there is none of it in {} here: \
-                 make that folder available on this machine (NFS will do), and name it with --objects",
+            "the volume's file data is in {} on its server, and {} here has none of it. Make that \
+             folder available on this machine (NFS will do), and name it with --objects",
             there.display(),
             folder.display()
         ))),

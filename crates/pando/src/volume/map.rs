@@ -23,6 +23,6 @@ pub fn superblock(questioner: &mut Questioner) -> Result<Superblock, Failure> {
     match questioner.ask_shard(ShardIndex(0), Ask::Superblock).map_err(Failure::plain)? {
         Told::Superblock { file, .. } => Superblock::decode(&file).map_err(Failure::plain),
         Told::Failed(why) => Err(Failure::plain(why)),
-        _ => Err(Failure::plain("the server of shard 0 answered something else")),
+        _ => Err(Failure::unexpected("the server of shard 0")),
     }
 }

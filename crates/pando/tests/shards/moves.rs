@@ -141,7 +141,7 @@ fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_kn
     });
     let target = site.new.folder.clone();
     until("the target keeps its copy and asks", || {
-        log(&target).contains("it is asked until it does")
+        log(&target).contains("asks until it does")
     });
     site.old.kill();
     site.old.restart(&[]);

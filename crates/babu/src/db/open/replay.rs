@@ -105,7 +105,7 @@ pub(crate) fn replay(
         read_sealed(disk, database_id, log, |group, offset| {
             for change in group.changes {
                 if !state.accepts(&change) {
-                    let what = format!("group {} is intact but makes no sense", group.lsn);
+                    let what = format!("group {} is intact but cannot be decoded", group.lsn);
                     return Err(Damage::new(&log_name(log.number), offset, what).into());
                 }
                 let mut run = None;

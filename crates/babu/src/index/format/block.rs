@@ -196,7 +196,7 @@ impl Block {
             RAW | LZ4 => return Err("the block is intact but has an impossible length"),
             _ => return Err("the block has an unknown codec"),
         };
-        Self::parse_raw(raw).ok_or("the block is intact but its entries make no sense")
+        Self::parse_raw(raw).ok_or("the block is intact but its entries cannot be decoded")
     }
 
     fn parse_raw(raw: Vec<u8>) -> Option<Block> {

@@ -43,7 +43,9 @@ pub(crate) fn changes(told: MoveTold) -> Result<Changed, End> {
             Ok(Changed { groups, upto, last, epoch, clock, bytes })
         }
         MoveTold::Over(why) | MoveTold::Unsure(why) => Err(End::Again(why)),
-        MoveTold::Given | MoveTold::Done => Err(End::Failed("its host speaks nonsense".to_owned())),
+        MoveTold::Given | MoveTold::Done => {
+            Err(End::Failed("its server sent an invalid reply".to_owned()))
+        }
     }
 }
 
@@ -78,7 +80,7 @@ impl Copy {
                 // A copy without the records that cannot be read would be taken for the whole
                 // shard.
                 Told::Failed(why) | Told::Gap { why, .. } => return Err(End::Failed(why)),
-                _ => return Err(End::Failed("its host speaks nonsense".to_owned())),
+                _ => return Err(End::Failed("its server sent an invalid reply".to_owned())),
             };
             from = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();
             from.push(0);
@@ -147,7 +149,7 @@ impl Copy {
         let told = changes(self.ask_move(MoveAsk::Freeze(self.at)).await?)?;
         self.work.desk.pass(Point::Exchanging).await;
         if told.upto != told.last {
-            return Err(End::Again("not all changes were told".to_owned()));
+            return Err(End::Again("its server did not send all changes".to_owned()));
         }
         #[cfg(feature = "planted")]
         let told = match self.pace.planted {
@@ -190,7 +192,7 @@ impl Copy {
         match self.store.reserve(room, false) {
             Room::Enough => {}
             Room::Full => {
-                let why = "the disk where it would come is full: make room there";
+                let why = "the disk of the target folder is full: make room there";
                 return Err(End::Failed(why.to_owned()));
             }
             Room::Failed(why) => return Err(End::Failed(why)),

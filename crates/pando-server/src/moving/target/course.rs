@@ -22,7 +22,7 @@ impl Move {
     pub(crate) async fn adopt(self, from: Hosting, pace: Pace) -> Result<(), End> {
         if !matches!(Coming::read(self.place(), self.shard.0), Ok(None)) {
             // The source may have given the shard away: then this is the only copy.
-            let why = "a whole copy is here already, and is looked at again at the next start";
+            let why = "a whole copy is here already: the next start of the target server judges it";
             return Err(End::Later(why.to_owned()));
         }
         let mut tries = 0;
@@ -30,11 +30,11 @@ impl Move {
             tries += 1;
             // What is left of an earlier copy would be taken for a part of this one.
             self.place().remove(&copy_name(self.shard.0)).map_err(|error| {
-                End::Failed(format!("an earlier copy cannot be removed here: {error}"))
+                End::Failed(format!("the target server cannot remove an earlier copy: {error}"))
             })?;
             match self.attempt(&from, pace).await {
                 Err(End::Again(why)) if tries < ATTEMPTS_MAX => {
-                    self.taker.say(&format!("the move begins anew: {why}"));
+                    self.taker.say(&format!("the move starts again from the beginning: {why}"));
                     self.desk.pause(PAUSE).await;
                 }
                 end => return end,
@@ -45,7 +45,7 @@ impl Move {
     pub(crate) async fn resume(self, mut coming: Coming) -> Result<(), End> {
         if !coming.is_taken && !self.place().exists(&copy_name(self.shard.0)) {
             // Without a copy the shard must not be asked for.
-            return Err(End::Failed("its copy is gone".to_owned()));
+            return Err(End::Failed("its copy in the target folder is missing".to_owned()));
         }
         match self.obtain(&mut coming).await? {
             Answer::Given => self.serve(&coming).await,
@@ -66,7 +66,8 @@ impl Move {
                         Ended::Stays(why)
                     }
                     Err(error) => Ended::Later(format!(
-                        "it stays where it was: {why}; its copy here is looked at again at the next start ({error})"
+                        "it stays on its server: {why}. Its copy here cannot be dropped before \
+                         the next start ({error})"
                     )),
                 }
             }
@@ -119,7 +120,8 @@ impl Move {
     async fn serve(&self, coming: &Coming) -> Result<(), End> {
         let hosting = self.open(coming).await.map_err(|why| {
             End::Later(format!(
-                "it is this server's, but cannot be served: {why}; it is tried again at the next start"
+                "it belongs to the target server, which cannot open it: {why}; \
+                 the next start tries again"
             ))
         })?;
         self.desk.pass(Point::Opened).await;

@@ -115,7 +115,7 @@ impl Desk {
     pub(crate) async fn ask(&self, ask: Ask) -> Result<Told, Silent> {
         match self.put(Step::Ask(ask)).await {
             Heard::Told(told) => told,
-            _ => Err(Silent("nobody has asked it".to_owned())),
+            _ => Err(Silent("the question was not asked".to_owned())),
         }
     }
 
@@ -130,27 +130,27 @@ impl Desk {
             Told::Move(told) => Ok(told),
             // This answer tells nothing of the move. The source may have agreed nevertheless.
             Told::Failed(why) => Err(Silent(why)),
-            _ => Err(Silent("it answered something else".to_owned())),
+            _ => Err(Silent("its server sent an unexpected reply".to_owned())),
         }
     }
 
     pub(crate) async fn open(&self) -> Result<Epoch, String> {
         match self.put(Step::Open).await {
             Heard::Opened(opened) => opened,
-            _ => Err("nobody has opened it".to_owned()),
+            _ => Err("the shard was not opened".to_owned()),
         }
     }
 
     pub(crate) async fn announce(&self, epoch: Epoch) -> Result<Hosting, String> {
         match self.put(Step::Announce(epoch)).await {
             Heard::Announced(hosting) => hosting,
-            _ => Err("nobody has let others in".to_owned()),
+            _ => Err("the shard was not announced".to_owned()),
         }
     }
 }
 
 impl From<Silent> for End {
     fn from(silent: Silent) -> Self {
-        Self::Failed(format!("its host does not answer: {}", silent.0))
+        Self::Failed(format!("its server does not answer: {}", silent.0))
     }
 }

@@ -56,14 +56,14 @@ impl Move {
                 Ok(MoveTold::Unsure(why)) | Err(Silent(why)) => {
                     if !is_said {
                         self.taker.say(&format!(
-                            "it is complete here, but the server that it comes from does not say whether it has given it \
-                             away; it is asked until it does ({why})"
+                            "its copy here is complete, but its server does not say whether it has \
+                             given the shard away; this server asks until it does ({why})"
                         ));
                         is_said = true;
                     }
                     self.desk.pause(PAUSE).await;
                 }
-                Ok(_) => return Err(End::Later("its host speaks nonsense".to_owned())),
+                Ok(_) => return Err(End::Later("its server sent an invalid reply".to_owned())),
             }
         }
     }

@@ -67,7 +67,7 @@ impl Revoked {
         if let Some(why) = &failure
             && *last != failure
         {
-            say(&format!("cannot note which keys are revoked: {why}"));
+            say(&format!("cannot store the list of revoked keys: {why}"));
         }
         *last = failure;
     }

@@ -134,7 +134,7 @@ impl Hosts {
 
     fn write(&self, hosting: &Hosting) {
         if let Err(error) = self.folder.write(hosting) {
-            say(&format!("cannot note where shard {} is: {error}", hosting.shard));
+            say(&format!("cannot store the address of shard {}: {error}", hosting.shard));
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) async fn join(way: &Way, servers: &[Address]) {
                 way.hosts.learn(&opened.welcome.hosts);
                 way.revoked.learn(&opened.welcome.revoked);
             }
-            Ok(Err(error)) => say(&format!("cannot ask {address} who hosts what: {error}")),
-            Err(_) => say(&format!("cannot ask {address} who hosts what: no answer")),
+            Ok(Err(error)) => say(&format!("cannot get addresses of shards at {address}: {error}")),
+            Err(_) => say(&format!("cannot get addresses of shards at {address}: no answer")),
         }
     }
 }

@@ -118,7 +118,7 @@ impl Links {
 
     /// Opens one connection, and serves it until it ends.
     async fn once(&self, shard: ShardIndex, way: &Way, is_said: bool) -> Result<(), String> {
-        let hosting = way.hosts.get(shard).ok_or("nobody knows where it is")?;
+        let hosting = way.hosts.get(shard).ok_or("its address is unknown: start its server")?;
         let opened = connect(shard, &hosting, way).await?;
         way.hosts.learn(&opened.welcome.hosts);
         way.revoked.learn(&opened.welcome.revoked);
@@ -134,13 +134,13 @@ impl Links {
             *current = Some(Current { out: out.clone(), shown: opened.shown });
         }
         if is_said {
-            say(&format!("shard {shard} is reached"));
+            say(&format!("shard {shard} can be reached again"));
         }
         let mut buffer = vec![0; 4096];
         // The other side never speaks on a link, so this waits for its end.
         let listen = async {
             match inbound.message(&mut buffer).await {
-                Ok(_) => "it speaks out of turn".to_owned(),
+                Ok(_) => "it sent an unexpected message".to_owned(),
                 Err(Closed::End) => "it has ended".to_owned(),
                 Err(closed) => closed.to_string(),
             }

@@ -95,7 +95,7 @@ pub(crate) async fn serve(
         End::Memory => {
             worker.murmur.say(&format!(
                 "closed the connection from {from} to shard {shard}: memory for connections is used up, and it \
-                 holds a frame that is long and not whole"
+                 holds a long, incomplete frame"
             ));
         }
     }

@@ -97,7 +97,7 @@ async fn next(
             return Err(Some("shards send messages to shards only".to_owned()));
         };
         if !speakers.iter().any(|hosting| hosting.shard == peer.from) {
-            return Err(Some(format!("it speaks for shard {}, which is not there", peer.from)));
+            return Err(Some(format!("it sent a message of shard {}, not its own", peer.from)));
         }
         worker.host.submit_peer(shard, peer);
     }
@@ -109,7 +109,7 @@ async fn next(
     share.set(inbound.pending());
     if budget.is_exceeded() && inbound.pending() > budget.part() {
         return Err(Some(
-            "memory for connections of shards is used up, and it holds a frame that is long and not whole"
+            "memory for connections of shards is used up, and it holds a long, incomplete frame"
                 .to_owned(),
         ));
     }

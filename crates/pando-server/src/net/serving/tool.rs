@@ -44,7 +44,7 @@ pub(crate) async fn serve(
         } else {
             murmur.say(&format!("did not answer {from}: its key does not allow what it asks"));
             Told::Failed(format!(
-                "{who} may not ask that: it takes {}",
+                "{who} may not ask that: use {}",
                 if of_ask(&ask) == For::Servers { "a server's key" } else { "an admin's key" }
             ))
         };

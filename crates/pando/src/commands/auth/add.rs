@@ -30,7 +30,8 @@ pub fn run(args: &AddArgs) -> Result<(), Failure> {
     handing.hand_over(&bundle)?;
     if bundle.addresses.is_empty() {
         eprintln!(
-            "pando: no server of this volume listens for other machines yet: whoever has this key must be told the address"
+            "pando: the key holds no address, because no server of this volume listens for other \
+             machines yet: give its user the address later"
         );
     }
     Ok(())

@@ -59,7 +59,7 @@ impl Place {
 }
 
 fn gone<T>() -> io::Result<T> {
-    Err(io::Error::other("its file has been removed or renamed"))
+    Err(io::Error::other("its file was removed or renamed"))
 }
 
 impl Handing {
@@ -83,7 +83,7 @@ impl Handing {
             return Ok(Self::Pipe);
         }
         if is.len() > 0 {
-            return Err(io::Error::other("a key has a file of its own, and this is not empty"));
+            return Err(io::Error::other("its file is not empty; a key needs a file of its own"));
         }
         Place::of(file, is).map(Self::File)
     }
@@ -100,7 +100,8 @@ impl Handing {
         written.map_err(|error| {
             let name = &bundle.identity.name;
             Failure::plain(format!(
-                "the key was issued and could not be written ({error}): `pando auth renew {name}` issues another"
+                "the key was issued but could not be written ({error}): `pando auth renew {name}` \
+                 issues another"
             ))
         })
     }

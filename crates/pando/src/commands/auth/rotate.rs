@@ -10,7 +10,7 @@ pub fn run(args: &RotateArgs) -> Result<(), Failure> {
     let shown = folder.path().display();
     if args.finish {
         let ended = keys.finish_rotation(args.force).map_err(Failure::plain)?;
-        output::line("the old authority has ended; the new one counts alone");
+        output::line("the old authority has ended; only keys of the new one are valid");
         for ended in ended {
             output::line(&format!("ended {}", ended.identity));
         }
@@ -20,8 +20,9 @@ pub fn run(args: &RotateArgs) -> Result<(), Failure> {
     keys.rotate(&old, args.ca.as_deref()).map_err(Failure::plain)?;
     let at = args.ca.clone().unwrap_or_else(|| keys.path().join("ca.key"));
     output::line(&format!(
-        "two authorities count now, and {} has the new one's key; renew each key with `pando auth renew NAME --volume {shown}`, \
-         then end the old one with `pando auth rotate --finish --volume {shown}`",
+        "two authorities are valid now, and {} has the new one's key. Renew each key with \
+         `pando auth renew NAME --volume {shown}`, then end the old authority with \
+         `pando auth rotate --finish --volume {shown}`",
         at.display()
     ));
     Ok(())

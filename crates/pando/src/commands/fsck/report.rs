@@ -11,8 +11,9 @@ use crate::console::text::{count, several};
 /// Findings of one kind that the text shows. `--json` shows all.
 const SHOWN_MAX: usize = 20;
 /// Advice to the user when records cannot be read.
-const ADVICE: &str = "nothing is mended as long as records cannot be read, for what is missing might be among them: stop the volume, \
-copy it to a disk that works or restore the shards concerned from a backup, and check again";
+const ADVICE: &str = "nothing is mended while records cannot be read: what is missing might be \
+among them. Stop the volume, copy it to a working disk or restore the shards concerned from a \
+backup, and check again";
 
 /// The result as one JSON object.
 pub fn json(shown: &str, repaired: &Repaired, running: bool) -> Value {
@@ -149,7 +150,8 @@ fn under_way(text: &mut String, report: &Report) {
     if report.unjudged > 0 {
         let _ = writeln!(
             text,
-            "not judged, for it changed while it was looked at, or may follow from what cannot be read: {}",
+            "not judged, because it changed during the check, or may follow from unreadable \
+             records: {}",
             several(report.unjudged, "place", "places")
         );
     }

@@ -50,8 +50,12 @@ pub fn run(args: &RmrArgs) -> Result<ExitCode, Failure> {
         .map_err(Failure::plain)?;
     runtime.block_on(async {
         let client = Client::connect(connected.transport.clone(), connected.volume()).await;
-        let client = client
-            .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
+        let client = client.map_err(|errno| {
+            Failure::plain(format!(
+                "cannot begin a session with the volume ({errno}): `pando status` of the volume \
+                 shows whether its servers run"
+            ))
+        })?;
         let client = Arc::new(client);
         let result = remove(&client, &located).await;
         // If this fails, the session ends with its lease. It has no files open.
@@ -101,8 +105,8 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
     match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::plain(format!(
-            "{} could not be removed, and the directories they are in: see above",
-            count(failures)
+            "{} could not be removed, nor the directories they are in: the lines before say why",
+            several(failures, "path", "paths")
         ))),
     }
 }

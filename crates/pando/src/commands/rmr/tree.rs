@@ -52,7 +52,7 @@ impl Progress {
             told if told < TOLD_MAX => {
                 eprintln!("pando: cannot remove {}: {errno}", path.display())
             }
-            TOLD_MAX => eprintln!("pando: more cannot be removed"),
+            TOLD_MAX => eprintln!("pando: further paths cannot be removed, and are not named"),
             _ => {}
         }
     }

@@ -40,7 +40,7 @@ struct Serving {
 fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop>), Failure> {
     let superblock = folder.read()?;
     finish_taken(&folder).map_err(|error| {
-        Failure::plain(format!("cannot end what moved to {}: {error}", folder.path().display()))
+        Failure::plain(format!("cannot finish moves to {}: {error}", folder.path().display()))
     })?;
     let shards = shards_of(&folder, &args.shards, &superblock)?;
     let lock = folder.lock_shards(&shards)?;
@@ -92,7 +92,7 @@ fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     match told {
         Told::Superblock { file, objects } => Ok(folder.join(&file, &objects)?),
         Told::Failed(why) => Err(Failure::plain(why)),
-        _ => Err(Failure::plain(format!("{} answered something else", named.shown()))),
+        _ => Err(Failure::unexpected(named.shown())),
     }
 }
 
@@ -117,7 +117,7 @@ impl Service for Serving {
         let shards: Vec<_> = self.shards.iter().map(u16::to_string).collect();
         if shards.is_empty() {
             let (folder, at) = (self.hosting.folder.path().display(), self.addresses().join(", "));
-            return format!("no shard served from {folder} yet, some can be moved to {at}");
+            return format!("no shard is served from {folder} yet; shards can be moved to {at}");
         }
         format!(
             "shard{} {} of {} served at {}",

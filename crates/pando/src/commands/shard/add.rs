@@ -53,7 +53,7 @@ pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
         output::json(&serde_json::json!({ "shard": shard.0, "slots": slots, "moved": moved }));
     } else {
         output::line(&format!(
-            "shard {shard} is one of the volume's, with {} slots ({} came now)",
+            "shard {shard} is part of the volume, with {} hash slots ({} moved now)",
             count(slots),
             count(moved)
         ));
@@ -80,7 +80,7 @@ fn found(
     match questioner.ask(&to, Ask::Found(shard)).map_err(Failure::plain)? {
         Told::Founded => Ok(()),
         Told::Failed(why) => Err(Failure::plain(format!("shard {shard} was not made: {why}"))),
-        _ => Err(Failure::plain("the server answered something else")),
+        _ => Err(Failure::unexpected("the server")),
     }
 }
 
@@ -91,12 +91,12 @@ fn take_in(transport: &dyn Transport, shard: ShardIndex) -> Result<(), Failure> 
         match ask(transport, ShardIndex(0), Op::AddShard(shard)) {
             Some(Ok(())) => return Ok(()),
             Some(Err(refusal)) => {
-                return Err(Failure::plain(format!("shard 0 does not take it in: {refusal:?}")));
+                return Err(Failure::plain(format!("shard 0 refused shard {shard}: {refusal:?}")));
             }
             None if begun.elapsed() > KNOWN_WITHIN => {
                 return Err(Failure::plain(format!(
-                    "shard {shard} was made, and shard 0 cannot reach it or does not answer: see that all servers run, and run \
-                     this again"
+                    "shard {shard} was made, but shard 0 does not answer or cannot reach it: see \
+                     that all servers run, then run this again"
                 )));
             }
             None => std::thread::sleep(PAUSE),

@@ -95,7 +95,7 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
             partitions: None,
             entries: None,
             bytes: None,
-            error: Some("never started, or nobody knows where".to_owned()),
+            error: Some("never started, or at an unknown address".to_owned()),
         })
         .collect();
     let mut moves: Vec<(bool, Moving)> = Vec::new();
@@ -171,7 +171,7 @@ fn slots(map: &ClusterMap) -> Vec<u32> {
 fn status(questioner: &mut Questioner, addresses: &[Address]) -> Result<ServerStatus, String> {
     match questioner.ask(addresses, Ask::Status) {
         Ok(Told::Json(json)) => serde_json::from_str(&json).map_err(|error| error.to_string()),
-        Ok(_) => Err("it answered something else".to_owned()),
+        Ok(_) => Err("it sent an unexpected reply".to_owned()),
         Err(_) if addresses.is_empty() => {
             Err("none of its addresses can be used from here".to_owned())
         }
@@ -181,7 +181,7 @@ fn status(questioner: &mut Questioner, addresses: &[Address]) -> Result<ServerSt
 
 fn fill(row: &mut Row, status: &ServerStatus, questioner: &mut Questioner, at: &[Address]) {
     let Some(shard) = status.shards.iter().find(|shard| shard.shard == row.shard) else {
-        row.error = Some("its host does not serve it any more".to_owned());
+        row.error = Some("its server no longer serves it".to_owned());
         return;
     };
     row.error.clone_from(&shard.failed);
@@ -210,7 +210,7 @@ fn census(
                 from = census.next;
             }
             Ok(Told::Failed(why)) => return Err(why),
-            Ok(_) => return Err("it answered something else".to_owned()),
+            Ok(_) => return Err("it sent an unexpected reply".to_owned()),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -218,7 +218,7 @@ fn census(
 }
 
 fn show(list: &List) -> String {
-    let heading = ["shard", "epoch", "slots", "partitions", "names", "bytes", "served at"];
+    let heading = ["shard", "epoch", "hash slots", "partitions", "names", "bytes", "served at"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let or_unknown = |n: Option<String>| n.unwrap_or_else(|| "?".to_owned());
     rows.extend(list.shards.iter().map(|row| {
@@ -240,7 +240,7 @@ fn show(list: &List) -> String {
     }
     for adding in &list.adds {
         text.push_str(&format!(
-            "shard {} is being added: {} of {} slots have come (`pando shard add` goes on with it)\n",
+            "shard {} is being added: {} of {} hash slots moved (`pando shard add` continues)\n",
             adding.shard,
             count(adding.slots),
             count(adding.of_slots)

@@ -39,7 +39,7 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
         };
         let Some(moving) = moves.into_iter().find(|moving| moving.shard == shard) else {
             return Err(Failure::plain(format!(
-                "the server at {} was started anew, and knows of no move of shard {shard}: run this again",
+                "the server at {} was restarted, and has no move of shard {shard}: run this again",
                 args.to
             )));
         };
@@ -65,7 +65,7 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
 }
 
 fn odd(address: &Address) -> Failure {
-    Failure::plain(format!("the server at {address} answered something else"))
+    Failure::unexpected(format_args!("the server at {address}"))
 }
 
 fn done(args: &ShardMoveArgs, moving: &Moving) {

@@ -53,7 +53,7 @@ pub fn take_over(
     };
     // The bar is drawn on a terminal only.
     let bar = ProgressBar::new(total);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} slots, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} hash slots, {eta} left") {
         bar.set_style(style);
     }
     let every = Duration::from_millis(args.tell_every);
@@ -202,7 +202,7 @@ impl Owner<'_> {
             Some(Err(Refusal::HashSlot(news))) => self.work.put_back(news.owner, slot),
             Some(Err(refusal)) => {
                 let (owner, slot) = (self.owner, slot.0);
-                let why = format!("shard {owner} does not hand over slot {slot}: {refusal:?}");
+                let why = format!("shard {owner} does not hand over hash slot {slot}: {refusal:?}");
                 self.work.failure.lock().get_or_insert(why);
             }
         }

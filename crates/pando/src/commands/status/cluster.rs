@@ -57,7 +57,7 @@ pub fn ask_all(named: &Named, questioner: &Questioner, holders: &[(u16, String)]
                 Ok(wire::Json(json)) => {
                     serde_json::from_str(&json).map_err(|error| error.to_string())
                 }
-                Ok(_) => Err("it answered something else".to_owned()),
+                Ok(_) => Err("it sent an unexpected reply".to_owned()),
                 Err(error) => Err(match suspended(&shards) {
                     Some(why) => format!("{error}; {why}"),
                     None => error.to_string(),
@@ -76,7 +76,7 @@ pub fn ask_all(named: &Named, questioner: &Questioner, holders: &[(u16, String)]
     let is_known = |shard: &u16| servers.iter().any(|server| server.shards.contains(shard));
     let missing: Vec<u16> = (0..facts.map.shards).filter(|shard| !is_known(shard)).collect();
     if !missing.is_empty() {
-        let error = Some("never started, or nobody knows where".to_owned());
+        let error = Some("never started, or at an unknown address".to_owned());
         servers.push(Process { addresses: Vec::new(), shards: missing, error, status: None });
     }
     Cluster { running: true, volume: named.shown(), uuid: uuid(&facts.id), servers }

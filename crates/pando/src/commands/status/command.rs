@@ -88,7 +88,7 @@ fn mount(args: &StatusArgs, root: &Path, volume: &str) -> Result<ExitCode, Failu
     let status = match mount::ask(root, volume, &Query::Status, IN_TIME)? {
         Answer::Ok(Told::Mount(status)) => status,
         Answer::Ok(Told::Status(status)) => status.mount,
-        Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
+        Answer::Ok(_) => return Err(Failure::unexpected("the process")),
         Answer::Error(error) => return Err(Failure::plain(error)),
     };
     if args.json {
@@ -123,7 +123,7 @@ fn show_mount(status: &MountStatus, volume: &str) -> String {
 fn whole(args: &StatusArgs, folder: &Folder, pid: &str) -> Result<ExitCode, Failure> {
     let status = match asking::ask(&folder.socket(), &Query::Status, IN_TIME) {
         Ok(Answer::Ok(Told::Status(status))) => status,
-        Ok(Answer::Ok(_)) => return Err(Failure::plain("the process answered something else")),
+        Ok(Answer::Ok(_)) => return Err(Failure::unexpected("the process")),
         Ok(Answer::Error(error)) => return Err(Failure::plain(error)),
         Err(error) => return Err(silent::not_answering(folder, pid, &error)),
     };

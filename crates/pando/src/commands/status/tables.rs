@@ -41,7 +41,7 @@ pub fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -
         }
         for what in &shard.unreadable {
             text.push_str(&format!(
-                "shard {} cannot read a part of its files, and tells EIO to who needs it: {what}\n",
+                "shard {} cannot read a part of its files; requests that need it get EIO: {what}\n",
                 shard.shard
             ));
         }

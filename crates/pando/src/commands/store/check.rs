@@ -43,7 +43,7 @@ fn show_report(path: &Path, report: &Report) {
     ));
     if let Some(torn) = &report.torn {
         output::line(&format!(
-            "  {} unfinished bytes at offset {} of {}; the next start cuts them, which is as it should be after a crash",
+            "  {} unfinished bytes at offset {} of {}, left by a crash; the next start cuts them",
             count(torn.bytes),
             torn.offset,
             torn.file

@@ -52,7 +52,8 @@ pub fn await_stored(
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(Failure::plain(format!(
-                        "{} is unmounted, but its process does not answer any more ({error}): it stores what is left if it goes on",
+                        "{} is unmounted, but its process does not answer any more ({error}): \
+                         it stores what is left if it resumes",
                         path.display()
                     )));
                 }
@@ -70,13 +71,14 @@ pub fn left_behind(path: &Path, Left { pid, unstored }: &Left) -> Result<ExitCod
     let shown = path.display();
     if *unstored > 0 {
         return Err(Failure::plain(format!(
-            "{shown} is unmounted; its servers do not answer, and {unstored} bytes that programs wrote are not stored: \
-             process {pid} goes on until they are, or says in its log which are lost (`kill {pid}` gives them up)"
+            "{shown} is unmounted; its servers do not answer, and {unstored} bytes that programs \
+             wrote are not stored. Process {pid} goes on until they are stored, or its log names \
+             the loss; `kill {pid}` gives them up"
         )));
     }
     output::line(&format!(
-        "{shown} is unmounted, all is stored; its servers do not answer, and process {pid} goes on until they have ended its \
-         session or its --timeout is over (`kill {pid}` ends it now)"
+        "{shown} is unmounted, all is stored; its servers do not answer. Process {pid} goes on \
+         until they have ended its session or its --timeout is over; `kill {pid}` ends it now"
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -97,7 +99,8 @@ pub fn await_end(path: &Path, socket: &Path, noted: &SocketFile) -> Result<(), F
             looked = Instant::now();
             if admin::is_dead(socket) && noted.is_there() {
                 return failed(format!(
-                    "the process of the mount at {shown} ended before it said that all is stored: some data may be lost; see its log"
+                    "the process of the mount at {shown} ended before it reported that all is \
+                     stored: some data may be lost; see its log"
                 ));
             }
         }
@@ -105,7 +108,8 @@ pub fn await_end(path: &Path, socket: &Path, noted: &SocketFile) -> Result<(), F
     }
     if socket.exists() {
         return failed(format!(
-            "{shown} is unmounted, but another mount took its place before it was seen whether all is stored: see its log"
+            "{shown} is unmounted, but another mount took its place; whether all is stored is \
+             unknown: see the log of the first mount"
         ));
     }
     Ok(())

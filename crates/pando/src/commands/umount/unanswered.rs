@@ -27,7 +27,7 @@ pub fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<Ex
     pando_fuse::unmount_at(path, true)
         .map_err(|error| Failure::plain(format!("cannot detach the mount at {shown}: {error}")))?;
     output::line(&format!(
-        "{shown} is detached; its process does not answer, and stores what is left if it goes on"
+        "{shown} is detached; its process does not answer, and stores what is left if it resumes"
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -61,7 +61,7 @@ pub fn other_process(
     let process = match error.kind() {
         io::ErrorKind::ConnectionRefused => "its process was gone",
         // The mount is another user's, or its process uses another `PANDO_RUN`.
-        _ => "its process was not found: if there is one, it stores what is left by itself",
+        _ => "its process was not found: if it still runs, it stores what is left",
     };
     output::line(&format!("{shown} is unmounted; {process}"));
     Ok(ExitCode::SUCCESS)

@@ -132,7 +132,9 @@ fn mount(
     host.update(&mut map);
     if usize::from(map.shards) > host.hosted().len() {
         return Err(Failure::plain(format!(
-            "the volume has {} shards, and {} has {} of them: `pando up` serves a volume by itself; move the others here with              `pando shard move`, or use `pando server` and `pando mount`",
+            "the volume has {} shards, and {} has {} of them: `pando up` serves all shards of a \
+             volume. Move the others here with `pando shard move`, or use `pando server` and \
+             `pando mount`",
             map.shards,
             folder.path().display(),
             host.hosted().len()
