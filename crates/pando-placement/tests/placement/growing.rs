@@ -229,9 +229,8 @@ fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     for seed in 0..1_000 {
         let mut rng = Rng::with_seed(seed);
         let mut map = DirMap::new();
-        let wrong: Vec<_> = (0..10_000)
-            .map(|_| directory.probe(&mut map, Order(rng.u64(..Order::END))))
-            .collect();
+        let wrong: Vec<_> =
+            (0..10_000).map(|_| directory.probe(&mut map, Order(rng.u64(..Order::END)))).collect();
         worst.push(*wrong.iter().max().expect("there are lookups"));
         total.push(wrong.iter().sum::<usize>());
         last.push(wrong.iter().rposition(|&wrong| wrong > 0).map_or(0, |at| at + 1));

@@ -19,11 +19,8 @@ impl Tree {
     /// A tree after up to `splits` legal splits. Half of the seeds favour the newest leaf, so that
     /// some trees are as deep as trees can be.
     pub fn grown(rng: &mut Rng, splits: usize) -> Self {
-        let spread = Spread {
-            base: ShardIndex(rng.u16(..5)),
-            servers: 5,
-            per_server: 1 + rng.u16(..3),
-        };
+        let spread =
+            Spread { base: ShardIndex(rng.u16(..5)), servers: 5, per_server: 1 + rng.u16(..3) };
         let mut tree = Self::new(spread);
         let lopsided = rng.bool();
         for _ in 0..splits {

@@ -89,8 +89,11 @@ impl Answers {
 
     /// Makes a new shard in this folder. `pando up` uses this; `Moves` does it for `pando server`.
     fn found(&self, shard: ShardIndex) -> Result<(), String> {
-        let server =
-            self.server.get().and_then(Weak::upgrade).ok_or("the process is starting or stopping")?;
+        let server = self
+            .server
+            .get()
+            .and_then(Weak::upgrade)
+            .ok_or("the process is starting or stopping")?;
         let _one = self.founding.lock();
         let site = Site {
             folder: &self.folder,

@@ -140,9 +140,7 @@ fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_kn
         log(&source).contains("whether that is durable is unknown")
     });
     let target = site.new.folder.clone();
-    until("the target keeps its copy and asks", || {
-        log(&target).contains("asks until it does")
-    });
+    until("the target keeps its copy and asks", || log(&target).contains("asks until it does"));
     site.old.kill();
     site.old.restart(&[]);
     let moved = moving.result();
