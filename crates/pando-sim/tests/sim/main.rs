@@ -1,7 +1,7 @@
 //! The simulator's tests: many seeds hold, and planted faults are found.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long runs. `PANDO_SIM_FAILURES` is
-//! how many may fail before a test stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long runs. `PANDO_SIM_FAILURES`
+//! is how many may fail before a test stops.
 
 mod disks;
 mod forgiven;

@@ -1,4 +1,5 @@
-//! What becomes of a store whose process dies, or whose disk fails, fills up, or gives damaged bytes.
+//! What becomes of a store whose process dies, or whose disk fails, fills up, or gives damaged
+//! bytes.
 
 mod ballast;
 mod crash;
