@@ -75,7 +75,7 @@ fn what_a_mount_left_that_died_is_deleted_and_files_are_not() {
         assert_eq!(fs::read(volume.mount.join(format!("file{n}"))).unwrap(), content(n));
     }
     let output = gc(&volume.folder, &[]);
-    let said = "0 objects that no file names deleted (0 B), of 11; 0 of sessions that live were left alone";
+    let said = "0 objects that no file names deleted (0 B), of 11; 0 of open sessions were kept";
     assert!(all(&output).contains(said), "{}", all(&output));
 }
 
