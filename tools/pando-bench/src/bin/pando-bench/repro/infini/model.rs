@@ -412,8 +412,8 @@ mod tests {
             assert!((0.0..=1.0).contains(&one.coordinator), "{one:?}");
         }
         let mut slower = model.costs.clone();
-        // A second, so that it outweighs whatever was measured.
-        slower.hop += 1_000_000_000;
+        // So much that it outweighs whatever was measured, and that no vote comes too late.
+        slower.hop += 50_000_000;
         let mut world = World::new(4, slower).unwrap();
         assert!(load(&mut world, 8, 20, true).unwrap().per_second < rate(true).per_second);
     }
