@@ -204,5 +204,5 @@ fn a_mount_that_leads_to_another_volume_is_refused_and_names_it() {
     let of = |objects| [&key[..], &["--objects", objects]].concat();
     let words = ["objects of another volume", &wanted, "--objects"];
     attempts.fail(&address, &of(ours.to_str().unwrap()), 1, &words);
-    attempts.fail(&address, &of("/proc"), 1, &["none of it in /proc", "--objects"]);
+    attempts.fail(&address, &of("/proc"), 1, &["/proc here has none of it", "--objects"]);
 }
