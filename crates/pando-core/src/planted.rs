@@ -29,6 +29,8 @@ pub enum Planted {
     HashSlotUnlocked,
     /// A file is said to be durable before it is.
     SyncFileUnsynced,
+    /// A sync of a file does not wait for what other shards have decided about it.
+    SyncFileAwaitsNothing,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
     /// Every vote is sent before it is synced.

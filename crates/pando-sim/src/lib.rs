@@ -35,7 +35,7 @@ mod base;
 mod check;
 mod clients;
 mod config;
-mod counts;
+pub mod counts;
 mod judges;
 mod machines;
 mod model;

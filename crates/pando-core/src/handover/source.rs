@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use pando_types::op::Place;
 use pando_types::peer::{
-    Change, HashSlotArrival, OpenHere, PeerMessage, Prepare, RowChange, Seen, Tally,
+    Change, HashSlotArrival, OpenEntry, PeerMessage, Prepare, RowChange, Seen, SessionOpens, Tally,
 };
 use pando_types::reply::{Body, HashSlotNews};
 use pando_types::{DirId, HashSlot, Lsn, TxnId};
@@ -62,7 +62,7 @@ impl Handover {
         let (from, to) = keys::hash_slot_links(slot);
         ctx.delete_range(from, to);
         shard.forget_locks(ctx, slot);
-        for (ino, ..) in opens {
+        for SessionOpens { ino, .. } in opens {
             if let Some(at) = shard.namespace.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }
@@ -130,11 +130,15 @@ impl Mover for Handover {
 
 impl Shard {
     /// Opens of what belongs to a hash slot.
-    fn opens_of_hash_slot(&self, ctx: &Ctx<'_>, slot: HashSlot) -> Result<Vec<OpenHere>, Halt> {
+    fn opens_of_hash_slot(
+        &self,
+        ctx: &Ctx<'_>,
+        slot: HashSlot,
+    ) -> Result<Vec<SessionOpens<OpenEntry>>, Halt> {
         let mut opens = Vec::new();
-        for (ino, at, session, count) in self.namespace.opens.all() {
-            let at = match at {
-                OpenAt::Link if ino.slot() == slot => None,
+        for open in self.namespace.opens.all() {
+            let at = match open.at {
+                OpenAt::Link if open.ino.slot() == slot => None,
                 OpenAt::Name(dir, order) if dir.slot() == slot => {
                     if first_partition(ctx, dir)?.is_none_or(|orders| !orders.contains(&order)) {
                         continue;
@@ -143,7 +147,12 @@ impl Shard {
                 }
                 _ => continue,
             };
-            opens.push((ino, at, session, count));
+            opens.push(SessionOpens {
+                ino: open.ino,
+                at,
+                session: open.session,
+                count: open.count,
+            });
         }
         Ok(opens)
     }

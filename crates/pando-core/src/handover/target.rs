@@ -4,7 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::{
-    EntryValue, HashSlotArrival, Inode, OpenHere, Peer, PeerMessage, Prepare, RowChange, Tally,
+    EntryValue, HashSlotArrival, Inode, OpenEntry, Peer, PeerMessage, Prepare, RowChange,
+    SessionOpens, Tally,
 };
 use pando_types::reply::HashSlotNews;
 use pando_types::{DirId, HashSlot, TxnId};
@@ -175,10 +176,10 @@ impl Shard {
             }
         }
         self.destroy_orphans(ctx, news.slot, &arrival.opens)?;
-        for (ino, at, session, count) in arrival.opens {
-            let holders = alloc::vec![(session, count)];
-            let at = at.map_or(OpenAt::Link, |(dir, order)| OpenAt::Name(dir, order));
-            self.place_opens(ctx, ino, &holders, at);
+        for open in arrival.opens {
+            let holders = alloc::vec![(open.session, open.count)];
+            let at = open.at.map_or(OpenAt::Link, |(dir, order)| OpenAt::Name(dir, order));
+            self.place_opens(ctx, open.ino, &holders, at);
         }
         self.own_locks(ctx, news.slot)?;
         self.take_slots(ctx, arrival.slots)?;
@@ -193,7 +194,7 @@ impl Shard {
         &self,
         ctx: &mut Ctx<'_>,
         slot: HashSlot,
-        opens: &[OpenHere],
+        opens: &[SessionOpens<OpenEntry>],
     ) -> Result<(), Halt> {
         let (from, to) = keys::hash_slot_links(slot);
         let mut nameless = Vec::new();
@@ -213,8 +214,10 @@ impl Shard {
         }
         for inode in nameless {
             let ino = inode.attr.ino;
-            let lives = |(i, _, session, _): &OpenHere| *i == ino && self.session_lives(*session);
-            if !opens.iter().any(lives) {
+            let holds = |open: &SessionOpens<OpenEntry>| {
+                open.ino == ino && self.session_lives(open.session)
+            };
+            if !opens.iter().any(holds) {
                 self.destroy_link(ctx, &inode, Under::Nothing)?;
             }
         }

@@ -412,6 +412,10 @@ impl Shard {
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
             Op::SyncFile(file) => {
+                #[cfg(feature = "planted")]
+                if self.is_planted(crate::Planted::SyncFileAwaitsNothing) {
+                    return Ok(Ran::Answer(Body::Done, Need::Synced));
+                }
                 // Waits for the locks on the file.
                 self.find_inode(ctx, file)?;
                 #[cfg(feature = "planted")]

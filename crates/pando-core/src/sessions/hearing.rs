@@ -95,7 +95,7 @@ impl Shard {
         let last = heard.last.max(table.last);
         self.sessions.log.heard = SessionsHeard { position: table.position, last };
         // Other shards may have sent something of a session that began and ended meanwhile.
-        let opens = self.namespace.opens.all().map(|(_, _, session, _)| session);
+        let opens = self.namespace.opens.all().map(|open| open.session);
         let left: BTreeSet<SessionId> = opens
             .chain(self.sessions.outcomes.sessions())
             .chain(self.namespace.program_locks.sessions())

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::range;
 use pando_types::op::Place;
-use pando_types::peer::{Arrival, Change, PeerMessage, Prepare, RowChange, Seen, Tally};
+use pando_types::peer::{
+    Arrival, Change, PeerMessage, Prepare, RowChange, Seen, SessionOpens, Tally,
+};
 use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
@@ -113,7 +115,7 @@ impl Move {
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         let orders = self.orders();
         shard.clear_range(ctx, self.dir.id, &orders);
-        for (ino, ..) in shard.namespace.opens.in_range(self.dir.id, &orders) {
+        for SessionOpens { ino, .. } in shard.namespace.opens.in_range(self.dir.id, &orders) {
             if let Some(at) = shard.namespace.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
-use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, Tally};
+use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, SessionOpens, Tally};
 use pando_types::reply::HashSlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
@@ -194,7 +194,7 @@ impl Shard {
         let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
-        for (ino, order, session, count) in arrival.opens {
+        for SessionOpens { ino, at: order, session, count } in arrival.opens {
             let holders = alloc::vec![(session, count)];
             self.place_opens(ctx, ino, &holders, OpenAt::Name(dir.id, order));
         }

@@ -134,6 +134,7 @@ impl Shard {
                     changes: Vec::new(),
                 });
                 self.say(ctx, number, txn, to, step, PeerMessage::Prepare(place, prepare));
+                self.note_deadline(number);
                 Ok(())
             }
             Ok(Next::Pause) => {

@@ -3,8 +3,9 @@
 //! 1. If a vote does not come within `votes_wait` ([`Config`](crate::Config)), the coordinator
 //!    undoes the transaction. With other votes coming, a transaction may take three times as long
 //!    in all. The coordinator tells every step, and answers a later vote so, too. The client hears
-//!    `EBUSY`, and asks anew. So a shard that is away does not hold others' locks for longer.
-//!    `ETIMEDOUT` from a coordinator that lives means that nothing was done.
+//!    `EBUSY`, and asks anew under a new identity. So a shard that is away does not hold others'
+//!    locks for longer. Once its patience is over, the client answers `ETIMEDOUT` instead, and
+//!    nothing was done. Only a call whose coordinator did not answer at all may yet take effect.
 //! 2. The shard with the missing vote counts as *silent* until a message comes from it. No client's
 //!    transaction waits for its vote. Otherwise the client's next attempt would hold the locks for
 //!    as long again.
@@ -76,18 +77,21 @@ impl Shard {
         self.coordinator.silent.contains_key(&shard) && txn.may_be_given_up()
     }
 
+    /// Notes the deadline of a transaction that has just asked for a vote. It stays until the vote
+    /// comes.
+    pub(super) fn note_deadline(&mut self, number: u64) {
+        let txn = self.coordinator.txns.get(&number);
+        if let Some(at) = txn.and_then(|txn| txn.deadline(self.config.votes_wait)) {
+            self.coordinator.deadlines.note(at, number);
+        }
+    }
+
     /// Undoes transactions with a missing vote, and probes silent shards.
     pub(super) fn give_up_votes(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, wait, own) = (ctx.now.nanos, self.config.votes_wait, self.config.shard);
-        let is_due = |txn: &Txn| txn.deadline(wait).is_some_and(|at| at <= now);
-        let due: Vec<u64> = self
-            .coordinator
-            .txns
-            .iter()
-            .filter(|(_, txn)| is_due(txn))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in due {
+        let txns = &self.coordinator.txns;
+        let deadline = |number| txns.get(&number).and_then(|txn| txn.deadline(wait));
+        for number in self.coordinator.deadlines.take_due(now, txns.len(), deadline) {
             let Some(txn) = self.coordinator.txns.remove(&number) else { continue };
             if let Some(shard) = txn.awaited().filter(|shard| *shard != own) {
                 self.coordinator.silent.entry(shard).or_insert(0);
@@ -121,11 +125,12 @@ impl Shard {
     }
 
     /// The next time at which a transaction is given up or a shard probed.
-    pub(super) fn votes_wake(&self) -> Option<u64> {
-        let wait = self.config.votes_wait;
-        let deadlines = self.coordinator.txns.values().filter_map(|txn| txn.deadline(wait));
+    pub(super) fn votes_wake(&mut self) -> Option<u64> {
+        let (wait, txns) = (self.config.votes_wait, &self.coordinator.txns);
+        let deadline = |number| txns.get(&number).and_then(|txn| txn.deadline(wait));
+        let deadline = self.coordinator.deadlines.next(txns.len(), deadline).map(|(at, _)| at);
         let probes =
             self.coordinator.silent.values().map(|asked| asked.saturating_add(PROBE_EVERY));
-        deadlines.chain(probes).min()
+        deadline.into_iter().chain(probes).min()
     }
 }

@@ -267,7 +267,7 @@ impl Judge<'_, '_> {
 
     /// Reports a number that several inodes have.
     pub(crate) fn ino_twice(&mut self, ino: Ino) -> Result<(), String> {
-        let mut owners: Vec<(Evidence, Place, String, Option<At>)> = Vec::new();
+        let mut owners: Vec<NumberOwner> = Vec::new();
         let spots: Vec<Spot> = self.located.inos.get(&ino).cloned().unwrap_or_default();
         for spot in spots {
             match spot {
@@ -280,7 +280,7 @@ impl Judge<'_, '_> {
                         let what = format!("\"{name}\" in {}", dir_words(dir));
                         let place = Place::Name(dir, Order(order).base().0);
                         let at = At::Name(dir, name.as_bytes().to_vec());
-                        owners.push((seen.evidence(), place, what, Some(at)));
+                        owners.push(NumberOwner::new(seen.evidence(), place, what, Some(at)));
                     }
                 }
                 Spot::Directory(dir) => {
@@ -288,27 +288,43 @@ impl Judge<'_, '_> {
                     if content.record.base.ino == ino && !content.record.tombstone {
                         let what = dir_words(dir);
                         let place = Place::Home(dir);
-                        owners.push((content.evidence(), place, what, Some(At::Dir(dir))));
+                        let at = Some(At::Dir(dir));
+                        owners.push(NumberOwner::new(content.evidence(), place, what, at));
                     }
                 }
             }
         }
         if let Some(inode) = self.probe.link(ino)? {
             let what = format!("{} at its link shard", ino_words(ino));
-            owners.push((inode.evidence(), Place::Link(ino), what, None));
+            owners.push(NumberOwner::new(inode.evidence(), Place::Link(ino), what, None));
         }
         if owners.len() < 2 {
             return Ok(());
         }
-        let all: Vec<_> = owners.iter().map(|(_, _, what, _)| what.clone()).collect();
+        let all: Vec<_> = owners.iter().map(|owner| owner.what.clone()).collect();
         let shard = ino.allocator();
         let detail = format!("it is the number of {}", all.join(" and of "));
         let mut finding = Finding::new(Code::InoTwice, shard, ino_words(ino), detail);
-        for (evidence, place, _, at) in owners {
-            finding = finding.known_by(evidence).under(place);
-            finding.at = finding.at.or(at);
+        for owner in owners {
+            finding = finding.known_by(owner.evidence).under(owner.place);
+            finding.at = finding.at.or(owner.at);
         }
         self.found.push(finding);
         Ok(())
+    }
+}
+
+/// An inode that has a number, and how it is found.
+struct NumberOwner {
+    evidence: Evidence,
+    place: Place,
+    /// In words.
+    what: String,
+    at: Option<At>,
+}
+
+impl NumberOwner {
+    fn new(evidence: Evidence, place: Place, what: String, at: Option<At>) -> Self {
+        Self { evidence, place, what, at }
     }
 }

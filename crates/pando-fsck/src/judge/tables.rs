@@ -11,6 +11,7 @@ use crate::findings::evidence::Evidence;
 use crate::findings::finding::{At, Finding};
 use crate::findings::words::ino_words;
 use crate::judge::judgement::Judge;
+use crate::learned::tables::OpenSeen;
 use crate::lookup::locate::Spot;
 use crate::rows::cursor;
 use crate::rows::mode::Mode;
@@ -45,7 +46,7 @@ impl Judge<'_, '_> {
     /// Checks that each open inode is where its open record says.
     pub(crate) fn opens(&mut self) -> Result<(), String> {
         let opens = &self.sweep.tables.opens;
-        for (shard, ino, at, (key, value)) in opens {
+        for OpenSeen { shard, ino, at, row: (key, value) } in opens {
             let (row, place, path) = match at {
                 OpenAt::Name(dir, order) => {
                     let there = keys::dir(*dir, Kind::Entry, *order);

@@ -8,6 +8,15 @@ use pando_types::{DirId, Ino, SessionId, ShardIndex};
 use crate::findings::evidence::Evidence;
 use crate::rows::source::Row;
 
+/// An open of a living session.
+pub struct OpenSeen {
+    pub shard: ShardIndex,
+    pub ino: Ino,
+    /// Where the inode is, by the record of the open.
+    pub at: OpenAt,
+    pub row: Row,
+}
+
 /// What the tables say that other rows must agree with.
 #[derive(Default)]
 pub struct Tables {
@@ -17,8 +26,8 @@ pub struct Tables {
     pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<SessionRecord>>>,
     /// How far each shard has heard of sessions.
     pub heard: BTreeMap<ShardIndex, SessionsHeard>,
-    /// Opens of living sessions: the shard, the inode, the inode's place, the row.
-    pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
+    /// Opens of living sessions.
+    pub opens: Vec<OpenSeen>,
     /// By coordinator: what its counter of transactions must have reached, and a row that says so.
     pub txns: BTreeMap<ShardIndex, (u64, Evidence)>,
     /// Directories with unreadable records.

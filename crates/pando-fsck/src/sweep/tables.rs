@@ -15,6 +15,7 @@ use crate::findings::code::Code;
 use crate::findings::evidence::Evidence;
 use crate::findings::finding::Finding;
 use crate::findings::words::ino_words;
+use crate::learned::tables::OpenSeen;
 use crate::rows::cursor::Cursor;
 use crate::rows::key::Key;
 use crate::rows::source::{Row, Rows};
@@ -66,7 +67,7 @@ impl Sweep<'_> {
                 let code = Code::OpenOfUnknownSession;
                 let lives = self.of_session(shard, session, code, what(), row.clone());
                 if let Some(open) = open.filter(|_| lives) {
-                    self.tables.opens.push((shard, ino, open.at, row));
+                    self.tables.opens.push(OpenSeen { shard, ino, at: open.at, row });
                 }
             }
             Key::Txn(number) => {

@@ -22,7 +22,7 @@ use crate::common::planted::Planted;
 use crate::shard::cell::Cell;
 use crate::shard::full_disk::{RETRY_FULL_NANOS, Reserved};
 use crate::shard::read::halted;
-use crate::shard::state::{Moment, State};
+use crate::shard::state::{Answered, Moment, State};
 use crate::shard::timer::Timer;
 use crate::store::error::Room;
 
@@ -112,7 +112,8 @@ impl State {
     ) -> Option<ClientTag> {
         cell.counters.requests.increment();
         if let Some(reply) = self.read(cell, timer, to.key(), &request) {
-            self.answered.push((to, reply, OpKind::of(&request.op), begun));
+            let kind = OpKind::of(&request.op);
+            self.answered.push(Answered { to, reply, kind, begun });
             // This read may have been the first to find a partition that should merge.
             self.ready(cell, timer);
             return None;

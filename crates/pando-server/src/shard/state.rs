@@ -24,6 +24,15 @@ use crate::store::records::Store;
 #[cfg(feature = "planted")]
 pub use crate::common::planted::Planted;
 
+/// A reply to a read.
+pub(crate) struct Answered {
+    pub(crate) to: ReplyTo,
+    pub(crate) reply: Box<Reply>,
+    pub(crate) kind: OpKind,
+    /// When the request arrived.
+    pub(crate) begun: Instant,
+}
+
 pub(crate) struct State {
     pub(crate) shard: ShardIndex,
     pub(crate) machine: Box<dyn Machine>,
@@ -32,8 +41,8 @@ pub(crate) struct State {
     pub(crate) pending: PendingCalls,
     pub(crate) held: Held,
     pub(crate) leave: Vec<Out>,
-    /// Replies that wait for nothing, with their receiver, kind and beginning.
-    pub(crate) answered: Vec<(ReplyTo, Box<Reply>, OpKind, Instant)>,
+    /// Replies to reads. They wait for nothing.
+    pub(crate) answered: Vec<Answered>,
     /// Writes that were applied. They are dropped later, when no caller waits.
     pub(crate) spent: Vec<Write>,
     pub(crate) inbox: Vec<Incoming>,

@@ -11,7 +11,7 @@ use pando_types::{Errno, Lsn};
 use crate::calls::outbox::Outbox;
 use crate::common::clock::nanos_of;
 use crate::shard::cell::Cell;
-use crate::shard::state::State;
+use crate::shard::state::{Answered, State};
 
 impl State {
     /// Takes the effects of the shard's recovery.
@@ -82,7 +82,7 @@ impl State {
         self.held.release(durable, &mut leave);
         cell.counters.held.add(waiting_before.saturating_sub(self.held.waiting()) as u64);
         let now = Instant::now();
-        for (to, reply, kind, begun) in self.answered.drain(..) {
+        for Answered { to, reply, kind, begun } in self.answered.drain(..) {
             cell.latencies.record(kind, nanos_of(now.saturating_duration_since(begun)));
             outbox.answer(to, reply);
         }
@@ -123,7 +123,7 @@ impl State {
 
     pub(crate) fn answer_all_with_eio(&mut self, outbox: &mut Outbox) {
         // These replies show acknowledged changes only, so they are still true.
-        self.answered.drain(..).for_each(|(to, reply, ..)| outbox.answer(to, reply));
+        self.answered.drain(..).for_each(|it| outbox.answer(it.to, it.reply));
         self.held.drain().for_each(drop);
         self.leave.clear();
         for pending in self.pending.drain() {

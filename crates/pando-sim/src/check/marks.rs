@@ -29,27 +29,37 @@ impl Known {
     }
 }
 
+/// Attributes that an answer told of a file.
+struct Told<'a> {
+    /// When the call began, and when it returned.
+    invoked: u64,
+    returned: u64,
+    event: &'a Event,
+    attr: &'a Attr,
+}
+
 /// Judges all attributes that answers told of files. `is_one_clock`: times are judged, too.
 /// Otherwise clocks that are set or differ may make them go back.
 pub fn go_forward(history: &History, is_one_clock: bool) -> Result<(), String> {
-    let mut files: BTreeMap<Ino, Vec<(u64, u64, &Event, &Attr)>> = BTreeMap::new();
+    let mut files: BTreeMap<Ino, Vec<Told<'_>>> = BTreeMap::new();
     for event in history.events() {
         if let (Some(attr), Some((at, Ok(_)))) = (&event.attr, &event.returned)
             && attr.kind != FileKind::Directory
         {
-            files.entry(attr.ino).or_default().push((event.invoked, *at, event, attr));
+            let told = Told { invoked: event.invoked, returned: *at, event, attr };
+            files.entry(attr.ino).or_default().push(told);
         }
     }
     files.values_mut().try_for_each(|told| forward(told, is_one_clock))
 }
 
-fn forward(told: &mut [(u64, u64, &Event, &Attr)], is_one_clock: bool) -> Result<(), String> {
-    let mut ended: Vec<_> = told.iter().map(|(_, at, _, attr)| (*at, *attr)).collect();
+fn forward(told: &mut [Told<'_>], is_one_clock: bool) -> Result<(), String> {
+    let mut ended: Vec<_> = told.iter().map(|it| (it.returned, it.attr)).collect();
     ended.sort_unstable_by_key(|(at, _)| *at);
-    told.sort_unstable_by_key(|(invoked, ..)| *invoked);
+    told.sort_unstable_by_key(|it| it.invoked);
     let mut ended = ended.into_iter().peekable();
     let mut known = Known::default();
-    for (invoked, _, event, attr) in told {
+    for Told { invoked, event, attr, .. } in told {
         while let Some((_, before)) = ended.next_if(|(at, _)| *at < *invoked) {
             known.learn(before);
         }

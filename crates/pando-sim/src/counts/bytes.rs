@@ -1,28 +1,20 @@
 //! Counts of what happened to bytes in the network.
 
-use std::ops::AddAssign;
+use super::counts;
 
-/// Counts of what happened to bytes.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Bytes {
-    /// Frames that arrived in more than one chunk.
-    pub cut: u64,
-    /// Chunks with more than one frame.
-    pub joined: u64,
-    /// Chunks with a flipped bit that the decoder refused.
-    pub refused: u64,
-    /// Flipped bits after which no message came.
-    pub stuck: u64,
-    /// Chunks that arrived after their connection was replaced.
-    pub lingered: u64,
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Self) {
-        self.cut += other.cut;
-        self.joined += other.joined;
-        self.refused += other.refused;
-        self.stuck += other.stuck;
-        self.lingered += other.lingered;
+counts! {
+    /// Counts of what happened to bytes.
+    #[derive(Clone, Copy, Default, Debug)]
+    pub struct Bytes {
+        /// Frames that arrived in more than one chunk.
+        pub cut: u64,
+        /// Chunks with more than one frame.
+        pub joined: u64,
+        /// Chunks with a flipped bit that the decoder refused.
+        pub refused: u64,
+        /// Flipped bits after which no message came.
+        pub stuck: u64,
+        /// Chunks that arrived after their connection was replaced.
+        pub lingered: u64,
     }
 }

@@ -1,46 +1,33 @@
 //! Counts of the live copies that splits and merges make, and of merges.
 
-use std::ops::AddAssign;
-
 use pando_core::Counters;
 
-/// Counts of the live copies that splits and merges make.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Copies {
-    /// Pages that targets have taken.
-    pub pages: u64,
-    /// Rounds of changes that were sent after the first copy.
-    pub rounds: u64,
-    /// Of those rounds, how many were sent while the moving half was frozen.
-    pub rounds_frozen: u64,
-    /// Changed rows that were sent in rounds.
-    pub rows_again: u64,
-    /// Changed rows that were sent in the final exchange.
-    pub rows_frozen: u64,
-    /// Moving halves that waited for transactions before they could freeze.
-    pub awaiting: u64,
-    /// Moving halves that were opened again, because those transactions took too long.
-    pub reopened: u64,
-    /// Moving halves that were closed, because they changed faster than they were sent.
-    pub overtaken: u64,
-    /// Splits given up because another operation wanted the partition.
-    pub yielded: u64,
-    /// Splits given up for any other reason.
-    pub failed: u64,
-}
+use super::counts;
 
-impl AddAssign for Copies {
-    fn add_assign(&mut self, other: Self) {
-        self.pages += other.pages;
-        self.rounds += other.rounds;
-        self.rounds_frozen += other.rounds_frozen;
-        self.rows_again += other.rows_again;
-        self.rows_frozen += other.rows_frozen;
-        self.awaiting += other.awaiting;
-        self.reopened += other.reopened;
-        self.overtaken += other.overtaken;
-        self.yielded += other.yielded;
-        self.failed += other.failed;
+counts! {
+    /// Counts of the live copies that splits and merges make.
+    #[derive(Clone, Copy, Default, Debug)]
+    pub struct Copies {
+        /// Pages that targets have taken.
+        pub pages: u64,
+        /// Rounds of changes that were sent after the first copy.
+        pub rounds: u64,
+        /// Of those rounds, how many were sent while the moving half was frozen.
+        pub rounds_frozen: u64,
+        /// Changed rows that were sent in rounds.
+        pub rows_again: u64,
+        /// Changed rows that were sent in the final exchange.
+        pub rows_frozen: u64,
+        /// Moving halves that waited for transactions before they could freeze.
+        pub awaiting: u64,
+        /// Moving halves that were opened again, because those transactions took too long.
+        pub reopened: u64,
+        /// Moving halves that were closed, because they changed faster than they were sent.
+        pub overtaken: u64,
+        /// Splits given up because another operation wanted the partition.
+        pub yielded: u64,
+        /// Splits given up for any other reason.
+        pub failed: u64,
     }
 }
 
@@ -61,31 +48,22 @@ impl Copies {
     }
 }
 
-/// Counts of merges of small partitions.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Merges {
-    /// Partitions given back to a parent on their own shard.
-    pub local: u64,
-    /// Partitions given back to a parent on another shard.
-    pub moved: u64,
-    /// Entries that were sent with these partitions.
-    pub entries: u64,
-    /// Partitions that the parent's shard refused to take back.
-    pub refused: u64,
-    /// Merges given up because another operation wanted the partition.
-    pub yielded: u64,
-    /// Merges given up for any other reason.
-    pub failed: u64,
-}
-
-impl AddAssign for Merges {
-    fn add_assign(&mut self, other: Self) {
-        self.local += other.local;
-        self.moved += other.moved;
-        self.entries += other.entries;
-        self.refused += other.refused;
-        self.yielded += other.yielded;
-        self.failed += other.failed;
+counts! {
+    /// Counts of merges of small partitions.
+    #[derive(Clone, Copy, Default, Debug)]
+    pub struct Merges {
+        /// Partitions given back to a parent on their own shard.
+        pub local: u64,
+        /// Partitions given back to a parent on another shard.
+        pub moved: u64,
+        /// Entries that were sent with these partitions.
+        pub entries: u64,
+        /// Partitions that the parent's shard refused to take back.
+        pub refused: u64,
+        /// Merges given up because another operation wanted the partition.
+        pub yielded: u64,
+        /// Merges given up for any other reason.
+        pub failed: u64,
     }
 }
 

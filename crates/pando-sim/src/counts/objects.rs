@@ -1,61 +1,42 @@
 //! Counts of what happened to objects, and to files that have them.
 
-use std::ops::AddAssign;
+use super::counts;
 
-/// Counts of what happened to objects, and to files that have them.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct ObjectCounts {
-    /// Objects stored.
-    pub stored: u64,
-    /// Times that the store had no room.
-    pub refused: u64,
-    /// Ranges of objects that were read.
-    pub read: u64,
-    /// Objects that clients removed.
-    pub removed: u64,
-    /// Objects lost with the power.
-    pub lost: u64,
-    /// Removed objects that came back after a loss of power.
-    pub came_back: u64,
-    /// Unnamed objects, left by dead clients, that a collection removed.
-    pub collected: u64,
-    /// Collections that ended without an error.
-    pub collections: u64,
-    /// Names of objects in durable rows, checked when power was lost.
-    pub named: u64,
-    /// Contents that were stored.
-    pub flushed: u64,
-    /// Of those, contents that were fsynced.
-    pub synced: u64,
-    /// Truncations and holes.
-    pub cut: u64,
-    /// Files that were renamed.
-    pub renamed: u64,
-    /// Files that were removed.
-    pub unlinked: u64,
-    /// Contents that were read and compared.
-    pub compared: u64,
-    /// Files with contents that became unknown.
-    pub doubted: u64,
-}
-
-impl AddAssign for ObjectCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.stored += other.stored;
-        self.refused += other.refused;
-        self.read += other.read;
-        self.removed += other.removed;
-        self.lost += other.lost;
-        self.came_back += other.came_back;
-        self.collected += other.collected;
-        self.collections += other.collections;
-        self.named += other.named;
-        self.flushed += other.flushed;
-        self.synced += other.synced;
-        self.cut += other.cut;
-        self.renamed += other.renamed;
-        self.unlinked += other.unlinked;
-        self.compared += other.compared;
-        self.doubted += other.doubted;
+counts! {
+    /// Counts of what happened to objects, and to files that have them.
+    #[derive(Clone, Copy, Default, Debug)]
+    pub struct ObjectCounts {
+        /// Objects stored.
+        pub stored: u64,
+        /// Times that the store had no room.
+        pub refused: u64,
+        /// Ranges of objects that were read.
+        pub read: u64,
+        /// Objects that clients removed.
+        pub removed: u64,
+        /// Objects lost with the power.
+        pub lost: u64,
+        /// Removed objects that came back after a loss of power.
+        pub came_back: u64,
+        /// Unnamed objects, left by dead clients, that a collection removed.
+        pub collected: u64,
+        /// Collections that ended without an error.
+        pub collections: u64,
+        /// Names of objects in durable rows, checked when power was lost.
+        pub named: u64,
+        /// Contents that were stored.
+        pub flushed: u64,
+        /// Of those, contents that were fsynced.
+        pub synced: u64,
+        /// Truncations and holes.
+        pub cut: u64,
+        /// Files that were renamed.
+        pub renamed: u64,
+        /// Files that were removed.
+        pub unlinked: u64,
+        /// Contents that were read and compared.
+        pub compared: u64,
+        /// Files with contents that became unknown.
+        pub doubted: u64,
     }
 }

@@ -1,5 +1,5 @@
 //! A disk that works until it is told to fail: syncs, single writes, or reads of some blocks of
-//! index files.
+//! index files, which fail or give wrong bytes.
 //!
 //! The store and the shell decide what follows from an error. This module only notes which kinds of
 //! errors they got.
@@ -14,7 +14,7 @@ use crate::counts::disks::FlawCounts;
 
 /// Size of the pieces of an index file that can be read or not, bytes.
 const PIECE: u64 = 512;
-/// One in this many pieces cannot be read.
+/// One in this many pieces is bad.
 const UNREADABLE_OF: u64 = 4;
 
 /// The faults of a disk, and their effects so far.
@@ -22,7 +22,8 @@ const UNREADABLE_OF: u64 = 4;
 pub struct Flaws {
     /// Whether the next sync of a file fails.
     pub fail_sync: bool,
-    /// Which pieces of index files cannot be read, as a salt of a hash; `None`: all can be read.
+    /// Which pieces of index files are bad, as a salt of a hash; `None`: all are good. With an even
+    /// salt, bad pieces cannot be read. With an odd one, each has a flipped bit.
     pub unreadable: Option<u64>,
     /// Whether a write or a sync of the log has failed in this life of the process. Nothing more
     /// may be written to that log.
@@ -64,12 +65,34 @@ impl Flaws {
         self.counts.log_writes += u64::from(is_log);
     }
 
-    fn cannot_read(&self, name: &str, offset: u64, len: u64) -> bool {
-        let Some(salt) = self.unreadable.filter(|_| name.starts_with("idx-")) else { return false };
+    /// What is wrong with bytes of a file.
+    fn damage(&self, name: &str, offset: u64, len: u64) -> Damage {
+        let salt = match self.unreadable {
+            Some(salt) if name.starts_with("idx-") => salt,
+            _ => return Damage::Nothing,
+        };
         let name = name.bytes().fold(salt, |hash, byte| mix(hash ^ u64::from(byte)));
         let last = (offset + len.max(1) - 1) / PIECE;
-        (offset / PIECE..=last).any(|piece| mix(name ^ piece).is_multiple_of(UNREADABLE_OF))
+        let bad = (offset / PIECE..=last)
+            .map(|piece| (piece, mix(name ^ piece)))
+            .filter(|(_, hash)| hash.is_multiple_of(UNREADABLE_OF));
+        if salt % 2 == 0 {
+            return if bad.count() > 0 { Damage::NotRead } else { Damage::Nothing };
+        }
+        let bits =
+            bad.map(|(piece, hash)| (piece * PIECE + (hash >> 8) % PIECE, 1 << (hash >> 61)));
+        let inside = bits.filter(|(at, _)| (offset..offset + len).contains(at));
+        Damage::Flipped(inside.collect())
     }
+}
+
+/// What is wrong with bytes that are read.
+enum Damage {
+    Nothing,
+    /// They cannot be read.
+    NotRead,
+    /// At these places of the file, these bits are wrong.
+    Flipped(Vec<(u64, u8)>),
 }
 
 const fn mix(number: u64) -> u64 {
@@ -153,12 +176,23 @@ impl DiskFile for FlawedFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let flaws = &mut lock(&self.on.flaws);
-        if flaws.cannot_read(&self.name, offset, buffer.len() as u64) {
-            flaws.has_failed = true;
-            flaws.counts.reads += 1;
-            return Err(io::Error::other("this cannot be read as it was told"));
+        match flaws.damage(&self.name, offset, buffer.len() as u64) {
+            Damage::Nothing => return self.file.read_at(offset, buffer),
+            Damage::NotRead => {
+                flaws.has_failed = true;
+                flaws.counts.reads += 1;
+                Err(io::Error::other("the simulated disk cannot read these bytes"))
+            }
+            Damage::Flipped(bits) => {
+                self.file.read_at(offset, buffer)?;
+                flaws.has_failed |= !bits.is_empty();
+                flaws.counts.flipped += bits.len() as u64;
+                for (at, bit) in bits {
+                    buffer[(at - offset) as usize] ^= bit;
+                }
+                Ok(())
+            }
         }
-        self.file.read_at(offset, buffer)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::config::parameters::{Durability, SimConfig};
+use crate::counts::Count as _;
 use crate::counts::stats::Stats;
 use crate::runs::run::run;
 use crate::runs::verdict::Verdict;
@@ -42,7 +43,7 @@ pub fn batch(
                     }
                     let verdict = run(config(seed));
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                    results.0 += &verdict.stats;
+                    results.0.add(&verdict.stats);
                     if let Some(fault) = verdict.fault {
                         results.1.push(Failed { seed, fault });
                     }

@@ -5,6 +5,7 @@ use pando_types::{Errno, SessionId};
 use crate::base::lock::lock;
 use crate::check::{Event, Excuse, Excuses, History, go_forward, linearize};
 use crate::config::parameters::Durability;
+use crate::counts::parts::Promises;
 use crate::counts::stats::Stats;
 use crate::runs::fsck;
 use crate::runs::state::Run;
@@ -44,8 +45,7 @@ impl Run {
         let history = lock(&self.shared.history).clone();
         self.world.stats.count(&history);
         let promises = lock(&self.shared.promises);
-        (self.world.stats.promises.0, self.world.stats.promises.1) =
-            (promises.made, promises.looks);
+        self.world.stats.promises = Promises { made: promises.made, looks: promises.looks };
         let fault = promises.broken.first().cloned().or(fault);
         let fault = self.world.broken_moves().or(fault);
         let fault = {

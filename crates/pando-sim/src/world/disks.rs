@@ -14,6 +14,7 @@ use pando_types::reply::{Body, Refusal};
 use crate::base::lock::lock;
 use crate::base::time::MILLISECOND;
 use crate::config::parameters::Durability;
+use crate::counts::Count as _;
 use crate::counts::disks::DiskCounts;
 use crate::machines::flawed::Trouble;
 use crate::world::state::event::SimEvent;
@@ -151,7 +152,7 @@ impl World {
         for host in &self.hosts {
             let Some(flaws) = &host.flaws else { continue };
             let counts = DiskCounts { failed: lock(flaws).counts, ..DiskCounts::default() };
-            self.stats.disks += counts;
+            self.stats.disks.add(&counts);
         }
     }
 }

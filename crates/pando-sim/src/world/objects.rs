@@ -11,6 +11,7 @@ use pando_types::reply::Slice;
 
 use crate::base::lock::lock;
 use crate::config::parameters::Durability;
+use crate::counts::Count as _;
 use crate::machines::host::{Host, open};
 use crate::world::state::world::World;
 
@@ -80,8 +81,8 @@ impl World {
 
     pub(crate) fn count_objects(&mut self) {
         if let Some(objects) = &self.objects {
-            self.stats.objects += objects.bucket.counts();
-            self.stats.objects += lock(&objects.contents).counts;
+            self.stats.objects.add(&objects.bucket.counts());
+            self.stats.objects.add(&lock(&objects.contents).counts);
         }
     }
 

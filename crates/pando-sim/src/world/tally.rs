@@ -2,12 +2,14 @@
 
 use pando_core::keys::Table;
 use pando_core::record::{Decided, Prepared, Record as _};
-use pando_core::{Counters, Rows as _, TxnKind, keys};
+use pando_core::{Rows as _, TxnKind, keys};
 use pando_types::Errno;
 use pando_types::peer::{Claim, Prepare};
 
 use crate::check::History;
+use crate::counts::Count as _;
 use crate::counts::copies::{Copies, Merges};
+use crate::counts::parts::{Claims, Doubts, Handovers, Splits};
 use crate::counts::stats::Stats;
 use crate::machines::host::{Host, Process};
 use crate::model::Op;
@@ -45,14 +47,12 @@ impl Stats {
     /// Adds the counts of one client.
     pub fn client(&mut self, client: &pando_client::Client, lost_opens: u64) {
         let (counters, ways) = (client.counters(), client.path_stats());
-        self.guesses.0 += ways.rounds;
-        self.guesses.1 += ways.repeats;
-        self.lost_sessions.0 += counters.sessions_over();
+        self.guesses.rounds += ways.rounds;
+        self.guesses.repeats += ways.repeats;
+        self.lost_sessions.over += counters.sessions_over();
         self.lost_opens += lost_opens;
         let [not_run, run] = counters.resolved();
-        self.doubts.0 += counters.given_up();
-        self.doubts.1 += not_run;
-        self.doubts.2 += run;
+        self.doubts.add(&Doubts { given_up: counters.given_up(), not_run, run });
     }
 
     /// Counts a cut, and the transactions that run at the shards it separates.
@@ -75,7 +75,7 @@ impl Stats {
     /// Adds the outcomes of all operations of a history.
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
-            self.lost_sessions.1 += u64::from(event.lost == Some(Errno::EIO));
+            self.lost_sessions.unsure += u64::from(event.lost == Some(Errno::EIO));
             self.loose_walks += u64::from(event.walked.is_loose == Some(true));
             let Some((_, outcome)) = &event.returned else {
                 let why = event.lost.map_or("?", |errno| errno.symbol());
@@ -101,20 +101,16 @@ impl Stats {
         for (kind, count) in TxnKind::ALL.iter().zip(counters.txns_remote) {
             *self.remote.entry(kind.name()).or_default() += count;
         }
-        self.splits.0 += counters.splits_local;
-        self.splits.1 += counters.splits_moved;
-        self.copies += Copies::of(counters);
-        self.merges += Merges::of(counters);
-        self.handovers.0 += counters.handovers;
-        self.handovers.1 += counters.handovers_failed;
-        self.handovers.2 += counters.readdressed;
+        self.splits.add(&Splits::of(counters));
+        self.copies.add(&Copies::of(counters));
+        self.merges.add(&Merges::of(counters));
+        self.handovers.add(&Handovers::of(counters));
+        self.claims.add(&Claims::of(counters));
         self.repeated += counters.repeated;
         self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
         self.waited += counters.waited;
         self.restarts += counters.restarts;
-        let Counters { claims, claims_together, claims_alone, walks_overtaken, .. } = *counters;
-        self.count_moves([claims, claims_together, claims_alone, walks_overtaken]);
     }
 
     fn note(&mut self, what: &str) {

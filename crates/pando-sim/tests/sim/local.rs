@@ -22,7 +22,7 @@ fn enough_was_hit(stats: &Stats) {
 fn clients_in_the_process_of_the_shards_see_what_all_others_see() {
     let Some(stats) = all_hold(SEEDS, SimConfig::local).if_enough() else { return };
     enough_was_hit(&stats);
-    hit("slots handed over", stats.handovers.0, stats.runs);
+    hit("slots handed over", stats.handovers.done, stats.runs);
     hit("requests answered again", stats.repeated, stats.runs / 20);
     hit("opens lost with a session", stats.lost_opens, stats.runs / 20);
 }

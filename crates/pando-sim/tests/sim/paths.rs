@@ -2,6 +2,7 @@
 //! time. No operation takes effect under a path that does not exist at that time.
 
 use pando_sim::SimConfig;
+use pando_sim::counts::parts::{Claims, Guesses, Splits};
 use pando_sim::holding::all_hold;
 
 use crate::forgiven::too_much;
@@ -15,11 +16,9 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
     if let Some(stats) = held.if_enough() {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 250, "{moved} directories renamed");
-        let [claims, together, alone, overtaken] = stats.moves;
-        println!(
-            "{claims} moves, {together} beside another, {alone} alone; {overtaken} walks anew"
-        );
-        assert!(claims > 500 && together > 25 && alone > 50 && overtaken > 10, "{:?}", stats.moves);
+        let Claims { all, together, alone, walks_overtaken: overtaken } = stats.claims;
+        println!("{all} moves, {together} beside another, {alone} alone; {overtaken} walks anew");
+        assert!(all > 500 && together > 25 && alone > 50 && overtaken > 10, "{:?}", stats.claims);
         let changed = stats.outcomes.get("setattr by path ok").copied().unwrap_or(0);
         let announced = stats.remote.get("dir_setattr").copied().unwrap_or(0);
         let closed = stats.outcomes.get("mkdir by path EACCES").copied().unwrap_or(0);
@@ -28,13 +27,13 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
         );
         assert!(changed > 500 && announced > 350 && closed > 500);
         assert!(stats.stale_ways > 500, "{} requests came by an old way", stats.stale_ways);
-        let (within, to_others) = stats.splits;
+        let Splits { local: within, moved: to_others } = stats.splits;
         println!(
             "{within} splits within a shard, {to_others} to others; {:?} guesses",
             stats.guesses
         );
         assert!(within > 25 && to_others > 500, "{:?}", stats.splits);
-        let (rounds, repeats) = stats.guesses;
+        let Guesses { rounds, repeats } = stats.guesses;
         assert!(rounds > 5_000 && repeats > 150, "{rounds} rounds, {repeats} with a second trip");
     }
 }

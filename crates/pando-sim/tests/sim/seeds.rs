@@ -4,6 +4,7 @@ use pando_sim::Excuse;
 use pando_sim::SimConfig;
 use pando_sim::Stats;
 use pando_sim::batch::{batch, explain};
+use pando_sim::counts::parts::{Doubts, Handovers, LostSessions, Promises};
 use pando_sim::holding;
 use pando_sim::holding::number;
 use pando_sim::run;
@@ -51,7 +52,7 @@ fn enough_was_hit(stats: &Stats) {
     for (shard, served) in stats.requests.iter().enumerate() {
         assert!(served * 100 >= requests * 15, "shard {shard} served {served} of {requests}");
     }
-    assert!(stats.splits.0 > 40 && stats.splits.1 > 40, "splits: {:?}", stats.splits);
+    assert!(stats.splits.local > 40 && stats.splits.moved > 40, "splits: {:?}", stats.splits);
     for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "dir_setattr", "split"]
     {
         let count = stats.remote.get(kind).copied().unwrap_or(0);
@@ -80,10 +81,10 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.pauses > 200, "{} clients stood still", stats.pauses);
     assert!(stats.expired > 200, "{} leases ended", stats.expired);
     assert!(stats.refused_sessions > 120, "{} requests came late", stats.refused_sessions);
-    let (over, unsure) = stats.lost_sessions;
+    let LostSessions { over, unsure } = stats.lost_sessions;
     assert!(over > 120 && unsure > 20, "{over} sessions lost, {unsure} with requests in flight");
     assert!(stats.lost_opens > 12, "{} opens lost with their session", stats.lost_opens);
-    let (given_up, not_run, run) = stats.doubts;
+    let Doubts { given_up, not_run, run } = stats.doubts;
     assert!(
         not_run > 200 && run > 200,
         "of {given_up} requests given up {not_run} turned out not to have run, {run} to have"
@@ -124,7 +125,7 @@ fn enough_was_split(stats: &Stats) {
     let hit = |what: &str, count: u64, least: u64| {
         assert!(count >= least, "{what}: {count}, less than {least}");
     };
-    hit("splits to another shard", stats.splits.1, 630);
+    hit("splits to another shard", stats.splits.moved, 630);
     hit("pages", copies.pages, 3_360);
     hit("rounds", copies.rounds, 126);
     hit("changes sent again", copies.rows_again, 420);
@@ -168,11 +169,11 @@ fn slots_that_are_handed_over_under_load_lose_and_double_nothing() {
 }
 
 fn enough_was_handed_over(stats: &Stats) {
-    let (done, given_up, _) = stats.handovers;
+    let Handovers { done, given_up, .. } = stats.handovers;
     assert!(done > 1_000, "{done} slots were handed over");
     assert!(given_up > 10, "{given_up} handovers were given up");
     assert!(stats.remote["join"] > 50, "{} shards were added", stats.remote["join"]);
-    assert!(stats.splits.1 > 150, "splits: {:?}", stats.splits);
+    assert!(stats.splits.moved > 150, "splits: {:?}", stats.splits);
     for phase in
         ["copying", "closing", "frozen", "slot arriving", "prepared take slot", "decided handover"]
     {
@@ -267,7 +268,7 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_and_what_was_fsynced() 
     };
     let stats = all_hold(count, SimConfig::new);
     assert!(stats.power_losses > count / 2, "{} power losses", stats.power_losses);
-    let (made, looks) = stats.promises;
+    let Promises { made, looks } = stats.promises;
     println!("{made} promises, {looks} looks at one");
     assert!(made > 10 * count && looks > 10 * count, "{made} promises, {looks} looks");
     all_hold(count / 5, SimConfig::handing_over);

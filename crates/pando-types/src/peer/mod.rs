@@ -24,7 +24,7 @@ mod vote;
 pub use change::Change;
 pub use floor::Floor;
 pub use message::{Peer, PeerMessage};
-pub use prepare::{Arrival, Claim, HashSlotArrival, OpenHere, Prepare};
+pub use prepare::{Arrival, Claim, HashSlotArrival, OpenEntry, Prepare, SessionOpens};
 pub use records::{EntryRows, EntryValue, Inherit, Inode, InodeRows, RowChange, Tally};
 pub use sessions::{Behalf, SessionAsk, SessionEvent, SessionTable, SessionsTold};
 pub use vote::{Seen, Vote};

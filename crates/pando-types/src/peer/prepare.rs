@@ -131,8 +131,8 @@ pub struct Arrival {
     pub rows: Vec<RowChange>,
     /// Sums over all rows. The target computes them: it alone knows what each change replaces.
     pub tally: Tally,
-    /// Open files in the range: inode, order of its entry, session, number of opens.
-    pub opens: Vec<(Ino, u64, SessionId, u32)>,
+    /// Opens of files in the range, each at the order of its entry.
+    pub opens: Vec<SessionOpens<u64>>,
     /// Outcomes and floors of all request slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
     /// The source has heard begins and ends of sessions up to this position. The target must have
@@ -140,8 +140,21 @@ pub struct Arrival {
     pub heard: u64,
 }
 
-/// An open file: inode, its entry (`None`: a link inode), session, number of opens.
-pub type OpenHere = (Ino, Option<(DirId, u64)>, SessionId, u32);
+/// Opens of one inode by one session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionOpens<At> {
+    /// The inode.
+    pub ino: Ino,
+    /// Where the inode is.
+    pub at: At,
+    /// The session that has it open.
+    pub session: SessionId,
+    /// Number of opens.
+    pub count: u32,
+}
+
+/// Directory and order of an open file's entry. `None`: a link inode.
+pub type OpenEntry = Option<(DirId, u64)>;
 
 /// A hash slot that is about to change its owner (docs/design/handover.md).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -155,7 +168,7 @@ pub struct HashSlotArrival {
     /// Sums over all rows. The target computes them.
     pub tally: Tally,
     /// Open files of the hash slot.
-    pub opens: Vec<OpenHere>,
+    pub opens: Vec<SessionOpens<OpenEntry>>,
     /// Outcomes and floors of all request slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
     /// The source has heard begins and ends of sessions up to this position. The target must have

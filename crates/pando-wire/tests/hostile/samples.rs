@@ -7,8 +7,8 @@ use pando_types::op::{
 };
 use pando_types::peer::{
     Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, HashSlotArrival, Inherit, Inode,
-    InodeRows, Peer, PeerMessage, Prepare, RowChange, Seen, SessionAsk, SessionEvent, SessionTable,
-    SessionsTold, Tally, Vote,
+    InodeRows, Peer, PeerMessage, Prepare, RowChange, Seen, SessionAsk, SessionEvent, SessionOpens,
+    SessionTable, SessionsTold, Tally, Vote,
 };
 use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, HashSlotNews, Improper, Inspected, Layout, Listed,
@@ -361,7 +361,12 @@ fn says() -> Vec<PeerMessage> {
             pages: 9,
             rows: rows(),
             tally: TALLY,
-            opens: vec![(Ino(77), 1 << 50, SessionId(5), 1)],
+            opens: vec![SessionOpens {
+                ino: Ino(77),
+                at: 1 << 50,
+                session: SessionId(5),
+                count: 1,
+            }],
             slots: slots(),
             heard: 300,
         }),
@@ -371,7 +376,12 @@ fn says() -> Vec<PeerMessage> {
             pages: 9,
             rows: rows(),
             tally: TALLY,
-            opens: vec![(Ino(77), Some((DIR.id, 1 << 50)), SessionId(5), 1)],
+            opens: vec![SessionOpens {
+                ino: Ino(77),
+                at: Some((DIR.id, 1 << 50)),
+                session: SessionId(5),
+                count: 1,
+            }],
             slots: slots(),
             heard: 300,
         }),

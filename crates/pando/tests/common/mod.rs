@@ -34,6 +34,15 @@ pub fn pando() -> Command {
     command
 }
 
+/// Says that something cannot be tested on this machine. `./test` shows it at its end; the test
+/// harness would not show what a test prints that passes.
+pub fn not_tested(why: &str) {
+    use std::io::Write as _;
+    let test = std::thread::current();
+    let line = format!("\nNOT TESTED: {}: {why}\n", test.name().unwrap_or("?"));
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
 /// The program under test, which is killed (exit code 137) after this many seconds. It must end
 /// long before.
 pub fn pando_within(seconds: u32) -> Command {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::site::Site;
-use crate::common::{Scratch, Volume, all, is_mounted, pando, pando_within};
+use crate::common::{Scratch, Volume, all, is_mounted, not_tested, pando, pando_within};
 
 const USER: u32 = 1234;
 
@@ -117,8 +117,7 @@ fn another_user_is_told_whose_it_is() {
         command.args(arguments).output()
     };
     if !as_user(&["--version"]).is_ok_and(|output| output.status.success()) {
-        eprintln!("user {USER} cannot run the program: not tested");
-        return;
+        return not_tested(&format!("user {USER} may not run {}", env!("CARGO_BIN_EXE_pando")));
     }
     let (folder, mount) = (volume.folder.to_str().unwrap(), volume.mount.to_str().unwrap());
     for command in [["status", folder], ["down", folder], ["fsck", folder]] {

@@ -115,14 +115,25 @@ impl BlockBuilder {
     }
 }
 
-/// The three numbers at the head of an entry, and the number of bytes that they take.
+/// The numbers at the head of an entry.
+struct Header {
+    /// Bytes that the key shares with the one before.
+    shared: usize,
+    suffix_bytes: usize,
+    /// 0: a deletion. Otherwise one more than the bytes of the value.
+    kind: usize,
+    /// Bytes of these numbers themselves.
+    bytes: usize,
+}
+
+/// The head of an entry of which a number takes more than one byte.
 #[cold]
-fn long_header(body: &[u8]) -> Option<(usize, usize, usize, usize)> {
+fn long_header(body: &[u8]) -> Option<Header> {
     let mut fields = Fields(body);
     let shared = usize::try_from(fields.varint()?).ok()?;
     let suffix_bytes = usize::try_from(fields.varint()?).ok()?;
     let kind = usize::try_from(fields.varint()?).ok()?;
-    Some((shared, suffix_bytes, kind, body.len() - fields.0.len()))
+    Some(Header { shared, suffix_bytes, kind, bytes: body.len() - fields.0.len() })
 }
 
 fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
@@ -253,14 +264,17 @@ impl Block {
     #[inline]
     fn entry(&self, at: usize) -> Option<Entry> {
         let body = self.raw.get(at..self.entries_end)?;
-        let (shared, suffix_bytes, kind, header_bytes) = match body.first_chunk() {
+        let Header { shared, suffix_bytes, kind, bytes } = match body.first_chunk() {
             // The usual case: three lengths of one byte each.
-            Some(&[shared, suffix, kind]) if (shared | suffix | kind) < 0x80 => {
-                (usize::from(shared), usize::from(suffix), usize::from(kind), 3)
-            }
+            Some(&[shared, suffix, kind]) if (shared | suffix | kind) < 0x80 => Header {
+                shared: usize::from(shared),
+                suffix_bytes: usize::from(suffix),
+                kind: usize::from(kind),
+                bytes: 3,
+            },
             _ => long_header(body)?,
         };
-        let suffix_start = at + header_bytes;
+        let suffix_start = at + bytes;
         let suffix_end = suffix_start.checked_add(suffix_bytes)?;
         let end = suffix_end.checked_add(kind.saturating_sub(1))?;
         (end <= self.entries_end).then_some(Entry {

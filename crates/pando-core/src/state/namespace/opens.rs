@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
+use pando_types::peer::SessionOpens;
 use pando_types::{DirId, Ino, SessionId};
 
 use crate::records::record::{Holders, Open, OpenAt};
@@ -74,7 +75,7 @@ impl Opens {
     /// sessions of which `lives` is true. The last input's changes are taken back first.
     pub fn keep_unrecorded(&mut self, old: &mut Self, lives: impl Fn(SessionId) -> bool) {
         old.restore();
-        for (ino, at, session, count) in old.all() {
+        for SessionOpens { ino, at, session, count } in old.all() {
             if at != OpenAt::Link && lives(session) {
                 self.set(ino, session, count, at);
             }
@@ -112,9 +113,8 @@ impl Opens {
             .collect()
     }
 
-    /// Opens of names in a range of orders: inode, order of its entry, session, number of its
-    /// opens.
-    pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<(Ino, u64, SessionId, u32)> {
+    /// Opens of names in a range of orders, each at the order of its entry.
+    pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<SessionOpens<u64>> {
         let inside = |at: &OpenAt| match at {
             OpenAt::Name(d, order) if *d == dir && orders.contains(order) => Some(*order),
             _ => None,
@@ -122,14 +122,13 @@ impl Opens {
         self.by_ino
             .iter()
             .filter_map(|(ino, (at, by))| Some((*ino, inside(at)?, by)))
-            .flat_map(|(ino, order, by)| by.iter().map(move |(s, n)| (ino, order, *s, *n)))
+            .flat_map(|(ino, order, by)| opens_at(ino, order, by))
             .collect()
     }
 
-    /// All opens: inode, where it is, session, number of its opens.
-    pub fn all(&self) -> impl Iterator<Item = (Ino, OpenAt, SessionId, u32)> + '_ {
-        let by_ino = self.by_ino.iter();
-        by_ino.flat_map(|(ino, (at, by))| by.iter().map(move |(s, n)| (*ino, *at, *s, *n)))
+    /// All opens.
+    pub fn all(&self) -> impl Iterator<Item = SessionOpens<OpenAt>> + '_ {
+        self.by_ino.iter().flat_map(|(ino, (at, by))| opens_at(*ino, *at, by))
     }
 
     /// Where an open inode is; `None`: no session has it open.
@@ -141,4 +140,18 @@ impl Opens {
     pub fn count(&self) -> usize {
         self.by_ino.len()
     }
+}
+
+/// Opens of one inode, which is at `at`.
+fn opens_at<At: Copy>(
+    ino: Ino,
+    at: At,
+    by: &BTreeMap<SessionId, u32>,
+) -> impl Iterator<Item = SessionOpens<At>> {
+    by.iter().map(move |(session, count)| SessionOpens {
+        ino,
+        at,
+        session: *session,
+        count: *count,
+    })
 }

@@ -1,6 +1,7 @@
 //! State of transactions, at their coordinator and at their participants.
 
 pub mod agenda;
+pub mod deadlines;
 pub mod graph;
 pub mod parts;
 pub mod pinned;

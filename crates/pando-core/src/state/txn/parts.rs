@@ -5,6 +5,7 @@ use pando_types::{ShardIndex, TxnId};
 
 use crate::records::record::{Floor, Prepared};
 use crate::state::txn::agenda::Agenda;
+use crate::state::txn::deadlines::Deadlines;
 use crate::state::txn::graph::Graph;
 use crate::state::txn::pinned::Pinned;
 use crate::state::txn::recent::Recent;
@@ -17,6 +18,8 @@ pub struct Coordinator {
     pub(crate) txns: BTreeMap<u64, Txn>,
     /// When each transaction last sent a message.
     pub(crate) sent: Agenda<u64>,
+    /// When each transaction that waits for a vote is given up.
+    pub(crate) deadlines: Deadlines,
     /// Transactions of this shard that have been alive for long. Floors name them as exceptions.
     pub(crate) pinned: Pinned,
     /// Shards that did not vote in time and have sent nothing since, and when each was last probed,

@@ -3,6 +3,7 @@
 
 use pando_sim::SimConfig;
 use pando_sim::Stats;
+use pando_sim::counts::Count as _;
 use pando_sim::holding;
 use pando_sim::run;
 
@@ -72,6 +73,7 @@ planted! {
     a_directory_closed_without_a_word_to_the_shards: Core::SubdirsNotCounted, SimConfig::by_path, [ORDER];
     moves_that_are_not_checked_against_each_other: Core::ClaimUnchecked, SimConfig::moving, [STRUCTURE];
     a_file_that_is_said_to_be_durable_before_it_is: Core::SyncFileUnsynced, SimConfig::losing_power, [PROMISE];
+    a_sync_that_waits_for_no_decision: Core::SyncFileAwaitsNothing, SimConfig::losing_power, [PROMISE];
     numbers_that_are_reserved_in_memory_only: Core::ReservationLost, SimConfig::splitting, [STRUCTURE];
     a_vote_before_its_sync: Core::VoteUnsynced, SimConfig::losing_power, [IMPROPER];
     a_floor_above_what_lives: Core::FloorOverLiving, SimConfig::new, [STRUCTURE];
@@ -119,7 +121,7 @@ fn a_judge_that_forgives_everything() {
         for seed in 1..=forgiven::RUNS_MIN {
             let verdict = run(SimConfig::new(seed));
             assert_eq!(verdict.fault, None, "seed {seed}");
-            all += &verdict.stats;
+            all.add(&verdict.stats);
         }
         pando_sim::forgive_all(false);
         forgiven::too_much("ANY", false, &all)

@@ -1,0 +1,117 @@
+//! Small groups of counts that belong together.
+
+use pando_core::Counters;
+
+use super::counts;
+
+counts! {
+    /// Requests given up by clients.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Doubts {
+        /// All of them.
+        pub given_up: u64,
+        /// Those that were later found not to have run.
+        pub not_run: u64,
+        /// Those that were later found to have run.
+        pub run: u64,
+    }
+}
+
+counts! {
+    /// Hash slots that other shards were to have.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Handovers {
+        /// Hash slots handed over.
+        pub done: u64,
+        /// Handovers given up.
+        pub given_up: u64,
+        /// Decisions that were sent on, because their place had moved to another shard.
+        pub readdressed: u64,
+    }
+}
+
+counts! {
+    /// Splits of partitions.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Splits {
+        /// Splits within a shard.
+        pub local: u64,
+        /// Splits to another shard.
+        pub moved: u64,
+    }
+}
+
+counts! {
+    /// Claims to move directories to another parent.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Claims {
+        /// All of them.
+        pub all: u64,
+        /// Those given while another claim stood.
+        pub together: u64,
+        /// Those given alone.
+        pub alone: u64,
+        /// Walks of a moving directory that were repeated.
+        pub walks_overtaken: u64,
+    }
+}
+
+counts! {
+    /// Sessions that ended under their clients.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct LostSessions {
+        /// Sessions that clients found to be over.
+        pub over: u64,
+        /// Operations that ended in `EIO`, with an unknown outcome.
+        pub unsure: u64,
+    }
+}
+
+counts! {
+    /// Rounds in which clients guessed ids of directories.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Guesses {
+        /// All of them.
+        pub rounds: u64,
+        /// Those repeated because a directory had split unnoticed.
+        pub repeats: u64,
+    }
+}
+
+counts! {
+    /// Promises of fsync.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Promises {
+        /// Names with a state that was fsynced.
+        pub made: u64,
+        /// Later looks at such names.
+        pub looks: u64,
+    }
+}
+
+impl Handovers {
+    pub(crate) const fn of(counters: &Counters) -> Self {
+        Self {
+            done: counters.handovers,
+            given_up: counters.handovers_failed,
+            readdressed: counters.readdressed,
+        }
+    }
+}
+
+impl Splits {
+    pub(crate) const fn of(counters: &Counters) -> Self {
+        Self { local: counters.splits_local, moved: counters.splits_moved }
+    }
+}
+
+impl Claims {
+    pub(crate) const fn of(counters: &Counters) -> Self {
+        Self {
+            all: counters.claims,
+            together: counters.claims_together,
+            alone: counters.claims_alone,
+            walks_overtaken: counters.walks_overtaken,
+        }
+    }
+}
