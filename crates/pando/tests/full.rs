@@ -55,6 +55,9 @@ fn comes_back(mut volume: Volume, mut paths: Vec<PathBuf>) {
         take_the_rest(&disk);
         volume.kill();
         take_the_rest(&disk);
+        let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        take_the_rest(&disk);
         volume.start(&SIZES);
     }
     assert!(paths.iter().all(|path| path.exists()));

@@ -123,10 +123,11 @@ impl DataFs {
 
     fn try_flush(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         for _ in 0..ATTEMPTS {
-            let mut plan = match state.kept.take().filter(|kept| kept.of == state.dirty.changes()) {
+            let mut plan = match state.kept.take() {
                 Some(kept) => *kept,
                 None => self.plan(inode, state)?,
             };
+            let is_whole = plan.of == state.dirty.changes();
             let mtime = Some(state.dirty_mtime);
             let kill = state.dirty_kill;
             // Inline bytes are many and small, so no copy of them is kept.
@@ -136,8 +137,10 @@ impl DataFs {
             };
             match self.metadata.write_data(inode.ino, plan.base, pieces, mtime, kill) {
                 Ok(attr) => {
-                    self.flushed(inode, state, &attr, plan.form);
-                    return Ok(());
+                    self.flushed(inode, state, &attr, plan.form, is_whole);
+                    if is_whole {
+                        return Ok(());
+                    }
                 }
                 Err(WriteError::DataChanged) => {
                     self.discard(&plan.objects);
@@ -162,9 +165,9 @@ impl DataFs {
     }
 
     /// Keeps a plan that the shard's log may have. Its objects are not deleted, and the next try
-    /// sends the plan again. So a shard that fails for long does not get new objects each time. A
-    /// plan runs only at the data version that it was made for. Else its objects may have been
-    /// overwritten, and be gone.
+    /// begins with this plan, also if more bytes were written since. So a shard that fails for long
+    /// does not get new objects each time. A plan runs only at the data version that it was made
+    /// for. Else its objects may have been overwritten, and be gone.
     fn keep(&self, state: &mut State, mut plan: Plan) {
         if plan.objects.is_empty() {
             return;
@@ -259,11 +262,21 @@ impl DataFs {
         self.discard(&objects);
     }
 
-    fn flushed(&self, inode: &Inode, state: &mut State, attr: &Attr, form: Form) {
+    /// Notes that a plan has run. `is_whole`: no byte was written since it was made.
+    fn flushed(
+        &self,
+        inode: &Inode,
+        state: &mut State,
+        attr: &Attr,
+        form: Form,
+        is_whole: bool,
+    ) {
         let before = state.version;
         self.stored.fetch_add(1, Ordering::SeqCst);
-        self.forget_dirty(state, 0, u64::MAX);
-        state.retry = None;
+        if is_whole {
+            self.forget_dirty(state, 0, u64::MAX);
+            state.retry = None;
+        }
         state.hear(attr);
         if attr.data_version == state.version {
             state.form = form;

@@ -113,3 +113,20 @@ fn what_is_written_after_a_failure_is_stored() {
     assert_eq!(fs.flush(FILE), Ok(()));
     assert_eq!((objects(&store), content(&fs)), (2, vec![9; 100_000]));
 }
+
+/// A program writes and syncs in a loop, whatever it is answered.
+#[test]
+fn a_program_that_goes_on_writing_does_not_fill_the_store_while_a_shard_fails() {
+    let (fs, shards, store) = setup();
+    *shards.broken.lock().unwrap() = Some(Errno::EIO);
+    for n in 0..10 {
+        fs.write(FILE, Some(n * 10_000), &[n as u8; 100_000], None).unwrap();
+        assert_eq!(fs.flush(FILE), Err(Errno::EIO));
+        assert_eq!(objects(&store), 1);
+    }
+    *shards.broken.lock().unwrap() = None;
+    assert_eq!(fs.flush(FILE), Ok(()));
+    let mut expected: Vec<u8> = (0..9).flat_map(|n| [n; 10_000]).collect();
+    expected.extend([9; 100_000]);
+    assert_eq!((objects(&store), content(&fs)), (2, expected));
+}

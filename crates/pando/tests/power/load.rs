@@ -154,6 +154,7 @@ impl Worker {
             }
             87..=92 => self.remove_dir(),
             93 => self.write_many(),
+            94 => self.sync_all(),
             _ => self.sync_dir(),
         }
     }
@@ -350,6 +351,18 @@ impl Worker {
         if let Some(id) = self.model.at(key) {
             self.model.nodes[id].is_removed = true;
         }
+    }
+
+    /// `pando sync`: all of the volume is on disk.
+    fn sync_all(&mut self) -> Step {
+        let output = pando_within(60).arg("sync").arg(&self.mount).output().unwrap();
+        let synced = match output.status.success() {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::EIO)),
+        };
+        self.told("pando sync", synced)?;
+        self.model.all_synced();
+        Ok(())
     }
 
     fn sync_dir(&mut self) -> Step {

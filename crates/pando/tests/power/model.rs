@@ -97,6 +97,18 @@ impl Model {
         contents.drain(..contents.len() - 1);
     }
 
+    /// The present names and contents of all files are on disk.
+    pub fn all_synced(&mut self) {
+        let names: Vec<_> = self.slots.keys().cloned().collect();
+        self.synced(&names);
+        let files: Vec<_> = self.taken().map(|(_, id)| id).collect();
+        for file in files {
+            if !self.nodes[file].is_dir {
+                self.content_synced(file);
+            }
+        }
+    }
+
     /// A file was closed. If acknowledged changes are durable, its content is on disk.
     pub fn closed(&mut self, file: Id) {
         if self.is_durable {
