@@ -16,8 +16,8 @@ counts! {
         pub given_up: u64,
         /// Granted locks that another session had until it was over.
         pub taken_over: u64,
-        /// Locks that were granted to another client before their holder had heard that its session was
-        /// over.
+        /// Locks that were granted to another client before their holder had heard that its session
+        /// was over.
         pub unaware: u64,
         /// Values that were read and judged.
         pub reads: u64,

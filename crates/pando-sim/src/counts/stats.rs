@@ -64,8 +64,8 @@ counts! {
         pub cuts_one_way: u64,
         /// Cuts in both directions.
         pub cuts_both_ways: u64,
-        /// Running transactions, by kind, at shards that a cut in one direction separated from other
-        /// shards.
+        /// Running transactions, by kind, at shards that a cut in one direction separated from
+        /// other shards.
         pub cut_in: BTreeMap<&'static str, u64>,
         /// Counts of what happened to bytes in the network.
         pub bytes: Bytes,
