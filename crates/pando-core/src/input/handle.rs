@@ -120,8 +120,8 @@ impl Shard {
             self.migration.arriving.insert(place, (record, 0));
         }
         for (key, value) in table(ctx, Table::Incoming)? {
-            let slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.migration.incoming.insert(slot, (Incoming::decode(&value)?, 0));
+            let hash_slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            self.migration.incoming.insert(hash_slot, (Incoming::decode(&value)?, 0));
         }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
@@ -135,7 +135,7 @@ impl Shard {
                 self.migration.arriving.remove(&(arrival.dir.id, header.partition));
             }
             if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
-                self.migration.incoming.remove(&arrival.slot.slot);
+                self.migration.incoming.remove(&arrival.hash_slot.hash_slot);
             }
             self.participant.prepared.insert(step, (record, 0));
             self.participant.asked.note(0, step);

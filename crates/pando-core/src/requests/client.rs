@@ -451,8 +451,8 @@ impl Shard {
             }
             Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session).map(Ran::from),
             Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
-            Op::HandOver(_, slot, to) => {
-                self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
+            Op::HandOver(_, hash_slot, to) => {
+                self.hand_over(ctx, *hash_slot, *to).map(|()| Ran::from(Body::Done))
             }
         }
     }
@@ -473,7 +473,7 @@ impl Shard {
             | Op::GetXattr(Target::Dir(dir), _)
             | Op::ListXattr(Target::Dir(dir))
             | Op::SetXattr { target: Target::Dir(dir), .. }
-            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.slot()),
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.hash_slot()),
             Op::GetAttr(file)
             | Op::SetAttr(file, _)
             | Op::Readlink(file)

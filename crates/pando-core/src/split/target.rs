@@ -102,7 +102,7 @@ impl Shard {
     /// slot.
     fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<HashSlotNews> {
         let is_first = parent(partition) == Some(PartitionIndex(0));
-        self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
+        self.config.map.news(dir.hash_slot()).filter(|_| is_first && !self.is_home(dir))
     }
 
     /// Whether something else is on its way to some of these orders. If so, its coordinator is

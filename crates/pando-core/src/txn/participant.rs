@@ -227,7 +227,7 @@ impl Shard {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => {
-                self.open_hash_slot(dir.id.slot())?;
+                self.open_hash_slot(dir.id.hash_slot())?;
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
                 Seen::Home {
@@ -240,7 +240,7 @@ impl Shard {
             }
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
-                self.open_hash_slot(id.slot())?;
+                self.open_hash_slot(id.hash_slot())?;
                 self.locks.free_for(LockKey::Home(*id), txn)?;
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
@@ -362,7 +362,7 @@ impl Shard {
         if header.partition != index {
             return Ok(None);
         }
-        if index.0 == 0 && self.closed_hash_slot(dir.id.slot()).is_some() {
+        if index.0 == 0 && self.closed_hash_slot(dir.id.hash_slot()).is_some() {
             return Ok(None);
         }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
@@ -419,7 +419,9 @@ impl Shard {
                 self.note_freed(ctx, arrival.dir.id);
                 Ok(())
             }
-            Some(Prepare::TakeHashSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),
+            Some(Prepare::TakeHashSlot(arrival)) => {
+                self.forget_incoming(ctx, arrival.hash_slot.hash_slot)
+            }
             _ => Ok(()),
         }
     }

@@ -146,8 +146,8 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
                 && !(given_back.is_some() && partition.0 == 0)
                 && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        PeerMessage::HashSlotPage { slot, rows, .. } => {
-            rows.iter().all(|row| is_of_hash_slot(slot.slot, row) || tells_outcome(row))
+        PeerMessage::HashSlotPage { hash_slot, rows, .. } => {
+            rows.iter().all(|row| is_of_hash_slot(hash_slot.hash_slot, row) || tells_outcome(row))
         }
         PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
         PeerMessage::Versions { .. } => peer.from == COORDINATOR,
@@ -171,7 +171,7 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::TakeHashSlot(arrival) => {
-            arrival.rows.iter().all(|row| is_of_hash_slot(arrival.slot.slot, row))
+            arrival.rows.iter().all(|row| is_of_hash_slot(arrival.hash_slot.hash_slot, row))
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
@@ -228,7 +228,7 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             let header = Header::decode(&arrival.header);
             arrival.dir == *dir && header.is_ok_and(|header| header.partition == *partition)
         }
-        (Prepare::TakeHashSlot(arrival), Change::OwnHashSlot(news)) => arrival.slot == *news,
+        (Prepare::TakeHashSlot(arrival), Change::OwnHashSlot(news)) => arrival.hash_slot == *news,
         (Prepare::Join, Change::Join(_)) => true,
         _ => false,
     }
@@ -261,9 +261,9 @@ fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
 }
 
 /// Whether a row belongs to a hash slot.
-fn is_of_hash_slot(slot: HashSlot, row: &RowChange) -> bool {
+fn is_of_hash_slot(hash_slot: HashSlot, row: &RowChange) -> bool {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
-    if keys::hash_slot_of_row(key) != Some(slot) {
+    if keys::hash_slot_of_row(key) != Some(hash_slot) {
         return false;
     }
     match row {
@@ -272,9 +272,9 @@ fn is_of_hash_slot(slot: HashSlot, row: &RowChange) -> bool {
         RowChange::Delete(_) => true,
         RowChange::DeleteRange(from, to) => {
             let spans = [
-                keys::hash_slot_dirs(slot),
-                keys::hash_slot_links(slot),
-                keys::hash_slot_locks(slot),
+                keys::hash_slot_dirs(hash_slot),
+                keys::hash_slot_links(hash_slot),
+                keys::hash_slot_locks(hash_slot),
             ];
             from <= to && spans.iter().any(|(first, end)| first <= from && to <= end)
         }

@@ -237,7 +237,7 @@ fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows(
     let home = c.home(dir);
     c.start(coordinator, Op::Rmdir(ROOT, c.name(&name)), None);
     let burial = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::Bury(_))));
-    let hand_over = Op::HandOver(home, dir.id.slot(), coordinator);
+    let hand_over = Op::HandOver(home, dir.id.hash_slot(), coordinator);
     assert_eq!(c.glance(home, hand_over), Some(Ok(Body::Done)));
     let taking =
         held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnHashSlot(_))));

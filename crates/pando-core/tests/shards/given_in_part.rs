@@ -39,8 +39,8 @@ fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
         }
         c.settle();
         let (from, to) = (ShardIndex(1), ShardIndex(0));
-        let slot = dir.id.slot();
-        c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once").unwrap();
+        let hash_slot = dir.id.hash_slot();
+        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         let has_failed = fail_at_vote(&mut c, read);
         failed += u64::from(has_failed);
         c.wait(MINUTES);
@@ -50,7 +50,7 @@ fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
         c.settle();
         assert_eq!(c.in_flight(), [0; 4], "read {read}");
         let (from, to) = if has_failed { (from, to) } else { (to, from) };
-        c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once").unwrap();
+        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         c.settle();
         assert!(c.owned(from, dir).is_empty(), "read {read}");
         assert_eq!(names(&mut c, dir).len(), 6, "read {read}");

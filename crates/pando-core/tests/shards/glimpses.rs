@@ -174,12 +174,12 @@ fn nothing_is_told_of_a_half_that_is_about_to_go_elsewhere() {
 #[test]
 fn where_a_slot_was_it_is_told_where_it_is_now() {
     let (mut c, dir) = split(6);
-    let (from, slot) = (c.home(dir), dir.id.slot());
+    let (from, hash_slot) = (c.home(dir), dir.id.hash_slot());
     let to = ShardIndex((from.0 + 1) % SHARDS);
-    let begun = c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once");
+    let begun = c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
     c.settle();
-    let news = c.map(from).news(slot).expect("it has moved");
+    let news = c.map(from).news(hash_slot).expect("it has moved");
     assert_eq!(news.owner, to);
     let mut moved = 0;
     for name in (0..6).map(|n| format!("d{n}")) {

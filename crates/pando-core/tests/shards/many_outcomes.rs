@@ -132,7 +132,7 @@ fn a_handover_ends_and_takes_all_of_them_along() {
     c.settle();
     let from = c.home(dir);
     let to = ShardIndex(1 - from.0);
-    let begun = c.glance(from, Op::HandOver(from, dir.id.slot(), to));
+    let begun = c.glance(from, Op::HandOver(from, dir.id.hash_slot(), to));
     assert_eq!(begun, Some(Ok(Body::Done)));
     c.settle();
     assert_eq!(c.owner(dir, "f0"), to);

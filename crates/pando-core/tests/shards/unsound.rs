@@ -133,7 +133,7 @@ fn a_page_with_a_row_of_something_else_is_given_up() {
 #[test]
 fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
     let mut c = cluster();
-    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
+    let hash_slot = HashSlotNews { hash_slot: HashSlot(0x0909), version: 7, owner: HERE };
     let header = |partition, start| {
         let header = Header {
             partition: PartitionIndex(partition),
@@ -161,7 +161,8 @@ fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
         RowChange::DeleteRange(content, Vec::new()),
     ];
     for (number, row) in (0..).zip(rows) {
-        let say = PeerMessage::HashSlotPage { slot, number: 0, synced: false, rows: vec![row] };
+        let say =
+            PeerMessage::HashSlotPage { hash_slot, number: 0, synced: false, rows: vec![row] };
         refused(&mut c, HERE, peer(number, say), &[PeerMessage::PageDone(0)]);
     }
     works(&mut c);
@@ -211,9 +212,9 @@ fn what_cannot_be_prepared_is_voted_down() {
     .into_iter()
     .map(Prepare::Arrive)
     .collect::<Vec<_>>();
-    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
+    let hash_slot = HashSlotNews { hash_slot: HashSlot(0x0909), version: 7, owner: HERE };
     let take = HashSlotArrival {
-        slot,
+        hash_slot,
         pages: 1,
         rows: Vec::new(),
         tally: Tally::default(),
@@ -307,7 +308,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         Change::AddName { ino: Ino(77), dir, name: there.clone(), at },
         Change::DropName { ino: Ino(77), dir, name: there.clone(), at },
         Change::Own { dir, partition },
-        Change::OwnHashSlot(HashSlotNews { slot: HashSlot(9), version: 9, owner: HERE }),
+        Change::OwnHashSlot(HashSlotNews { hash_slot: HashSlot(9), version: 9, owner: HERE }),
         Change::Join(SessionTable::default()),
     ] {
         refused(&mut c, home, peer(1, PeerMessage::Finish(Some(vec![change]))), &[]);

@@ -426,17 +426,17 @@ fixtures! {
         c.put(ONE, &keys::floor(ZERO), &Floor::below(number + 1).encode());
     };
     two_owners_of_a_slot: SlotOwnersDiffer, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
-        c.put(TWO, &keys::owner(slot), &Owner { version: 1, owner: ONE }.encode());
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: TWO }.encode());
+        c.put(TWO, &keys::owner(hash_slot), &Owner { version: 1, owner: ONE }.encode());
     };
     an_owner_who_does_not_know: SlotOwnerUnknown, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: TWO }.encode());
     };
     an_owner_who_cannot_be: SlotOwnerUnknown, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: ShardIndex(77) }.encode());
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: ShardIndex(77) }.encode());
     };
     a_header_of_a_slot_that_does_not_come: StrayRow, Mended, |c| {
         let id = elsewhere(c, ONE);
@@ -478,10 +478,10 @@ fn elsewhere(c: &Cluster, shard: ShardIndex) -> DirId {
 }
 
 /// A hash slot without any rows.
-fn empty_slot(c: &Cluster) -> HashSlot {
+fn empty_hash_slot(c: &Cluster) -> HashSlot {
     let rows = Cluster::all_shards().flat_map(|shard| c.rows(shard, b""));
     let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::hash_slot_of_row(&key)).collect();
-    (1..).map(HashSlot).find(|slot| !used.contains(slot)).unwrap()
+    (1..).map(HashSlot).find(|hash_slot| !used.contains(hash_slot)).unwrap()
 }
 
 fn next_ordinal(key: &[u8]) -> Vec<u8> {
