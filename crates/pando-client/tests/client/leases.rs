@@ -149,7 +149,7 @@ fn an_idle_client_hears_with_its_renewal_what_others_have_renamed() {
         "what is above stays"
     );
     assert_eq!(stat(), Err(Errno::ENOENT));
-    assert_eq!(client.path_stats().refusals, 0, "no way was taken that has changed");
+    assert_eq!(client.path_stats().refusals, 0, "no path was taken that has changed");
 }
 
 #[test]

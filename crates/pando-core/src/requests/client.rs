@@ -84,13 +84,13 @@ impl Shard {
         }
         // `Stale` is recorded as an outcome, so only the shard that owns the name may give it. From
         // another shard it could reach the owner as a floor, which says that the request ran.
-        let way = match self.check_way(ctx, request) {
+        let judged = match self.check_trail(ctx, request) {
             Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
                 self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
             }
-            way => way,
+            judged => judged,
         };
-        let refusal = match way.and_then(|()| self.run(ctx, tag, request)) {
+        let refusal = match judged.and_then(|()| self.run(ctx, tag, request)) {
             Ok(Ran::Answer(body, need)) => {
                 self.answer(ctx, tag, request, Ok(body), need);
                 return Ok(None);
@@ -243,7 +243,7 @@ impl Shard {
         }
         // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
         // late repetition comes.
-        self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
+        self.counters.stale_trails += u64::from(matches!(result, Err(Refusal::Stale)));
         if !self.sessions.alive.contains_key(&id.session) {
             return;
         }

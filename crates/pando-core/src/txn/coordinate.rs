@@ -154,7 +154,7 @@ impl Shard {
             }
             // The request was not too late when it came. A change of its trail has overtaken it
             // since.
-            Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
+            Ok(Next::Decide(_)) if self.has_trail_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
             // Nothing is decided yet, so a full disk can still refuse.
@@ -554,7 +554,7 @@ impl Shard {
         };
         let refusal = if has_strayed { None } else { refusal };
         // The refusal may have its cause in a change of the request's trail.
-        let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
+        let has_changed = self.has_trail_changed(txn.request.as_deref(), &txn.steps);
         let has_changed = has_changed && !is_over;
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);

@@ -31,9 +31,9 @@ fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
     .expect("a string");
     for name in c.list(dir) {
         let owner = c.owner(dir, &name);
-        let way = Trail { version: 1 << 40, dirs: vec![] };
+        let trail = Trail { version: 1 << 40, dirs: vec![] };
         let lookup = Op::Lookup(dir, c.name(&name));
-        match c.ask(owner, lookup, Some(way)).expect("nothing is locked").result {
+        match c.ask(owner, lookup, Some(trail)).expect("nothing is locked").result {
             Ok(Body::Entry(Found::Dir(access), search)) => {
                 writeln!(to, "{path}/{name}: {access:?} through {search:?}").expect("a string");
                 picture(c, access.dir, &format!("{path}/{name}"), to);
