@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_inos_spread_over_slots() {
+    fn neighbouring_inos_spread_over_hash_slots() {
         let mut hash_slots: alloc::vec::Vec<_> =
             (0..64).map(|n| Ino::new(ShardIndex(0), n).hash_slot()).collect();
         hash_slots.sort_unstable();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owns_a_slot_is_learned_and_old_news_is_none() {
+    fn the_owner_of_a_hash_slot_is_learned_and_old_news_is_none() {
         let routes = Routes::new(ClusterMap::new(4));
         let hash_slot = pando_types::HashSlot(0x4321);
         let mut id = [9; 16];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_names_shards_that_nobody_knows_is_followed_and_no_more() {
+    fn a_history_that_names_unknown_shards_is_followed_and_no_more() {
         let routes = Routes::new(ClusterMap::new(4));
         let spread = Spread { base: ShardIndex(0), servers: u16::MAX, per_server: u16::MAX };
         let leaves = vec![(PartitionIndex(999), Radix(10))];

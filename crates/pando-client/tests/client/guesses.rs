@@ -257,7 +257,7 @@ fn slots_that_have_moved_cost_one_trip() {
 }
 
 #[test]
-fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
+fn a_shard_that_sends_a_client_astray_costs_it_a_round_and_no_answer() {
     let ask_home = |_: u64| Glimpse::AskHome;
     let nowhere = |_: u64| Glimpse::Elsewhere(Ino(1), SplitHistory::default());
     let everywhere = |nth: u64| {
@@ -293,7 +293,7 @@ fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
 }
 
 #[test]
-fn nobody_is_waited_for_who_need_not_be_asked() {
+fn no_client_waits_for_a_shard_that_need_not_be_asked() {
     let cluster = Cluster::with_shards(64, 1);
     let dir = deep_and_split(&cluster, 5);
     let file = format!("{dir}/file");

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_anew_goes_on_counting() {
+    fn a_lease_that_begins_anew_goes_on_counting() {
         let mut leases = Leases::new(LEASE, 0);
         leases.grant(ONE, 0);
         for now in (100..800).step_by(100) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sessions_nobody_looks() {
+    fn without_sessions_no_tick_looks() {
         let mut leases = Leases::new(LEASE, 0);
         assert_eq!(leases.next_look(), None);
         leases.grant(ONE, 50);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_has_just_started_judges_nobody() {
+    fn a_shard_that_has_just_started_judges_no_trail() {
         let mut versions = Versions::default();
         versions.learn(5, &[(5, Ino(1))]);
         assert_eq!(versions.judge(&trail(9, &[1]), None), None);

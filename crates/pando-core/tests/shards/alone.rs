@@ -70,7 +70,7 @@ fn another_session_begins_only_when_the_one_alone_says_that_it_is_not() {
 }
 
 #[test]
-fn while_a_session_begins_or_ends_on_other_shards_nobody_is_alone() {
+fn while_a_session_begins_or_ends_on_other_shards_none_is_alone() {
     let (mut c, session) = cluster(LONG);
     let mut op = Op::OpenSession;
     for _ in 0..2 {
@@ -124,7 +124,7 @@ fn no_lease_ends_a_session_that_is_alone() {
 }
 
 #[test]
-fn after_a_restart_nobody_is_alone() {
+fn after_a_restart_no_session_is_alone() {
     let (mut c, session) = cluster(LONG);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
     c.restart_at_once();
@@ -135,7 +135,7 @@ fn after_a_restart_nobody_is_alone() {
 
 /// Until all shards have heard that a session is over, some serve it.
 #[test]
-fn until_every_shard_has_heard_that_another_session_is_over_nobody_is_alone() {
+fn until_every_shard_has_heard_that_another_session_is_over_none_is_alone() {
     for restarts in [false, true] {
         let (mut c, session) = cluster(LONG);
         c.begin_session();

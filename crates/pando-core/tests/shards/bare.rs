@@ -69,7 +69,7 @@ fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
 
 /// In the end each directory has one home, and no transaction is left.
 #[test]
-fn directories_are_born_in_bare_slots_on_their_way_whoever_dies() {
+fn directories_are_born_in_bare_hash_slots_on_their_way_whichever_shard_dies() {
     let homed = homed(6);
     for steps in (0..120).step_by(5) {
         for dies in [None, Some(FROM), Some(TO)] {

@@ -83,7 +83,7 @@ fn deleting_the_renamed_directory_brings_the_version_back_to_zero() {
 }
 
 #[test]
-fn the_birth_parents_death_does_not_free_the_ids_of_who_left_it() {
+fn the_birth_parents_death_does_not_free_the_ids_of_directories_that_left_it() {
     let mut c = cluster();
     let a = c.mkdir(ROOT, "A").unwrap();
     c.mkdir(a, "B").unwrap();

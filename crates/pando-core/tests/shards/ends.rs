@@ -43,7 +43,7 @@ fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
 }
 
 #[test]
-fn a_shard_that_is_away_keeps_nobody_out_and_holds_up_no_end_elsewhere() {
+fn a_shard_that_is_away_keeps_no_client_out_and_holds_up_no_end_elsewhere() {
     let mut c = Cluster::new(3, 1_000);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
     c.settle();
@@ -92,7 +92,7 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
 /// A client makes up the number of a session that has not begun. When it then begins, its own
 /// request is not refused for that.
 #[test]
-fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
+fn an_answer_to_an_earlier_question_refuses_no_session_that_came_later() {
     let mut c = Cluster::new(3, 1_000);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
     c.settle();
@@ -356,7 +356,7 @@ impl Inherited {
 /// A shard that has not heard of a session's end may serve it. But the next holder of its locks is
 /// not served there.
 #[test]
-fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_that_one() {
+fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is() {
     let mut i = Inherited::new();
     let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
     let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late", false));

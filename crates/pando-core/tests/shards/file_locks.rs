@@ -69,7 +69,7 @@ fn two_sessions() -> (Cluster, Ino, SessionId, SessionId) {
 }
 
 #[test]
-fn sessions_exclude_each_other_and_are_told_by_whom() {
+fn sessions_exclude_each_other_and_are_told_the_holder() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
     // In another session, this number means another owner.

@@ -53,7 +53,7 @@ fn a_shard_that_is_added_serves_what_it_is_given_in_every_session() {
 }
 
 #[test]
-fn a_shard_that_nobody_has_added_takes_nothing() {
+fn a_shard_that_was_not_added_takes_nothing() {
     let mut c = Cluster::new(2, 1_000);
     let dir = c.mkdir(ROOT, "dir").unwrap();
     let (new, from) = (c.found(), c.home(dir));

@@ -66,7 +66,7 @@ fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
 }
 
 #[test]
-fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
+fn a_directory_goes_with_its_hash_slot_and_a_request_to_its_old_owner_is_redirected() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 20);
     let set = Op::SetXattr {
@@ -135,7 +135,7 @@ fn a_link_inode_goes_with_its_names_and_opens() {
 /// itself as the owner waits for the decision. Before that it has nothing of the directory to
 /// answer with.
 #[test]
-fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
+fn a_shard_told_that_it_owns_a_hash_slot_waits_for_the_decision() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let Found::File(file) = c.lookup(dir, "f1").unwrap() else { panic!("a file") };
@@ -432,7 +432,7 @@ pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
 /// A late copy of a request comes to the earlier owner, with a trail that has changed. That shard's
 /// refusal is no outcome of the request, and does not go along with other hash slots as one.
 #[test]
-fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
+fn a_request_by_a_changed_trail_to_the_old_owner_of_a_hash_slot_has_not_run() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     hand_over(&mut c, dir.id.hash_slot(), from, to);
@@ -522,7 +522,7 @@ fn a_directory_dies_and_is_born_where_its_slot_is() {
 /// Every shard has owned the hash slot, so all can name its owner. Old news must not send a request
 /// to and fro.
 #[test]
-fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
+fn a_request_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     let mut c = Cluster::new(3, 10);
     let dir = c.mkdir(ROOT, "dir").unwrap();
     c.rmdir(ROOT, "dir").unwrap();

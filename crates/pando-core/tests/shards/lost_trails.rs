@@ -13,7 +13,7 @@ const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 3;
 
 /// The caller that comes by the path.
-fn somebody() -> Credentials {
+fn caller() -> Credentials {
     Credentials::new(7, 70, vec![])
 }
 
@@ -59,7 +59,7 @@ fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
 }
 
 #[test]
-fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_returns() {
+fn a_caller_that_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_returns() {
     for (what, before, after) in losses() {
         let mut c = Cluster::new(SHARDS, 1000);
         c.settle();
@@ -69,7 +69,7 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
         c.done(&Op::DirSetAttr(a, before)).unwrap();
         c.settle();
         let version = c.newest_version();
-        c.by = somebody();
+        c.by = caller();
         assert!(matches!(c.lookup(a, "b"), Ok(Found::Dir(_))), "{what}");
         let old_trail = [ROOT, a, b];
         assert_eq!(refused(&mut c, version, &old_trail), [false; SHARDS as usize]);
@@ -83,7 +83,7 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
         }
         assert!(matches!(answer, Some(Ok(Body::Dir(_)))), "{what}: {answer:?}");
         assert_eq!(versions(&c), announced + 1, "{what}");
-        c.by = somebody();
+        c.by = caller();
         assert_eq!(refused(&mut c, version, &old_trail), [true; SHARDS as usize], "{what}");
         let op = create(&c, b, "f");
         let made = c.begin(c.home(b), op, Some(trail(version, &old_trail)));
@@ -169,7 +169,7 @@ impl Race {
     fn look(&mut self, before: Search) {
         let Op::Mkdir(dir, name, _) = &self.mkdir else { panic!("a mkdir") };
         let trail = trail(self.version, &[ROOT, self.parent, *dir]);
-        self.c.by = somebody();
+        self.c.by = caller();
         self.asked += 1;
         self.c.ask_as(self.asked, self.owner, Op::Lookup(*dir, name.clone()), Some(trail));
         self.c.by = Credentials::ROOT;
@@ -231,7 +231,7 @@ impl Race {
         for (version, found) in &self.learnt {
             assert_eq!(*found, sub);
             let trail = trail(*version, &[ROOT, self.parent, self.dir, sub]);
-            self.c.by = somebody();
+            self.c.by = caller();
             let op = create(&self.c, sub, "through");
             let through = self.c.begin(self.c.home(sub), op, Some(trail));
             self.c.by = Credentials::ROOT;

@@ -184,7 +184,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
 }
 
 #[test]
-fn who_goes_below_what_moves_waits_until_it_has_moved() {
+fn a_move_below_what_moves_waits_until_it_has_moved() {
     // The walk of the second move waits where content is locked. If it is over, the claim waits.
     for has_walked in [false, true] {
         let mut figure = Figure8::new();
@@ -210,7 +210,7 @@ fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusa
 }
 
 #[test]
-fn who_is_overtaken_again_and_again_moves_alone() {
+fn a_move_that_is_overtaken_again_and_again_moves_alone() {
     let mut figure = Figure8::new();
     let (b, holder) = (figure.b.clone(), figure.holder);
     let (_, other) = far(&mut figure.c, ROOT, "other");
@@ -296,7 +296,7 @@ fn a_directory_deeper_than_a_claim_tells_moves_alone() {
 /// Both moves, with one shard killed after each number of messages. The first is ahead of the
 /// second.
 #[test]
-fn whoever_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
+fn whichever_shard_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
     for shard in (0..SHARDS).map(ShardIndex) {
         for power in [false, true] {
             for messages in 0.. {

@@ -68,7 +68,7 @@ pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
 /// A redirect that rests on an unsynced change asks for a sync. It does not wait for the next
 /// periodic sync. (That was once the slowest create of a growing directory: 200 ms.)
 #[test]
-fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for() {
+fn a_request_sent_to_the_target_does_not_wait_for_a_sync_that_no_call_has_asked_for() {
     let (mut c, dir, home) = about_to_split();
     c.settle();
     let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
@@ -283,7 +283,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
 
 /// `chmod` does not wait for a split, and is not answered `Busy` until it ends.
 #[test]
-fn a_copy_yields_to_who_wants_the_partition() {
+fn a_copy_yields_to_a_request_that_wants_the_partition() {
     let (mut c, dir, home) = about_to_split();
     assert!(c.step());
     let expected = names_at(&mut c, home, dir);

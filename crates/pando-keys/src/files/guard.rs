@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_may_see_nobody_else_may_write() {
+    fn what_all_may_see_no_other_user_may_write() {
         let (_temp, path) = made();
         for (mode, may) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
             set(&path, mode);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_there_is_refused() {
+    fn what_another_user_put_there_is_refused() {
         assert!(geteuid().is_root(), "this test gives files away");
         let (temp, path) = made();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_named_is_roots_or_ones_own_and_for_nobody_else() {
+    fn what_the_user_has_not_named_is_roots_or_ones_own_and_for_no_other_user() {
         assert!(geteuid().is_root(), "this test gives files away");
         let (temp, path) = made();
         assert_eq!(read_found(&path).unwrap(), "key");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_writes_in_somebodys_volume_is_theirs() {
+    fn what_root_writes_in_a_users_volume_is_the_users() {
         assert!(geteuid().is_root(), "this test gives files away");
         let temp = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(temp.path(), Some(65_534), Some(65_533)).unwrap();

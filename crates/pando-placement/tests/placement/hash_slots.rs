@@ -145,7 +145,7 @@ fn of_two_words_about_a_slot_the_later_one_is_believed() {
 }
 
 #[test]
-fn who_owns_a_slot_is_a_shard_and_so_are_all_below_it() {
+fn the_owner_of_a_hash_slot_is_a_shard_and_so_are_all_below_it() {
     let (mut map, mut other) = (ClusterMap::new(4), ClusterMap::new(4));
     other.hand_over(HashSlot(77), ShardIndex(6)).unwrap();
     other.hand_over(HashSlot(78), ShardIndex(2)).unwrap();
@@ -177,7 +177,7 @@ fn cluster_maps_that_cannot_be_are_refused() {
 
 /// 2¹⁶ ids over 2⁸ groups of hash slots: 256 in each, σ = 16.
 #[test]
-fn directory_ids_fall_evenly_on_slots() {
+fn directory_ids_fall_evenly_on_hash_slots() {
     let secrets = Secrets { dir: [3; 32], name: [3; 16] };
     let mut groups = vec![0; 256];
     let mut taken = vec![false; 1 << 16];

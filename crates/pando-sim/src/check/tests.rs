@@ -127,7 +127,7 @@ fn one_wrong_answer_is_found() {
 }
 
 #[test]
-fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
+fn a_create_whose_end_no_client_saw_may_show_up_or_not() {
     for seen in [true, false] {
         let mut history = History::default();
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());

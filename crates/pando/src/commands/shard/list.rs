@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_is_somebodys() {
+    fn every_hash_slot_has_an_owner() {
         let slots = slots(&ClusterMap::new(4));
         assert_eq!((slots.len(), slots.iter().sum::<u32>()), (4, 1 << 16));
         assert!(slots.iter().all(|&slots| slots > 1 << 13), "{slots:?}");

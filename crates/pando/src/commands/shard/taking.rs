@@ -22,8 +22,8 @@ pub const PAUSE: Duration = Duration::from_millis(200);
 /// Hash slots that one shard may be handing over at one time. A shard allows fewer if they hold
 /// rows.
 const AT_ONCE: usize = 32;
-/// After this many hash slots that are still under way, no further one is polled in a round. It is more
-/// than the number of hash slots with rows that a shard hands over at one time.
+/// After this many hash slots that are still under way, no further one is polled in a round. It is
+/// more than the number of hash slots with rows that a shard hands over at one time.
 const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Interval of checks whether a progress line is due, and whether all hash slots have moved.
@@ -88,8 +88,8 @@ pub fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Resul
     Some(reply.result.map(drop))
 }
 
-/// Hash slots that have not moved yet, by the shard that is thought to own them, and the progress so
-/// far.
+/// Hash slots that have not moved yet, by the shard that is thought to own them, and the progress
+/// so far.
 struct Work {
     queues: Vec<Mutex<VecDeque<HashSlot>>>,
     left: AtomicU64,
@@ -145,16 +145,16 @@ struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Asks the shard to hand over its hash slots, until none is left at any shard. Other shards may
-    /// still hand hash slots to this one.
+    /// Asks the shard to hand over its hash slots, until none is left at any shard. Other shards
+    /// may still hand hash slots to this one.
     fn drain(&self) {
         let mut under_way: Vec<HashSlot> = Vec::new();
         while !self.work.is_over() {
             let (mut is_silent, mut busy) = (false, 0);
             let before = under_way.len();
             under_way.retain(|&hash_slot| {
-                // Hash slots that began together end together. If these are busy, the rest is busy as
-                // well.
+                // Hash slots that began together end together. If these are busy, the rest is busy
+                // as well.
                 if is_silent || busy == BUSY_MAX {
                     return true;
                 }
