@@ -99,13 +99,13 @@ impl Mover for Handover {
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = PeerMessage::HashSlotPage {
+        let message = PeerMessage::HashSlotPage {
             hash_slot: self.hash_slot,
             number: copy.pages,
             synced: copy.syncs,
             rows,
         };
-        Next::Send(self.hash_slot.owner, say)
+        Next::Send(self.hash_slot.owner, message)
     }
 
     fn ask(

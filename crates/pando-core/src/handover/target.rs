@@ -24,7 +24,8 @@ use crate::state::stop::{Stop, broken};
 impl Shard {
     /// Takes a page of a hash slot on its way here.
     pub(crate) fn hash_slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let PeerMessage::HashSlotPage { hash_slot: news, number, synced, rows } = peer.say else {
+        let PeerMessage::HashSlotPage { hash_slot: news, number, synced, rows } = peer.message
+        else {
             return Ok(());
         };
         let at = (peer.txn, peer.step);

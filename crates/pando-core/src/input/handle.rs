@@ -195,7 +195,7 @@ impl Shard {
     }
 
     fn peer(&mut self, ctx: &mut Ctx<'_>, peer: Box<Peer>) -> Result<(), Halt> {
-        match peer.say {
+        match peer.message {
             PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }

@@ -133,13 +133,13 @@ impl Shard {
         let (floor, _) = self.paths.versions.all();
         let since = known.max(floor);
         let changed = self.paths.versions.above(since).copied().collect();
-        let say = PeerMessage::Versions { since, version, changed, answers };
-        self.tell(ctx, Need::Committed, shard, NO_TXN, say);
+        let message = PeerMessage::Versions { since, version, changed, answers };
+        self.tell(ctx, Need::Committed, shard, NO_TXN, message);
     }
 
     /// Handles a peer message about versions.
     pub(crate) fn hear_versions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) {
-        match peer.say {
+        match peer.message {
             PeerMessage::Versions { since, version, changed, answers } => {
                 if self.config.shard == COORDINATOR {
                     return;

@@ -50,8 +50,8 @@ impl Shard {
         }
         // What this shard acknowledges must survive a loss of power.
         let need = if heard == before { Need::Durable } else { Need::Synced };
-        let say = PeerMessage::SessionsHeard { position: heard.position, known, freed };
-        self.tell(ctx, need, COORDINATOR, NO_TXN, say);
+        let message = PeerMessage::SessionsHeard { position: heard.position, known, freed };
+        self.tell(ctx, need, COORDINATOR, NO_TXN, message);
         Ok(())
     }
 
@@ -204,8 +204,8 @@ impl Shard {
     /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
         let position = self.sessions.log.heard.position;
-        let say = PeerMessage::AskSessions { position, about };
-        self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+        let message = PeerMessage::AskSessions { position, about };
+        self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, message);
     }
 
     /// Sends questions again that are due, and asks about sessions that had no room before.

@@ -103,8 +103,8 @@ impl Shard {
         };
         let other = log.others.entry(shard).or_default();
         (other.told, other.told_known, other.told_freed) = (position, known, freed);
-        let say = PeerMessage::Sessions { told, last, known, freed, answers };
-        self.tell(ctx, need, shard, NO_TXN, say);
+        let message = PeerMessage::Sessions { told, last, known, freed, answers };
+        self.tell(ctx, need, shard, NO_TXN, message);
     }
 
     /// At shard 0: another shard acknowledges all events up to a position.
@@ -163,7 +163,7 @@ impl Shard {
     /// Handles a peer message about sessions.
     pub(crate) fn hear_sessions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let from = peer.from;
-        match peer.say {
+        match peer.message {
             PeerMessage::Sessions { told, last, known, freed, answers } => {
                 // A new shard gets the sessions with the decision that it joins.
                 if self.config.shard == COORDINATOR || !self.has_joined() {

@@ -166,7 +166,7 @@ impl Locks {
     /// Takes the `Prepare` of an undone step out of the queues. Returns the inputs that waited
     /// beside it: they may have waited for it alone, and must be handled again.
     pub fn forget(&mut self, txn: TxnId, step: u16) -> VecDeque<Input> {
-        let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, PeerMessage::Prepare(..)));
+        let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.message, PeerMessage::Prepare(..)));
         let mut woken = VecDeque::new();
         self.waiting.retain(|_, queue| {
             let is_in_it = queue.iter().any(is_it);
@@ -269,8 +269,8 @@ mod tests {
         let (trace, clock, step) = (0, 0, 1);
         let (behalf, floor) = (Behalf::default(), Floor::default());
         let (from, txn) = (ShardIndex(1), TxnId { shard: ShardIndex(1), number });
-        let say = PeerMessage::Prepare(Place::Link(Ino(7)), Prepare::Graph(Claim::Alone));
-        Input::Peer(Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say }))
+        let message = PeerMessage::Prepare(Place::Link(Ino(7)), Prepare::Graph(Claim::Alone));
+        Input::Peer(Box::new(Peer { from, trace, clock, behalf, txn, step, floor, message }))
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Shard {
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
         if self.participant.floors.get(&peer.txn.shard).is_some_and(is_void) {
-            if let PeerMessage::Finish(decision) = &peer.say {
+            if let PeerMessage::Finish(decision) = &peer.message {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
                     self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
@@ -56,12 +56,13 @@ impl Shard {
             return Ok(());
         }
         if self.participant.finished.contains(&at) {
-            if !matches!(peer.say, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. }) {
+            if !matches!(peer.message, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. })
+            {
                 self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
             }
             return Ok(());
         }
-        match &peer.say {
+        match &peer.message {
             PeerMessage::Prepare(place, prepare) => {
                 let (place, prepare) = (place.clone(), prepare.clone());
                 self.prepare(ctx, peer, place, prepare)

@@ -36,7 +36,7 @@ impl Shard {
             return true;
         }
         self.counters.bad_messages += 1;
-        let answer = match &peer.say {
+        let answer = match &peer.message {
             PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => PeerMessage::PageDone(0),
             PeerMessage::Prepare(..) => PeerMessage::Voted(Vote::No(Errno::EIO)),
             _ => return false,
@@ -130,7 +130,7 @@ fn can_be(Floor { below, but }: &Floor) -> bool {
 
 fn sound(own: ShardIndex, peer: &Peer) -> bool {
     let is_coordinators = matches!(
-        peer.say,
+        peer.message,
         PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }
@@ -139,7 +139,7 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
     if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
     }
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Page { dir, partition, given_back, radix, rows, .. } => {
             let orders = pando_placement::range(*partition, *radix);
             is_partition(*partition, *radix)

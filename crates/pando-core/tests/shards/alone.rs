@@ -78,7 +78,7 @@ fn while_a_session_begins_or_ends_on_other_shards_none_is_alone() {
         let answer = c.answer(under_way).expect("shard 0 decides");
         let mut asked = 0;
         while c.is_on_its_way(|peer| {
-            matches!(peer.say, PeerMessage::SessionsHeard { .. } | PeerMessage::Sessions { .. })
+            matches!(peer.message, PeerMessage::SessionsHeard { .. } | PeerMessage::Sessions { .. })
         }) {
             let glance = c.glance(COORDINATOR, Op::Alone(session, Alone::Ask));
             if glance == Some(Ok(Body::Alone(true))) {
@@ -240,7 +240,7 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     let txn = m.txn;
     let busy = m.c.take_all_messages().into_iter().find(|(_, peer)| peer.txn == txn);
     let (from, asked) = busy.expect("it asks");
-    let vote = Peer { from, say: PeerMessage::Voted(Vote::Busy), ..*asked };
+    let vote = Peer { from, message: PeerMessage::Voted(Vote::Busy), ..*asked };
     m.c.deliver(MAKER, vec![vote]);
     let ends = m.end();
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));

@@ -136,7 +136,7 @@ fn all_this_holds_when_the_parent_is_split() {
 }
 
 fn makes(peer: &Peer, is_it: impl Fn(&Change) -> bool) -> bool {
-    matches!(&peer.say, PeerMessage::Finish(Some(changes)) if changes.iter().any(is_it))
+    matches!(&peer.message, PeerMessage::Finish(Some(changes)) if changes.iter().any(is_it))
 }
 
 /// An empty directory with a partition on a third shard, neither its home nor the root's. Also

@@ -20,7 +20,7 @@ fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
 
 /// Delivers the vote that a move waits for, while a read fails. Returns whether one did.
 fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
-    while !c.is_on_its_way(|peer| matches!(peer.say, PeerMessage::Voted(_))) {
+    while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
         assert!(c.step());
     }
     c.fail_read(read);

@@ -148,7 +148,7 @@ fn a_shard_told_that_it_owns_a_hash_slot_waits_for_the_decision() {
     let there = there.expect("one in three lives there");
     begin(&mut c, dir.id.hash_slot(), from, to);
     let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
-        let PeerMessage::Finish(Some(changes)) = &peer.say else { return false };
+        let PeerMessage::Finish(Some(changes)) = &peer.message else { return false };
         *shard == to && matches!(changes[..], [Change::OwnHashSlot(_)])
     };
     let decision = loop {

@@ -348,7 +348,7 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
     }
     let on_their_way = c.take_all_messages();
     let tells =
-        |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.say, PeerMessage::Versions { .. });
+        |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.message, PeerMessage::Versions { .. });
     let told = on_their_way.iter().filter(tells).count();
     assert_eq!(
         (told, versions(&c)),

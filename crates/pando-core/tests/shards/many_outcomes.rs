@@ -82,7 +82,7 @@ fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
 
 fn is_outcomes(peer: &Peer) -> bool {
     let is = |row: &RowChange| matches!(row, RowChange::Put(key, _) if key.starts_with(&pando_core::keys::table(pando_core::keys::Table::Outcome)));
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Page { rows, .. } | PeerMessage::HashSlotPage { rows, .. } => {
             rows.iter().any(is)
         }

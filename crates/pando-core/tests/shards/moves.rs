@@ -27,20 +27,20 @@ fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bo
     Move { tag, txn: new.expect("a message of it is on its way") }
 }
 
-fn is_claim(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(_)))
+fn is_claim(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Graph(_)))
 }
 
-fn is_claim_on_all(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(Claim::Alone)))
+fn is_claim_on_all(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Graph(Claim::Alone)))
 }
 
-fn is_announced(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
+fn is_announced(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
 }
 
-fn is_overtaken(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Voted(Vote::Overtaken(_)))
+fn is_overtaken(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Voted(Vote::Overtaken(_)))
 }
 
 /// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
@@ -330,7 +330,8 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     let mut figure = Figure8::new();
     figure.c.keep_logs();
     let first = figure.x_to_b();
-    let is_given = |say: &PeerMessage| matches!(say, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
+    let is_given =
+        |message: &PeerMessage| matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
     figure.c.deliver_of(first.txn, false, is_claim);
     figure.c.deliver_of(first.txn, false, is_given);
     let given = figure.c.take_all_messages();

@@ -180,10 +180,10 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     let (need, to, page) = &sent[asked];
     assert_eq!((need, *to == home), (&Need::Synced, false), "the source's is synced first");
     let done = &sent[asked + 1];
-    assert!(matches!(done.2.say, PeerMessage::PageDone(_)), "{done:?} answers {page:?}");
+    assert!(matches!(done.2.message, PeerMessage::PageDone(_)), "{done:?} answers {page:?}");
     assert_eq!((done.0, done.1), (Need::Synced, home), "then the target's");
     assert!(
-        asked + 1 < at(&|peer| matches!(peer.say, PeerMessage::Prepare(_, Prepare::Arrive(_))))
+        asked + 1 < at(&|peer| matches!(peer.message, PeerMessage::Prepare(_, Prepare::Arrive(_))))
     );
     assert_eq!(sent.iter().filter(|(.., peer)| asks_for_sync(peer)).count(), 1, "once");
     c.settle();
@@ -224,7 +224,7 @@ fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
 }
 
 fn asks_for_sync(peer: &Peer) -> bool {
-    matches!(peer.say, PeerMessage::Page { synced: true, .. })
+    matches!(peer.message, PeerMessage::Page { synced: true, .. })
 }
 
 /// All names, as told by the shard that owns everything. Nothing is delivered.

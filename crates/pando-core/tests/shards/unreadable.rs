@@ -229,7 +229,7 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
         let (name, new_name) = (c.name("file"), c.name("there"));
         let flags = RenameFlags::default();
         let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
-        while !c.is_on_its_way(|peer| matches!(peer.say, PeerMessage::Voted(_))) {
+        while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
             assert!(c.step());
         }
         match fault {

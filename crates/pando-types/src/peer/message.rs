@@ -33,7 +33,7 @@ pub struct Peer {
     /// In messages of a coordinator: which of its transactions are over. Empty in other messages.
     pub floor: Floor,
     /// The message proper.
-    pub say: PeerMessage,
+    pub message: PeerMessage,
 }
 
 /// Kinds of peer messages.

@@ -298,7 +298,7 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
-fn peer(say: PeerMessage) -> Message {
+fn peer(message: PeerMessage) -> Message {
     Message::Peer(Peer {
         from: SHARD,
         trace: u64::MAX / 3,
@@ -307,7 +307,7 @@ fn peer(say: PeerMessage) -> Message {
         txn: TxnId { shard: SHARD, number: 1 << 20 },
         step: 3,
         floor: Floor { below: 1 << 19, but: vec![3, 1 << 18] },
-        say,
+        message,
     })
 }
 

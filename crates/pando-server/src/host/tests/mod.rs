@@ -58,7 +58,7 @@ impl Toy {
         })
     }
 
-    fn peer(&self, number: u64, say: PeerMessage) -> Box<Peer> {
+    fn peer(&self, number: u64, message: PeerMessage) -> Box<Peer> {
         let txn = TxnId { shard: self.shard, number };
         Box::new(Peer {
             from: self.shard,
@@ -68,7 +68,7 @@ impl Toy {
             txn,
             step: 0,
             floor: Floor::default(),
-            say,
+            message,
         })
     }
 }
@@ -98,7 +98,7 @@ impl Machine for Toy {
                     _ => return Err(Halt::Broken("file x is damaged at offset 9".to_owned())),
                 }
             }
-            Input::Peer(peer) => match peer.say {
+            Input::Peer(peer) => match peer.message {
                 PeerMessage::Ask => {
                     let answer = self.peer(peer.txn.number, PeerMessage::Finished);
                     effects.out.push((Need::Committed, Out::Peer(peer.from, answer)));
