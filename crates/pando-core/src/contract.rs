@@ -246,4 +246,4 @@ impl Config {
 }
 
 /// The shard that issues sessions, gives out versions, and lets directories move.
-pub const COORDINATOR: ShardIndex = ShardIndex(0);
+pub const SHARD_0: ShardIndex = ShardIndex(0);

@@ -6,8 +6,8 @@
 
 use pando_types::{HashSlot, ShardIndex};
 
-/// The shard of the first `shards` (at least 1) that gets `hash_slot`. Hash slot 0, the root's, gets
-/// shard 0.
+/// The shard of the first `shards` (at least 1) that gets `hash_slot`. Hash slot 0, the root's,
+/// gets shard 0.
 #[must_use]
 pub fn rendezvous(hash_slot: HashSlot, shards: u16) -> ShardIndex {
     if hash_slot == HashSlot(0) {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use pando_types::peer::{Peer, PeerMessage};
 use pando_types::{Ino, KeyId, SessionId, ShardIndex};
 
-use crate::contract::{COORDINATOR, Config, Effects, Halt, Input, Now, Row, Rows};
+use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows, SHARD_0};
 use crate::counters::{Counters, TxnKind};
 use crate::records::keys::{self, Table};
 use crate::records::record::{
@@ -78,7 +78,7 @@ impl Shard {
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
-        if self.config.shard == COORDINATOR {
+        if self.config.shard == SHARD_0 {
             self.sessions.log.begin_freeing(ctx.now.nanos);
             for session in self.sessions.alive.keys() {
                 self.sessions.leases.grant(*session, ctx.now.nanos);

@@ -4,7 +4,7 @@
 use pando_types::SessionId;
 use pando_types::reply::{Body, Refusal};
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
 use crate::state::stop::Stop;
@@ -12,7 +12,7 @@ use crate::state::stop::Stop;
 impl Shard {
     /// Runs [`pando_types::op::Op::Renew`]: gives the session a whole lease.
     pub(crate) fn renew(&mut self, ctx: &Ctx<'_>, session: SessionId) -> Result<Body, Stop> {
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             return Err(crate::state::stop::not_here());
         }
         if !self.sessions.alive.contains_key(&session) {

@@ -1,4 +1,4 @@
-//! Timers of the coordinator: which messages it sends again, and when.
+//! The tick of a shard: all that is due. What the coordinator sends again is here.
 
 use alloc::vec::Vec;
 use pando_types::peer::PeerMessage;

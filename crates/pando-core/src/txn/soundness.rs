@@ -20,7 +20,7 @@ use pando_types::peer::{Change, Floor, Inode, Peer, PeerMessage, Prepare, RowCha
 use pando_types::reply::Slice;
 use pando_types::{DirId, DirRef, Errno, HashSlot, Ino, LockSet, Name, ShardIndex, TxnId};
 
-use crate::contract::{COORDINATOR, Halt, Need};
+use crate::contract::{Halt, Need, SHARD_0};
 use crate::namespace::names::{self, is_dir};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Content, Entry, Header, LinkedName, Outcome, Record, Xattrs};
@@ -150,12 +150,12 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
             rows.iter().all(|row| is_of_hash_slot(hash_slot.hash_slot, row) || tells_outcome(row))
         }
         PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
-        PeerMessage::Versions { .. } => peer.from == COORDINATOR,
-        PeerMessage::Sessions { .. } => peer.from == COORDINATOR,
+        PeerMessage::Versions { .. } => peer.from == SHARD_0,
+        PeerMessage::Sessions { .. } => peer.from == SHARD_0,
         PeerMessage::VersionsKnown(_)
         | PeerMessage::AskVersions(_)
         | PeerMessage::SessionsHeard { .. }
-        | PeerMessage::AskSessions { .. } => own == COORDINATOR,
+        | PeerMessage::AskSessions { .. } => own == SHARD_0,
         _ => true,
     }
 }
@@ -174,8 +174,8 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
             arrival.rows.iter().all(|row| is_of_hash_slot(arrival.hash_slot.hash_slot, row))
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
-        Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
-        Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
+        Prepare::Graph(_) | Prepare::Invalidate { .. } => own == SHARD_0,
+        Prepare::Join => from == SHARD_0 && *place == Place::Shard(own),
         _ => true,
     }
 }

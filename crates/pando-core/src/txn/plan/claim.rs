@@ -6,7 +6,7 @@ use pando_types::op::Place;
 use pando_types::peer::{Claim, Prepare, Seen};
 use pando_types::{DirRef, Errno};
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::stop::Stop;
 use crate::state::txn::transaction::{Step, StepState};
 use crate::txn::plan::view::{Next, View};
@@ -88,7 +88,7 @@ fn look(view: &View<'_, '_>, dir: DirRef) -> Result<Next, Stop> {
 }
 
 fn ask(claim: Claim) -> Next {
-    Next::Ask(Place::Shard(COORDINATOR), Prepare::Graph(claim))
+    Next::Ask(Place::Shard(SHARD_0), Prepare::Graph(claim))
 }
 
 /// Asks for the graph alone.
