@@ -98,8 +98,8 @@ pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |_, _| Ok(()))
 }
 
-/// As `write`, for the folder's owner: root may write in another user's volume, and that user's
-/// servers must read the file.
+/// Writes a file that appears as a whole or not at all, and that only the folder's owner may read.
+/// Root may write in another user's volume, and that user's servers must read the file.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, give_to_owner_of)
 }
@@ -117,10 +117,10 @@ fn write_as(
     write().map_err(|error| KeyError::Io { path: path.to_owned(), error })
 }
 
-/// As `write`, in a folder that is open. No path is looked up: whatever happens to folders
-/// meanwhile, the file goes where it belongs. It has mode 0600 from the beginning, and no other
-/// user can have put it there. `prepare` gives it its owner. `check` is called right before it
-/// takes its name.
+/// Writes a file, as a whole or not at all, in a folder that is open. No path is looked up:
+/// whatever happens to folders meanwhile, the file goes where it belongs. It has mode 0600 from the
+/// beginning, and no other user can have put it there. `prepare` gives it its owner. `check` is
+/// called right before it takes its name.
 pub fn write_in(
     folder: &File,
     name: &OsStr,
