@@ -24,11 +24,11 @@ pub(super) async fn in_turn<F: Future>(
     poll_fn(|context| {
         loop {
             let mut has_one_ended = false;
-            for slot in futures.iter_mut().take(begun) {
-                if let Some(future) = slot
+            for place in futures.iter_mut().take(begun) {
+                if let Some(future) = place
                     && let Poll::Ready(output) = future.as_mut().poll(context)
                 {
-                    (*slot, has_one_ended) = (None, true);
+                    (*place, has_one_ended) = (None, true);
                     if is_found(output) {
                         return Poll::Ready(());
                     }

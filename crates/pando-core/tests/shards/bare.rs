@@ -43,7 +43,7 @@ fn others(c: &Cluster, homed: &[(String, HashSlot)]) -> Vec<HashSlot> {
 }
 
 #[test]
-fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
+fn bare_hash_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     let mut c = cluster();
     let homed = homed(3);
     for (name, _) in &homed {

@@ -190,7 +190,7 @@ fn a_repeated_request_runs_once() {
 }
 
 #[test]
-fn locks_go_with_the_slot_of_their_file() {
+fn locks_go_with_the_hash_slot_of_their_file() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
     assert_eq!(lock(&mut c, two, ino, of(1, 10, 19, LockKind::Exclusive)), None);

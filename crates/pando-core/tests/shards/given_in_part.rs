@@ -29,7 +29,7 @@ fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
 }
 
 #[test]
-fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
+fn a_hash_slot_that_could_not_be_given_away_is_whole_and_open() {
     let mut failed = 0;
     for read in 0..READS {
         let mut c = Cluster::new(2, 1_000);

@@ -172,7 +172,7 @@ fn nothing_is_told_of_a_half_that_is_about_to_go_elsewhere() {
 }
 
 #[test]
-fn where_a_slot_was_it_is_told_where_it_is_now() {
+fn where_a_hash_slot_was_it_is_told_where_it_is_now() {
     let (mut c, dir) = split(6);
     let (from, hash_slot) = (c.home(dir), dir.id.hash_slot());
     let to = ShardIndex((from.0 + 1) % SHARDS);

@@ -221,7 +221,7 @@ fn other_partitions_stay_where_they_are() {
 }
 
 #[test]
-fn a_slot_is_used_while_it_is_copied() {
+fn a_hash_slot_is_used_while_it_is_copied() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 40);
     begin(&mut c, dir.id.hash_slot(), from, to);
@@ -253,7 +253,7 @@ fn a_slot_is_used_while_it_is_copied() {
 }
 
 #[test]
-fn a_slot_is_copied_at_its_rate_and_not_faster() {
+fn a_hash_slot_is_copied_at_its_rate_and_not_faster() {
     const RATE: u64 = 1_000_000;
     const TICK: u64 = 50_000;
     let mut c = Cluster::with(3, |config| config.handover_rate = RATE);
@@ -284,7 +284,7 @@ fn a_slot_is_copied_at_its_rate_and_not_faster() {
 }
 
 #[test]
-fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
+fn changes_are_sent_while_a_hash_slot_is_copied_so_that_they_never_are_too_many() {
     let mut c = Cluster::with(3, |config| config.split_dirty_rows = 8);
     let (dir, from, to) = filled(&mut c, 120);
     begin(&mut c, dir.id.hash_slot(), from, to);
@@ -393,7 +393,7 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
 }
 
 #[test]
-fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
+fn a_repetition_finds_its_outcome_where_the_hash_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let op = create(&c, dir, "once");
@@ -411,7 +411,7 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
 /// The next request in that request slot concerned something that stays. So the floor goes along:
 /// it tells only that the request has run.
 #[test]
-pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
+pub fn a_late_copy_does_not_run_again_where_a_hash_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let (_, stays) = dir_at(&mut c, ROOT, "stays", |home| home == from);
@@ -469,7 +469,7 @@ fn what_cannot_be_handed_over_stays() {
 /// With two shards, partition 0 splits off 1 to the other shard, and then 2 on its own. While that
 /// half is counted, the hash slot stays.
 #[test]
-fn a_slot_stays_while_half_of_its_partition_is_counted() {
+fn a_hash_slot_stays_while_half_of_its_partition_is_counted() {
     let mut c = Cluster::with(2, |config| {
         (config.split_threshold, config.partitions_per_shard) = (40, 64);
     });
@@ -501,7 +501,7 @@ fn a_slot_stays_while_half_of_its_partition_is_counted() {
 
 /// A directory is removed and made again, with its hash slot on another shard in between.
 #[test]
-fn a_directory_dies_and_is_born_where_its_slot_is() {
+fn a_directory_dies_and_is_born_where_its_hash_slot_is() {
     let mut c = Cluster::new(3, 10);
     let (dir, from, to) = filled(&mut c, 60);
     hand_over(&mut c, dir.id.hash_slot(), from, to);

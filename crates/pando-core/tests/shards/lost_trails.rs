@@ -286,7 +286,7 @@ fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_mes
 /// is back. While the rename waits for it, it comes in time. It refuses the old path from the
 /// answer on.
 #[test]
-fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() {
+fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_trail_when_it_is_back() {
     for (is_restarted, late) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut c = Cluster::new(4, 1000);
         c.settle();

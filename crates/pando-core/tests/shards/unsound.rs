@@ -135,7 +135,7 @@ fn a_page_with_a_row_of_something_else_is_given_up() {
 }
 
 #[test]
-fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
+fn a_page_of_a_hash_slot_with_a_row_of_something_else_is_given_up() {
     let mut c = cluster();
     let hash_slot = HashSlotNews { hash_slot: HashSlot(0x0909), version: 7, owner: HERE };
     let header = |partition, start| {

@@ -100,7 +100,7 @@ impl Busy {
                 true
             })?;
         }
-        busy.read_slots(rows, volume)?;
+        busy.read_hash_slots(rows, volume)?;
         busy.read_shreds(rows, volume)?;
         busy.note(volume);
         for (shard, dir, partition, record) in arrivals {
@@ -140,7 +140,7 @@ impl Busy {
         Ok(())
     }
 
-    fn read_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
+    fn read_hash_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
         for shard in volume.shards() {
             let (from, to) =
                 (keys::table(Table::Owner), keys::after(&keys::table(Table::Incoming)));

@@ -68,7 +68,7 @@ fn a_new_map_is_the_rendezvous_table() {
 }
 
 #[test]
-fn homes_and_link_shards_follow_the_slot_table() {
+fn homes_and_link_shards_follow_the_hash_slot_table() {
     let mut map = ClusterMap::new(4);
     let dir = DirId([0x12, 0x34, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
     let ino = (2..).map(Ino).find(|ino| ino.hash_slot() != HashSlot(0x1234)).unwrap();
@@ -82,7 +82,7 @@ fn homes_and_link_shards_follow_the_slot_table() {
 }
 
 #[test]
-fn growth_adds_an_empty_shard_and_then_hands_slots_to_it() {
+fn growth_adds_an_empty_shard_and_then_hands_hash_slots_to_it() {
     let mut map = ClusterMap::new(3);
     let old = map.clone();
     let new = map.add_shard().unwrap();
@@ -124,7 +124,7 @@ fn a_cluster_map_survives_the_wire() {
 }
 
 #[test]
-fn of_two_words_about_a_slot_the_later_one_is_believed() {
+fn of_two_words_about_a_hash_slot_the_later_one_is_believed() {
     let mut map = ClusterMap::new(4);
     let hash_slot = HashSlot(77);
     assert_eq!(map.news(hash_slot), None);

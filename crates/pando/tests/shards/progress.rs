@@ -81,7 +81,7 @@ fn a_move_tells_how_far_it_is_and_so_does_the_list_of_moves_without_a_known_targ
 }
 
 #[test]
-fn an_addition_tells_how_far_it_is_and_the_list_shows_it_until_all_slots_have_come() {
+fn an_addition_tells_how_far_it_is_and_the_list_shows_it_until_all_hash_slots_have_come() {
     let site = Site::of(12, &[], &[]);
     let old = site.old.folder.to_str().unwrap();
     let add = |rate: &str, name: &str| {

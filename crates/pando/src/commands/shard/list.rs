@@ -85,7 +85,7 @@ pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
 fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
     let mut facts = questioner.facts().clone();
     facts.map = whole_map(questioner);
-    let slots = slots(&facts.map);
+    let slots = hash_slots(&facts.map);
     let mut rows: Vec<Row> = (0..facts.map.shards)
         .map(|shard| Row {
             shard,
@@ -161,7 +161,7 @@ fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
     under_way.map(shown).collect()
 }
 
-fn slots(map: &ClusterMap) -> Vec<u32> {
+fn hash_slots(map: &ClusterMap) -> Vec<u32> {
     let mut slots = vec![0; usize::from(map.shards)];
     for hash_slot in 0..=u16::MAX {
         slots[usize::from(map.hash_slot_owner(HashSlot(hash_slot)).0)] += 1;
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_hash_slot_has_an_owner() {
-        let slots = slots(&ClusterMap::new(4));
+        let slots = hash_slots(&ClusterMap::new(4));
         assert_eq!((slots.len(), slots.iter().sum::<u32>()), (4, 1 << 16));
         assert!(slots.iter().all(|&slots| slots > 1 << 13), "{slots:?}");
     }
