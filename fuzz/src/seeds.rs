@@ -76,7 +76,7 @@ fn peers() -> Vec<Vec<u8>> {
     let rows: Vec<_> =
         c.rows().into_iter().map(|((_, key), row)| RowChange::Put(key, row)).collect();
     for peer in &mut said {
-        if let pando_types::peer::PeerMessage::Page { rows: page, .. } = &mut peer.say {
+        if let pando_types::peer::PeerMessage::Page { rows: page, .. } = &mut peer.message {
             *page = rows.iter().take(4).cloned().collect();
         }
     }

@@ -52,8 +52,8 @@
 //! ```text
 //! MANIFEST: see manifest.rs              log file
 //!  0 [u8;8] "babuMAN\n"                   0     header
-//!  8 u16 version (2, 3), u16 0            512   mark slot A
-//! 12 u32 checksum                         1024  mark slot B
+//!  8 u16 version (2, 3), u16 0            512   mark place A
+//! 12 u32 checksum                         1024  mark place B
 //! 16 u64 database id                      4096  groups
 //! 24 u64 epoch                                  zeros (preallocated)
 //! 32 u64 last group in index files       header

@@ -190,7 +190,7 @@ pub struct Config {
     /// Bytes of outcomes above which a move sends them in pages of this size, and not with its last
     /// message. One frame could not hold them. Above 0.
     pub outcome_bytes: usize,
-    /// Bytes per second at which the copy of a hash slot is sent while the slot is open; above 0.
+    /// Bytes per second at which the copy of a hash slot is sent while that is open; above 0.
     /// Splits have no such limit, because they relieve a shard.
     pub handover_rate: u64,
     /// Time without an answer after which a message is sent again, nanoseconds.
@@ -246,4 +246,4 @@ impl Config {
 }
 
 /// The shard that issues sessions, gives out versions, and lets directories move.
-pub const COORDINATOR: ShardIndex = ShardIndex(0);
+pub const SHARD_0: ShardIndex = ShardIndex(0);

@@ -157,7 +157,7 @@ pub struct Counters {
     /// Versions that shard 0 has given up, or refused to give out, because a shard was silent.
     pub versions_given_up: u64,
     /// Changing requests refused because a directory of their trail had changed.
-    pub stale_ways: u64,
+    pub stale_trails: u64,
     /// Hash slots handed over to another shard.
     pub handovers: u64,
     /// Handovers given up.

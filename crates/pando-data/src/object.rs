@@ -26,11 +26,11 @@ pub struct Checksums(Vec<u32>);
 /// How an object is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// It is shorter or longer than the metadata says.
+    /// The object is shorter or longer than the metadata says.
     Length,
-    /// Its trailer is invalid.
+    /// The object's trailer is invalid.
     Trailer,
-    /// It is another object.
+    /// The store has another object in its place.
     Id,
     /// The content of this block does not match its checksum.
     Block(u64),

@@ -68,7 +68,7 @@ fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
 /// looked for in the wrong place. That they are unchanged proves nothing.
 struct Moved {
     /// Hash slots with another owner than before, and those that are, or were, on their way.
-    slots: BTreeSet<HashSlot>,
+    hash_slots: BTreeSet<HashSlot>,
     /// Directories with partitions that a decision gave to a shard. The shard had not heard of it
     /// before, and has now. It may have given the partition away since.
     dirs: BTreeSet<DirId>,
@@ -80,29 +80,30 @@ impl Moved {
         let differing = |these: &Busy, those: &Busy| {
             let owners = these.owners.iter();
             let changed = owners.filter(|(at, news)| those.owners.get(at) != Some(news));
-            changed.map(|((_, slot), _)| *slot).collect::<BTreeSet<_>>()
+            changed.map(|((_, hash_slot), _)| *hash_slot).collect::<BTreeSet<_>>()
         };
         let on_their_way = [before, now].into_iter().flat_map(|busy| &busy.incoming);
-        let mut slots = differing(now, before);
-        slots.extend(differing(before, now));
-        slots.extend(on_their_way.map(|(_, slot)| *slot));
+        let mut hash_slots = differing(now, before);
+        hash_slots.extend(differing(before, now));
+        hash_slots.extend(on_their_way.map(|(_, hash_slot)| *hash_slot));
         let heard = before.arrived.iter().filter(|arrived| !now.arrived.contains(arrived));
-        Self { slots, dirs: heard.map(|(_, dir, _)| *dir).collect() }
+        Self { hash_slots, dirs: heard.map(|(_, dir, _)| *dir).collect() }
     }
 
     fn concerns(&self, finding: &Finding) -> bool {
         let has_row = |key: &[u8]| {
-            keys::hash_slot_of_row(key).is_some_and(|slot| self.slots.contains(&slot))
+            keys::hash_slot_of_row(key)
+                .is_some_and(|hash_slot| self.hash_slots.contains(&hash_slot))
                 || keys::dir_of(key).is_some_and(|dir| self.dirs.contains(&dir))
         };
         let has_place = |place: &Place| {
-            place.slot().is_some_and(|slot| self.slots.contains(&slot))
+            place.hash_slot().is_some_and(|hash_slot| self.hash_slots.contains(&hash_slot))
                 || place.dir().is_some_and(|dir| self.dirs.contains(&dir))
         };
         finding.evidence.iter().any(|evidence| evidence.first_row().is_some_and(|(_, key)| has_row(key)))
             || finding.under.iter().any(has_place)
             // The file that names the object may be in such a hash slot.
-            || !self.slots.is_empty() && finding.code == Code::ObjectUnnamed
+            || !self.hash_slots.is_empty() && finding.code == Code::ObjectUnnamed
     }
 }
 

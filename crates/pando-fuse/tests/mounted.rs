@@ -221,7 +221,7 @@ fn a_full_store_is_reported_by_close_and_fsync() {
 /// Bytes are lost after their writer has gone on. The next close or sync of the file reports the
 /// loss, even through a handle that only reads.
 #[test]
-fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
+fn a_loss_is_told_to_the_next_program_that_closes_or_syncs() {
     let mount = Mount::new("lost", &Options::default());
     let (data, shards) = (mount.setup.fs.data(), &mount.setup.memory.shards);
     let path = mount.path("f");
@@ -367,7 +367,7 @@ fn as_stranger(work: impl FnOnce() + Send) {
 /// Setuid and setgid are taken off with the change itself, or by a request for just that. They are
 /// never taken off by setting a mode.
 #[test]
-fn no_mode_is_written_that_nobody_asked_for() {
+fn no_mode_is_written_that_no_program_asked_for() {
     let mount = Mount::new("setid", &Options::default());
     let path = mount.path("f");
     fs::write(&path, "text").unwrap();
@@ -404,7 +404,7 @@ fn no_mode_is_written_that_nobody_asked_for() {
 }
 
 #[test]
-fn a_file_that_nobody_else_changed_stays_in_the_page_cache() {
+fn a_file_that_no_other_client_changed_stays_in_the_page_cache() {
     let mount = Mount::new("pages", &Options::default());
     let path = mount.path("f");
     fs::write(&path, vec![3; 100_000]).unwrap();

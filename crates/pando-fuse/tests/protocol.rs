@@ -238,7 +238,7 @@ fn a_thousand_requests_wait_and_are_answered_in_another_order() {
 }
 
 #[test]
-fn who_is_gone_gets_eintr_at_once_and_what_is_done_later_is_undone() {
+fn a_caller_that_is_gone_gets_eintr_at_once_and_what_is_done_later_is_undone() {
     let fs = Gated::default();
     let patience = Duration::from_secs(3600);
     let config =
@@ -300,7 +300,7 @@ fn a_signal_that_does_not_kill_is_heeded_after_a_while() {
 }
 
 #[test]
-fn threads_that_wait_hold_up_nobody() {
+fn threads_that_wait_hold_up_no_other() {
     for operation in ["fsync", "read"] {
         let fs = Gated::default();
         fs.hold(operation);

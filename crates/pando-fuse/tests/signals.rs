@@ -161,7 +161,7 @@ os.stat(os.environ["D"] + "/stuck")
 }
 
 #[test]
-fn a_mount_somebody_waits_for_stays_and_is_unmounted_afterwards() {
+fn a_mount_that_a_program_waits_for_stays_and_is_unmounted_afterwards() {
     let mount = Mount::new("busy");
     let mut program = mount.spawn("exec stat $D/stuck");
     mount.fs.until("it waits", |counts| counts.waiting == 1);
@@ -174,7 +174,7 @@ fn a_mount_somebody_waits_for_stays_and_is_unmounted_afterwards() {
 }
 
 #[test]
-fn who_waits_hears_of_the_end() {
+fn a_waiting_program_hears_of_the_end() {
     for (name, threads) in [("end-one", 1), ("end-more", 3)] {
         let mut mount = Mount::with_threads(name, threads);
         let mut program = mount.spawn("exec 3<$D/file; touch $D/new");

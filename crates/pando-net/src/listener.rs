@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_over_a_unix_socket_is_root_or_the_folders_owner_or_a_stranger() {
+    fn a_caller_over_a_unix_socket_is_root_or_the_folders_owner_or_a_stranger() {
         assert_eq!(Origin::of_user(0, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1000, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1001, 1000), Origin::Stranger(1001));

@@ -78,10 +78,11 @@ impl Outbound {
         Self::counted(inbound, Arc::default())
     }
 
-    /// As [`Outbound::new`]. Adds one to `writes` with each write, whatever its length.
+    /// The outgoing half of the connection of `inbound`. It adds one to `writes` with each write,
+    /// whatever its length.
     ///
     /// # Panics
-    /// As [`Outbound::new`].
+    /// If the connection is encrypted and has an outgoing half already.
     #[must_use]
     pub fn counted(inbound: &mut Inbound, writes: Arc<AtomicU64>) -> Self {
         let sealer = inbound.take_sealer();

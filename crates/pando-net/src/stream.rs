@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_this_namespace_does_not_know_may_be_anybody() {
+    fn an_owner_outside_this_namespace_may_be_any_user() {
         let temp = tempfile::tempdir().unwrap();
         let overflow = overflow_user();
         std::os::unix::fs::chown(temp.path(), Some(overflow), None).unwrap();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash_slot_table::HashSlotTable;
 use crate::rendezvous;
 
-const ROOT_SLOT: HashSlot = DirId::ROOT.slot();
+const ROOT_HASH_SLOT: HashSlot = DirId::ROOT.hash_slot();
 
 /// Owners of all hash slots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct ClusterMap {
     pub shards: u16,
     /// Level of features that all shards support. Raised once all of them do.
     pub feature_level: u32,
-    slots: HashSlotTable,
+    hash_slots: HashSlotTable,
     /// Numbers of handovers, of the hash slots that were handed over.
     versions: BTreeMap<HashSlot, u32>,
 }
@@ -53,26 +53,26 @@ impl ClusterMap {
     #[must_use]
     pub fn new(shards: u16) -> Self {
         assert!(shards > 0, "a cluster has at least one shard");
-        let slots = HashSlotTable::new(|slot| rendezvous(slot, shards));
-        Self { epoch: 1, shards, feature_level: 1, slots, versions: BTreeMap::new() }
+        let hash_slots = HashSlotTable::new(|hash_slot| rendezvous(hash_slot, shards));
+        Self { epoch: 1, shards, feature_level: 1, hash_slots, versions: BTreeMap::new() }
     }
 
-    /// The shard that owns `slot`.
+    /// The shard that owns `hash_slot`.
     #[must_use]
-    pub fn hash_slot_owner(&self, slot: HashSlot) -> ShardIndex {
-        self.slots.owner(slot)
+    pub fn hash_slot_owner(&self, hash_slot: HashSlot) -> ShardIndex {
+        self.hash_slots.owner(hash_slot)
     }
 
     /// The shard with a directory's content and partition 0.
     #[must_use]
     pub fn home(&self, dir: DirId) -> ShardIndex {
-        self.hash_slot_owner(dir.slot())
+        self.hash_slot_owner(dir.hash_slot())
     }
 
     /// The shard with an inode that no longer belongs to exactly one name.
     #[must_use]
     pub fn link(&self, ino: Ino) -> ShardIndex {
-        self.hash_slot_owner(ino.slot())
+        self.hash_slot_owner(ino.hash_slot())
     }
 
     /// Adds a shard, which owns nothing yet. `None` if all shard numbers are used. [`rendezvous`]
@@ -95,10 +95,10 @@ impl ClusterMap {
     /// All that this map knows beyond the map of a new cluster.
     pub fn all_news(&self) -> impl Iterator<Item = HashSlotNews> {
         let known = self.versions.iter();
-        known.map(|(&slot, &version)| HashSlotNews {
-            slot,
+        known.map(|(&hash_slot, &version)| HashSlotNews {
+            hash_slot,
             version,
-            owner: self.hash_slot_owner(slot),
+            owner: self.hash_slot_owner(hash_slot),
         })
     }
 
@@ -112,41 +112,45 @@ impl ClusterMap {
 
     /// Owner and version of a hash slot that was handed over. `None` if it never was.
     #[must_use]
-    pub fn news(&self, slot: HashSlot) -> Option<HashSlotNews> {
-        let version = *self.versions.get(&slot)?;
-        Some(HashSlotNews { slot, version, owner: self.hash_slot_owner(slot) })
+    pub fn news(&self, hash_slot: HashSlot) -> Option<HashSlotNews> {
+        let version = *self.versions.get(&hash_slot)?;
+        Some(HashSlotNews { hash_slot, version, owner: self.hash_slot_owner(hash_slot) })
     }
 
     /// The news to tell of a hash slot when it goes to `to` next. This map need not know yet that
     /// `to` was added.
-    pub fn next_news(&self, slot: HashSlot, to: ShardIndex) -> Result<HashSlotNews, HandoverError> {
-        if slot == ROOT_SLOT {
+    pub fn next_news(
+        &self,
+        hash_slot: HashSlot,
+        to: ShardIndex,
+    ) -> Result<HashSlotNews, HandoverError> {
+        if hash_slot == ROOT_HASH_SLOT {
             return Err(HandoverError::Root);
         }
         if to.0 >= SHARDS_MAX {
             return Err(HandoverError::NoSuchShard);
         }
-        let version = self.versions.get(&slot).copied().unwrap_or(0).saturating_add(1);
-        Ok(HashSlotNews { slot, version, owner: to })
+        let version = self.versions.get(&hash_slot).copied().unwrap_or(0).saturating_add(1);
+        Ok(HashSlotNews { hash_slot, version, owner: to })
     }
 
     /// Takes over the owner of a hash slot, if that is news. Returns whether it was. Impossible
     /// news are ignored. An owner is a shard, even if this map has not heard that it was added.
     pub fn learn(&mut self, news: HashSlotNews) -> bool {
-        let known = self.versions.get(&news.slot).copied().unwrap_or(0);
-        if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= SHARDS_MAX {
+        let known = self.versions.get(&news.hash_slot).copied().unwrap_or(0);
+        if news.version <= known || news.hash_slot == ROOT_HASH_SLOT || news.owner.0 >= SHARDS_MAX {
             return false;
         }
         self.grow(news.owner.0 + 1);
-        self.slots.set_owner(news.slot, news.owner);
-        self.versions.insert(news.slot, news.version);
+        self.hash_slots.set_owner(news.hash_slot, news.owner);
+        self.versions.insert(news.hash_slot, news.version);
         self.epoch += 1;
         true
     }
 
-    /// Records that `slot` now belongs to `to`.
-    pub fn hand_over(&mut self, slot: HashSlot, to: ShardIndex) -> Result<(), HandoverError> {
-        let news = self.next_news(slot, to)?;
+    /// Records that `hash_slot` now belongs to `to`.
+    pub fn hand_over(&mut self, hash_slot: HashSlot, to: ShardIndex) -> Result<(), HandoverError> {
+        let news = self.next_news(hash_slot, to)?;
         self.learn(news);
         Ok(())
     }
@@ -158,7 +162,7 @@ struct Unchecked {
     epoch: u64,
     shards: u16,
     feature_level: u32,
-    slots: HashSlotTable,
+    hash_slots: HashSlotTable,
     versions: BTreeMap<HashSlot, u32>,
 }
 
@@ -166,13 +170,13 @@ impl TryFrom<Unchecked> for ClusterMap {
     type Error = &'static str;
 
     fn try_from(map: Unchecked) -> Result<Self, Self::Error> {
-        let Unchecked { epoch, shards, feature_level, slots, versions } = map;
-        if slots.owner(ROOT_SLOT) != ShardIndex(0) {
+        let Unchecked { epoch, shards, feature_level, hash_slots, versions } = map;
+        if hash_slots.owner(ROOT_HASH_SLOT) != ShardIndex(0) {
             return Err("the root's slot belongs to shard 0");
         }
-        if slots.iter().any(|owner| owner.0 >= shards) {
+        if hash_slots.iter().any(|owner| owner.0 >= shards) {
             return Err("a slot belongs to a shard that does not exist");
         }
-        Ok(Self { epoch, shards, feature_level, slots, versions })
+        Ok(Self { epoch, shards, feature_level, hash_slots, versions })
     }
 }

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_name_is_a_candidate() {
+    fn a_shard_that_has_a_name_is_a_candidate() {
         for (shards, per_server) in [(1, 1), (4, 1), (4, 8), (5, 3), (16, 8)] {
             for base in 0..shards {
                 let base = ShardIndex(base);

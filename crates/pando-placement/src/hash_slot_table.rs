@@ -5,7 +5,7 @@ use core::fmt;
 use pando_types::{HashSlot, ShardIndex};
 use serde::{Deserialize, Serialize};
 
-const SLOTS: usize = 1 << 16;
+const HASH_SLOTS: usize = 1 << 16;
 
 /// Owners by hash slot: always 2¹⁶ entries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,15 +14,15 @@ pub(crate) struct HashSlotTable(Arc<[ShardIndex]>);
 
 impl HashSlotTable {
     pub(crate) fn new(owner: impl Fn(HashSlot) -> ShardIndex) -> Self {
-        Self((0..=u16::MAX).map(|slot| owner(HashSlot(slot))).collect())
+        Self((0..=u16::MAX).map(|hash_slot| owner(HashSlot(hash_slot))).collect())
     }
 
-    pub(crate) fn owner(&self, slot: HashSlot) -> ShardIndex {
-        self.0[usize::from(slot.0)]
+    pub(crate) fn owner(&self, hash_slot: HashSlot) -> ShardIndex {
+        self.0[usize::from(hash_slot.0)]
     }
 
-    pub(crate) fn set_owner(&mut self, slot: HashSlot, owner: ShardIndex) {
-        Arc::make_mut(&mut self.0)[usize::from(slot.0)] = owner;
+    pub(crate) fn set_owner(&mut self, hash_slot: HashSlot, owner: ShardIndex) {
+        Arc::make_mut(&mut self.0)[usize::from(hash_slot.0)] = owner;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ShardIndex> {
@@ -34,7 +34,11 @@ impl TryFrom<Arc<[ShardIndex]>> for HashSlotTable {
     type Error = &'static str;
 
     fn try_from(owners: Arc<[ShardIndex]>) -> Result<Self, Self::Error> {
-        if owners.len() == SLOTS { Ok(Self(owners)) } else { Err("a slot table has 65,536 slots") }
+        if owners.len() == HASH_SLOTS {
+            Ok(Self(owners))
+        } else {
+            Err("a slot table has 65,536 slots")
+        }
     }
 }
 

@@ -106,8 +106,8 @@ pub enum TimeSet {
 pub enum Kill {
     /// Setuid, and setgid where the group may execute the file.
     Programs,
-    /// As `Programs`. Where the group may not execute the file, setgid too, unless the file is of
-    /// this group. The caller is not known to be in any other group.
+    /// Setuid, and setgid where the group may execute the file. Where it may not, setgid too,
+    /// unless the file is of this group. The caller is not known to be in any other group.
     UnlessOf(u32),
     /// Both in any case.
     All,

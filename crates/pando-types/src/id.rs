@@ -117,7 +117,7 @@ impl DirId {
 
     /// The hash slot: the top 16 bits. Its owner is the directory's home.
     #[must_use]
-    pub const fn slot(self) -> HashSlot {
+    pub const fn hash_slot(self) -> HashSlot {
         HashSlot(u16::from_be_bytes([self.0[0], self.0[1]]))
     }
 }
@@ -162,7 +162,7 @@ impl Ino {
     /// The hash slot. Its owner is the link shard. A multiplicative (Fibonacci) hash spreads
     /// neighbours.
     #[must_use]
-    pub const fn slot(self) -> HashSlot {
+    pub const fn hash_slot(self) -> HashSlot {
         HashSlot((self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16)
     }
 }
@@ -274,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_inos_spread_over_slots() {
-        let mut slots: alloc::vec::Vec<_> =
-            (0..64).map(|n| Ino::new(ShardIndex(0), n).slot()).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        assert_eq!(slots.len(), 64);
+    fn neighbouring_inos_spread_over_hash_slots() {
+        let mut hash_slots: alloc::vec::Vec<_> =
+            (0..64).map(|n| Ino::new(ShardIndex(0), n).hash_slot()).collect();
+        hash_slots.sort_unstable();
+        hash_slots.dedup();
+        assert_eq!(hash_slots.len(), 64);
     }
 }

@@ -120,7 +120,7 @@ impl Improper {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HashSlotNews {
     /// The hash slot.
-    pub slot: HashSlot,
+    pub hash_slot: HashSlot,
     /// Number of times that the hash slot has changed its owner.
     pub version: u32,
     /// Its owner.

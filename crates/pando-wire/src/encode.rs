@@ -23,13 +23,13 @@ pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
     }
 }
 
-/// As [`encode`], for a request that the caller keeps.
+/// Appends the frame of a request that the caller keeps.
 pub fn encode_request(out: &mut Vec<u8>, stream: Stream, request: &pando_types::op::Request) {
     frame(out, stream, Kind::Request, request);
 }
 
-/// As [`encode`], for a reply that the caller keeps. A reply that is too long for a frame becomes a
-/// refusal with `EIO`.
+/// Appends the frame of a reply that the caller keeps. A reply that is too long for a frame becomes
+/// a refusal with `EIO`.
 pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     let start = out.len();
     frame(out, stream, Kind::Reply, reply);
@@ -40,8 +40,8 @@ pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     }
 }
 
-/// As [`encode`], for a peer message that the caller keeps. False if it does not fit into a frame;
-/// then nothing is appended.
+/// Appends the frame of a peer message that the caller keeps. False if it does not fit into a
+/// frame; then nothing is appended.
 #[must_use]
 pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) -> bool {
     let start = out.len();

@@ -13,10 +13,9 @@
 //! allocated or awaited, and a frame is not parsed before its checksum is right. A buffer may hold
 //! many frames, and replies may come in any order.
 //!
-//! Every message of clients and shards begins with fields that do not depend on its kind: trace,
-//! cut epoch and clock (`pando_types::op::Head`, `pando_types::reply::Reply`,
-//! `pando_types::peer::Peer`). Greetings and tools' questions have none of these: they belong to no
-//! operation, and change nothing that a cut could cover.
+//! Every message of clients and shards has fields that do not depend on its kind: trace and clock
+//! (`pando_types::op::Head`, `pando_types::reply::Reply`, `pando_types::peer::Peer`). Greetings and
+//! tools' questions have none of these, since they belong to no operation.
 //!
 //! # Rooms
 //!

@@ -78,7 +78,7 @@ fn messages() -> impl Strategy<Value = Message> {
             txn: TxnId { shard: ShardIndex(1), number },
             step,
             floor: Floor { below: number, but: vec![number / 2] },
-            say: PeerMessage::Prepare(place, Prepare::Home(dir)),
+            message: PeerMessage::Prepare(place, Prepare::Home(dir)),
         })
     });
     prop_oneof![request, reply, peer]
@@ -180,7 +180,7 @@ fn what_a_shard_sends_unasked_is_skipped() {
         txn: TxnId::default(),
         step: 0,
         floor: Floor::default(),
-        say: PeerMessage::Finished,
+        message: PeerMessage::Finished,
     });
     encode(&mut bytes, Stream(5), &message);
     let mut decoder = Decoder::new();

@@ -169,7 +169,7 @@ fn a_busy_mount_is_not_torn_away_unless_forced() {
 }
 
 #[test]
-fn somebody_elses_umount_ends_the_process() {
+fn umount_by_another_program_ends_the_process() {
     let volume = Volume::up(&TINY);
     shell(volume.scratch(), "umount mnt");
     let begun = Instant::now();

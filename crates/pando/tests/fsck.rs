@@ -111,7 +111,7 @@ fn what_cannot_be_mended_is_left_and_said_so() {
 }
 
 #[test]
-fn an_object_that_nobody_needs_goes() {
+fn an_object_that_no_file_needs_goes() {
     let scratch = Scratch::new();
     let folder = formatted(&scratch);
     let objects = folder.join("objects/0000000000000007/0");

@@ -193,7 +193,7 @@ fn what_was_closed_is_free_for_the_next_on_the_same_mount() {
 }
 
 #[test]
-fn who_waits_is_served_interrupted_or_killed_and_holds_nobody_up() {
+fn a_waiting_program_is_served_interrupted_or_killed_and_holds_up_no_other() {
     let site = Site::pair();
     let [mut a, mut b] = pair(&site);
     for (take, wait, give) in [

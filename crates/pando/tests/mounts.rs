@@ -36,7 +36,7 @@ fn each_sees_at_once_what_the_other_does() {
 }
 
 #[test]
-fn what_was_closed_here_is_read_by_who_opens_it_there() {
+fn what_was_closed_here_is_read_by_a_program_that_opens_it_there() {
     let site = Site::pair();
     let (one, two) = (site.at(0, "file"), site.at(1, "file"));
     let mut expected = Vec::new();
@@ -57,7 +57,7 @@ fn what_was_closed_here_is_read_by_who_opens_it_there() {
 /// A write through a descriptor with `O_APPEND` goes to the file's end that the kernel knows. A
 /// write that asks for an offset (`RWF_NOAPPEND`) goes to that offset.
 #[test]
-fn who_appends_and_asks_for_an_offset_writes_there() {
+fn a_program_that_appends_and_asks_for_an_offset_writes_there() {
     use rustix::io::{ReadWriteFlags, pwritev2};
     let no_append = ReadWriteFlags::from_bits_retain(0x20);
     let site = Site::pair();
@@ -154,7 +154,7 @@ fn of_two_that_make_the_same_name_one_wins() {
 }
 
 #[test]
-fn a_directory_removed_here_is_gone_for_who_is_in_it_there() {
+fn a_directory_removed_here_is_gone_for_programs_in_it_there() {
     let site = Site::pair();
     fs::create_dir(site.at(0, "dir")).unwrap();
     let script = format!(

@@ -25,8 +25,7 @@ pub(crate) fn is_kept(log: &SealedLog, from: Option<Lsn>) -> bool {
     from.is_some_and(|from| log.last >= from)
 }
 
-/// Those of `logs` that a manifest with this checkpoint names only because log is kept from `from`
-/// on.
+/// The logs that a manifest with this checkpoint names only because log is kept from `from` on.
 pub(crate) fn kept_at<'a>(
     logs: impl Iterator<Item = &'a SealedLog>,
     checkpoint: Lsn,

@@ -1,12 +1,12 @@
 //! The header of a log file, which identifies it, and the marks of what is durable.
 //!
 //! ```text
-//!  0  [u8; 8]  magic "babuLOG\n"            mark slot (at 512 and 1024):
+//!  0  [u8; 8]  magic "babuLOG\n"            mark place (at 512 and 1024):
 //!  8  u16      format version (1)            0  u64  epoch
 //! 10  u16      zero                          8  u64  durable LSN
 //! 12  u32      zero                         16  u64  number of the newest log durable
 //! 16  u64      database id                  24  u32  zero
-//! 24  u64      log number                   28  u32  checksum of bytes 0..28, seeded with the slot's place
+//! 24  u64      log number                   28  u32  checksum of bytes 0..28, seeded with the mark's place
 //! 32  u64      epoch
 //! 40  u64      base LSN (the group before the first one here)
 //! 48  zeros
@@ -21,7 +21,7 @@ pub(crate) const LOG_VERSION: u16 = 1;
 pub(crate) const LOG_HEADER_BYTES: usize = 64;
 /// Offset of the first group.
 pub(crate) const LOG_DATA_OFFSET: u64 = 4096;
-/// Offsets of the two mark slots.
+/// Offsets of the two mark places.
 pub(crate) const MARK_OFFSETS: [u64; 2] = [512, 1024];
 pub(crate) const MARK_BYTES: usize = 32;
 
@@ -104,24 +104,34 @@ impl Claim {
     }
 }
 
-pub(crate) fn encode_mark(file: Seal, slot: u64, epoch: Epoch, claim: Claim) -> [u8; MARK_BYTES] {
+pub(crate) fn encode_mark(
+    file: Seal,
+    mark_place: u64,
+    epoch: Epoch,
+    claim: Claim,
+) -> [u8; MARK_BYTES] {
     let mut out = [0; MARK_BYTES];
     out[..8].copy_from_slice(&epoch.0.to_le_bytes());
     out[8..16].copy_from_slice(&claim.lsn.0.to_le_bytes());
     out[16..24].copy_from_slice(&claim.log.to_le_bytes());
-    let checksum = file.at(slot).over(&out[..28]).value();
+    let checksum = file.at(mark_place).over(&out[..28]).value();
     out[28..].copy_from_slice(&checksum.to_le_bytes());
     out
 }
 
-/// The claim of a mark. `None` if the slot is empty, torn, or of another epoch.
-pub(crate) fn decode_mark(bytes: &[u8], file: Seal, slot: u64, epoch: Epoch) -> Option<Claim> {
+/// The claim of a mark. `None` if the mark place is empty, torn, or of another epoch.
+pub(crate) fn decode_mark(
+    bytes: &[u8],
+    file: Seal,
+    mark_place: u64,
+    epoch: Epoch,
+) -> Option<Claim> {
     let body = bytes.get(..28)?;
     let checksum = Fields(bytes.get(28..)?).u32()?;
     let mut fields = Fields(body);
     let found = Epoch(fields.u64()?);
     let claim = Claim { lsn: Lsn(fields.u64()?), log: fields.u64()? };
-    (found == epoch && file.at(slot).over(body).value() == checksum).then_some(claim)
+    (found == epoch && file.at(mark_place).over(body).value() == checksum).then_some(claim)
 }
 
 #[cfg(test)]

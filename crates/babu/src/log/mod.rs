@@ -7,8 +7,8 @@
 //! ```text
 //! log-0000000000000007
 //! 0        file header (64 bytes, `header`)
-//! 512      mark slot A (32 bytes)  ┐ what is known durable, written after each sync into the slots in turn; each in a
-//! 1024     mark slot B (32 bytes)  ┘ sector of its own. The first sync of a new log marks the log before it as well
+//! 512      mark place A (32 bytes) ┐ what is known durable, written after each sync into the places in turn; each in a
+//! 1024     mark place B (32 bytes) ┘ sector of its own. The first sync of a new log marks the log before it as well
 //! 4096     group, group, group …   (`group`), each padded to 8 bytes
 //! end      zeros up to what is preallocated
 //! ```

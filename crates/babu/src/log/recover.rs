@@ -250,9 +250,10 @@ fn survey(
         HeaderFault::Version(found) => Fault::Version(found),
     });
     let mut claim = Claim::default();
-    for slot in MARK_OFFSETS {
-        if let Some(bytes) = reader.window.get(slot, MARK_BYTES as u64)? {
-            claim = claim.max(header::decode_mark(bytes, seal, slot, epoch).unwrap_or_default());
+    for mark_place in MARK_OFFSETS {
+        if let Some(bytes) = reader.window.get(mark_place, MARK_BYTES as u64)? {
+            claim =
+                claim.max(header::decode_mark(bytes, seal, mark_place, epoch).unwrap_or_default());
         }
     }
     let mut survey = Survey {

@@ -65,7 +65,7 @@ impl Drop for Ending<'_> {
 
 /// The marks in the active log.
 struct Marks {
-    /// Number of marks written so far. It picks the slot of the next one.
+    /// Number of marks written so far. It picks the place of the next one.
     count: usize,
     /// The highest LSN that a mark claims.
     lsn: Lsn,
@@ -223,13 +223,13 @@ impl LogState {
         lsn: Lsn,
         marks: &mut Marks,
     ) -> Result<(), IoFailure> {
-        let slot = MARK_OFFSETS[marks.count % MARK_OFFSETS.len()];
+        let mark_place = MARK_OFFSETS[marks.count % MARK_OFFSETS.len()];
         *marks = Marks { count: marks.count + 1, lsn };
         let log = files.last().map_or(0, |(number, _)| *number);
         for (number, file) in files {
             let seal = header::seal(self.database_id, *number);
-            let mark = header::encode_mark(seal, slot, self.epoch, Claim { lsn, log });
-            file.write_at(slot, &mark).during("write", &log_name(*number))?;
+            let mark = header::encode_mark(seal, mark_place, self.epoch, Claim { lsn, log });
+            file.write_at(mark_place, &mark).during("write", &log_name(*number))?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_missed_some_begins_anew() {
+    fn a_cache_that_has_missed_some_begins_anew() {
         let mut recent = Recent::new(10);
         assert_eq!(recent.apply(&news(11, 12, &[])), Applied::All);
         assert_eq!(recent.version(), 12);

@@ -104,7 +104,7 @@ fn other_permissions_of_a_directory_drop_it() {
 }
 
 #[test]
-fn each_user_is_let_through_as_linux_lets_him() {
+fn each_user_is_let_through_as_linux_does() {
     let user = |uid, gid| Credentials::new(uid, gid, vec![77]);
     let cases = [
         (0o700, user(5, 9), true),

@@ -194,7 +194,8 @@ impl Client {
         take!(body?, Body::Layout(layout) => layout)
     }
 
-    /// As [`Client::on_file`], with the first of these credentials that the shard accepts.
+    /// Runs an operation on a file, wherever that is, with the first of these credentials that the
+    /// shard accepts.
     pub(crate) async fn by_any(
         &self,
         openers: &[Credentials],
@@ -279,7 +280,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::on_file`], with `ESTALE` for a missing inode.
+    /// Runs an operation on a file, wherever that is. A missing inode is `ESTALE`.
     pub(crate) async fn by_ino(
         &self,
         credentials: &Credentials,
@@ -290,7 +291,9 @@ impl Client {
         answer.map_err(|failure| stale(failure.into()))
     }
 
-    /// As [`Client::by_ino`], after a first request for the file has failed with `failure`.
+    /// Runs an operation on a file after a first request for it has failed with `failure`: at every
+    /// other place where the file may be, if it was not where it was asked for. A missing inode is
+    /// `ESTALE`.
     pub(crate) async fn by_ino_after(
         &self,
         failure: Failure,
@@ -317,7 +320,8 @@ impl Client {
         self.on_file_told(via, credentials, file, op, None).await.map(|(body, _)| body)
     }
 
-    /// As [`Client::on_file`], with a trail; returns also the session in which it ran.
+    /// Runs an operation on a file, wherever that is, by a trail if there is one. Returns also the
+    /// session in which it ran.
     pub(crate) async fn on_file_told(
         &self,
         via: Via<'_>,
@@ -334,7 +338,8 @@ impl Client {
         Box::pin(self.on_file_elsewhere(via, credentials, file, op, on)).await
     }
 
-    /// As [`Client::on_file_told`], for a file that was not at `file.at`.
+    /// Runs an operation on a file that was not at `file.at`. Returns also the session in which it
+    /// ran.
     async fn on_file_elsewhere(
         &self,
         via: Via<'_>,

@@ -60,8 +60,8 @@ impl Client {
         self.by_dentry(None).rmdir(credentials, parent, name).await
     }
 
-    /// As [`Client::create`], for an [`Op::Create`] with a trail. Returns also the session in which
-    /// the file was opened.
+    /// Runs an [`Op::Create`], by a trail if there is one. Returns the entry, whether it is new,
+    /// and the session in which the file was opened.
     pub(crate) async fn create_by(
         &self,
         credentials: &Credentials,

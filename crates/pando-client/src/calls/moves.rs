@@ -38,7 +38,8 @@ impl Client {
             .await
     }
 
-    /// As [`Client::link`]. The inode is at its link shard afterwards.
+    /// Makes another name of an inode, in a directory that is known by its id. The inode is at its
+    /// link shard afterwards.
     pub(crate) async fn link_at(
         &self,
         credentials: &Credentials,
@@ -55,7 +56,8 @@ impl Client {
         Ok(attr)
     }
 
-    /// As [`Client::rename`]. The trail covers the paths to both directories.
+    /// Moves a name between directories that are known by their ids. The trail covers the paths to
+    /// both.
     pub(crate) async fn rename_at(
         &self,
         credentials: &Credentials,

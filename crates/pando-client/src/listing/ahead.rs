@@ -93,8 +93,8 @@ impl Client {
         self.listing_in_pages(credentials, ino, position, PAGE_MAX)
     }
 
-    /// As [`Client::listing`], in pages of at most `limit` entries, which is at least 1. For tests
-    /// with small directories.
+    /// Begins a listing at `position`, in pages of at most `limit` entries, which is at least 1.
+    /// For tests with small directories.
     pub fn listing_in_pages(
         self: &Arc<Self>,
         credentials: &Credentials,

@@ -24,11 +24,11 @@ pub(super) async fn in_turn<F: Future>(
     poll_fn(|context| {
         loop {
             let mut has_one_ended = false;
-            for slot in futures.iter_mut().take(begun) {
-                if let Some(future) = slot
+            for place in futures.iter_mut().take(begun) {
+                if let Some(future) = place
                     && let Poll::Ready(output) = future.as_mut().poll(context)
                 {
-                    (*slot, has_one_ended) = (None, true);
+                    (*place, has_one_ended) = (None, true);
                     if is_found(output) {
                         return Poll::Ready(());
                     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_after_the_one_that_was_found() {
+    fn none_is_asked_after_the_one_that_was_found() {
         let asked = Cell::new(0);
         let ask = |output| {
             let asked = &asked;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_ones_are_in_nobodys_way() {
+    fn silent_futures_hold_up_no_other() {
         let found = Cell::new(false);
         let futures = (0..100).map(|number| async move {
             if number < 99 {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_who_may_comes_first_until_the_last_close() {
+    fn the_last_permitted_opener_comes_first_until_the_last_close() {
         let openers = Openers::new(true);
         assert_eq!(of(&openers, READ), [0], "nobody is known");
         openers.opened(FILE, &user(1), READ);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_last_are_remembered_and_nobody_where_the_superuser_may() {
+    fn no_more_than_the_last_openers_are_remembered_and_none_where_the_superuser_may() {
         let openers = Openers::new(true);
         (0..20).for_each(|uid| openers.opened(FILE, &user(uid), READ));
         let last: Vec<u32> = (12..20).rev().collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_in_many_groups_takes_nobody_elses_place() {
+    fn one_user_in_many_groups_takes_no_other_users_place() {
         let openers = Openers::new(true);
         openers.opened(FILE, &user(1), WRITE);
         let in_group = |gid| Credentials::new(2, gid, Vec::new());

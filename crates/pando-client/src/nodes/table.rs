@@ -116,8 +116,8 @@ impl Nodes {
         self.put(ino, spot, asked, |node| node.lookups += 1);
     }
 
-    /// As [`Nodes::look_up`], with `lookups` more lookups and one more open. The shards count that
-    /// open in session `held`, if there is one.
+    /// Counts `lookups` more lookups of `ino` and one more open. It was found at `spot` by a
+    /// request sent at `asked`. The shards count that open in session `held`, if there is one.
     pub(crate) fn open(
         &self,
         ino: Ino,

@@ -48,11 +48,11 @@ impl Last {
 /// What a walk knows beforehand, and whether its requests carry a trail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// It uses what is cached, and its requests carry a trail.
+    /// The walk uses what is cached, and its requests carry a trail.
     Cached,
-    /// It uses nothing cached, but its requests carry a trail.
+    /// The walk uses nothing cached, but its requests carry a trail.
     Trail,
-    /// It uses nothing cached, and its requests carry no trail.
+    /// The walk uses nothing cached, and its requests carry no trail.
     None,
 }
 

@@ -57,12 +57,12 @@ impl Client {
         self.run_told(Via::Current, credentials, (&op).into()).await.map(|(body, _)| body)
     }
 
-    /// As [`Client::run`], with every failure as an errno.
+    /// Runs `op` without a trail. Every failure is an errno.
     pub(crate) async fn run_plain(&self, credentials: &Credentials, op: Op) -> Result<Body, Errno> {
         self.run(credentials, op).await.map_err(Errno::from)
     }
 
-    /// As [`Client::run_plain`], for a request with a trail.
+    /// Runs `op` by a trail, if there is one. Every failure is an errno.
     pub(crate) async fn run_by(
         &self,
         credentials: &Credentials,
@@ -73,7 +73,8 @@ impl Client {
         ran.map(|(body, _)| body).map_err(Errno::from)
     }
 
-    /// As [`Client::run`]; returns also the session in which the operation ran.
+    /// Runs an operation: exactly once if it changes something, any number of times if it only
+    /// reads. Returns also the session in which it ran.
     pub(crate) async fn run_told(
         &self,
         via: Via<'_>,

@@ -268,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn who_owns_a_slot_is_learned_and_old_news_is_none() {
+    fn the_owner_of_a_hash_slot_is_learned_and_old_news_is_none() {
         let routes = Routes::new(ClusterMap::new(4));
-        let slot = pando_types::HashSlot(0x4321);
+        let hash_slot = pando_types::HashSlot(0x4321);
         let mut id = [9; 16];
         (id[0], id[1]) = (0x43, 0x21);
         let home = Route::Home(DirRef { id: DirId(id), ino: Ino(9) });
-        let news = |version, owner| HashSlotNews { slot, version, owner: ShardIndex(owner) };
+        let news = |version, owner| HashSlotNews { hash_slot, version, owner: ShardIndex(owner) };
         assert!(routes.learn_hash_slot(news(2, 3)));
         assert_eq!(routes.shard(home), ShardIndex(3));
         assert!(!routes.learn_hash_slot(news(1, 1)) && !routes.learn_hash_slot(news(2, 1)));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_names_shards_that_nobody_knows_is_followed_and_no_more() {
+    fn a_history_that_names_unknown_shards_is_followed_and_no_more() {
         let routes = Routes::new(ClusterMap::new(4));
         let spread = Spread { base: ShardIndex(0), servers: u16::MAX, per_server: u16::MAX };
         let leaves = vec![(PartitionIndex(999), Radix(10))];

@@ -48,7 +48,7 @@ fn a_slot_never_uses_a_sequence_twice_nor_serves_two_at_once() {
 }
 
 #[test]
-fn who_waits_is_woken_by_an_answer() {
+fn a_waiting_request_is_woken_by_an_answer() {
     let slots = Slots::new(1);
     let count = Arc::new(Count::default());
     let first = block_on(slots.acquire()).expect("free");
@@ -61,7 +61,7 @@ fn who_waits_is_woken_by_an_answer() {
 }
 
 #[test]
-fn a_wake_up_that_nobody_takes_is_passed_on() {
+fn a_wake_up_that_no_request_takes_is_passed_on() {
     let slots = Slots::new(1);
     let (a, b) = (Arc::new(Count::default()), Arc::new(Count::default()));
     let first = block_on(slots.acquire()).expect("free");
@@ -76,7 +76,7 @@ fn a_wake_up_that_nobody_takes_is_passed_on() {
 }
 
 #[test]
-fn whoever_waits_hears_that_the_session_is_over() {
+fn a_waiting_request_hears_that_the_session_is_over() {
     let slots = Slots::new(1);
     let count = Arc::new(Count::default());
     let held = block_on(slots.acquire()).expect("free");

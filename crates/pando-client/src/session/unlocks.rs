@@ -172,7 +172,7 @@ mod tests {
         given.confirm(&reply(2, 11, 11));
         assert_eq!(given.take_undone(), [(KEY, SESSION)]);
         assert!(given.shards().is_empty());
-        // Also if the owner has given something back since that is durable.
+        // A later unlock of the owner that is durable changes nothing of that.
         unlock(&given, &reply(2, 12, 11));
         unlock(&given, &reply(3, 20, 20));
         assert_eq!(given.take_undone(), [(KEY, SESSION)]);

@@ -67,7 +67,7 @@ pub fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free
 }
 
 #[test]
-fn what_was_opened_for_nobody_is_released() {
+fn what_was_opened_for_a_caller_that_is_gone_is_released() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 4);
     cluster.on_request(|_, _, _| Some(Fate::LoseReply));
@@ -116,7 +116,7 @@ fn a_file_is_settled_once_nothing_that_changes_it_is_in_doubt() {
 }
 
 #[test]
-fn an_open_file_is_found_after_a_rename_of_which_nobody_heard() {
+fn an_open_file_is_found_after_a_rename_that_the_client_has_not_heard_of() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
     let ino = create(&client, "a", true).expect("made");
@@ -153,7 +153,7 @@ fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
 }
 
 #[test]
-fn an_open_file_is_found_after_an_exchange_though_nobody_could_be_asked_for_it() {
+fn an_open_file_is_found_after_an_exchange_though_no_shard_could_be_asked_for_it() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
     let (a, b) = (create(&client, "a", true).expect("made"), create(&client, "b", true));

@@ -248,7 +248,7 @@ fn slots_that_have_moved_cost_one_trip() {
         let namespace = &mut cluster.state().namespace;
         for dir in namespace.path(&names(&dir)) {
             let to = ShardIndex((namespace.cluster.home(dir.id).0 + 1) % 4);
-            namespace.cluster.hand_over(dir.id.slot(), to).expect("a shard");
+            namespace.cluster.hand_over(dir.id.hash_slot(), to).expect("a shard");
         }
     }
     let moved = cost(&cluster, &client, &dir);
@@ -257,7 +257,7 @@ fn slots_that_have_moved_cost_one_trip() {
 }
 
 #[test]
-fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
+fn a_shard_that_sends_a_client_astray_costs_it_a_round_and_no_answer() {
     let ask_home = |_: u64| Glimpse::AskHome;
     let nowhere = |_: u64| Glimpse::Elsewhere(Ino(1), SplitHistory::default());
     let everywhere = |nth: u64| {
@@ -268,8 +268,8 @@ fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
         Glimpse::Elsewhere(Ino(nth), SplitHistory { of, spread: Some(spread), leaves })
     };
     let moved = |nth: u64| {
-        let (slot, owner) = (pando_types::HashSlot(nth as u16), ShardIndex(nth as u16 % 4));
-        Glimpse::Moved(pando_types::reply::HashSlotNews { slot, version: nth as u32, owner })
+        let (hash_slot, owner) = (pando_types::HashSlot(nth as u16), ShardIndex(nth as u16 % 4));
+        Glimpse::Moved(pando_types::reply::HashSlotNews { hash_slot, version: nth as u32, owner })
     };
     let answers: [fn(u64) -> Glimpse; 4] = [ask_home, nowhere, everywhere, moved];
     for answer in answers {
@@ -293,7 +293,7 @@ fn who_sends_a_client_astray_costs_it_a_round_and_no_answer() {
 }
 
 #[test]
-fn nobody_is_waited_for_who_need_not_be_asked() {
+fn no_client_waits_for_a_shard_that_need_not_be_asked() {
     let cluster = Cluster::with_shards(64, 1);
     let dir = deep_and_split(&cluster, 5);
     let file = format!("{dir}/file");

@@ -149,7 +149,7 @@ fn an_idle_client_hears_with_its_renewal_what_others_have_renamed() {
         "what is above stays"
     );
     assert_eq!(stat(), Err(Errno::ENOENT));
-    assert_eq!(client.path_stats().refusals, 0, "no way was taken that has changed");
+    assert_eq!(client.path_stats().refusals, 0, "no path was taken that has changed");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn what_a_shard_takes_for_no_proper_request_is_an_error_that_tells() {
 }
 
 #[test]
-fn a_session_that_somebody_else_has_ended_is_closed() {
+fn a_session_that_another_client_has_ended_is_closed() {
     let cluster = Cluster::new();
     let client = cluster.client();
     cluster.on_request(|_, _, request| {

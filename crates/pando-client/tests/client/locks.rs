@@ -25,7 +25,7 @@ fn made(client: &Client) -> Ino {
 }
 
 #[test]
-fn who_has_nothing_sends_nothing() {
+fn an_owner_without_locks_sends_nothing() {
     let cluster = Cluster::new();
     let client = cluster.client();
     let ino = made(&client);
@@ -42,7 +42,7 @@ fn who_has_nothing_sends_nothing() {
 }
 
 #[test]
-fn two_clients_exclude_each_other_and_who_waits_asks_without_changing_anything() {
+fn two_clients_exclude_each_other_and_a_waiting_client_asks_without_changing_anything() {
     let cluster = Cluster::new();
     let (one, two) = (cluster.client(), cluster.client());
     let ino = made(&one);

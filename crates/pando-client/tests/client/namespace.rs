@@ -174,7 +174,7 @@ impl Namespace {
     fn at(&mut self, shard: ShardIndex, dir: DirRef, order: Order) -> Result<&mut Dir, Refusal> {
         let home = self.cluster.home(dir.id);
         let not_owner =
-            self.cluster.news(dir.id.slot()).map_or(Refusal::AskHome, Refusal::HashSlot);
+            self.cluster.news(dir.id.hash_slot()).map_or(Refusal::AskHome, Refusal::HashSlot);
         let Some(found) = self.dirs.get_mut(&dir.id).filter(|found| found.this == dir) else {
             return if shard == home { errno(Errno::ESTALE) } else { Err(not_owner) };
         };

@@ -189,7 +189,7 @@ fn a_listing_goes_on_from_any_entry_after_the_directory_has_split() {
 }
 
 #[test]
-fn who_no_longer_waits_loses_nothing() {
+fn a_caller_that_no_longer_waits_loses_nothing() {
     let (cluster, client) = filled(300, 4);
     cluster.state().delay = FAR;
     let mut listing = begin(&client, 0, 10);
@@ -257,7 +257,7 @@ fn a_page_that_fails_ahead_is_asked_again_when_it_is_waited_for() {
 }
 
 #[test]
-fn lost_requests_are_sent_again_and_who_has_no_patience_goes_on_where_he_was() {
+fn lost_requests_are_sent_again_and_a_listing_out_of_patience_goes_on_where_it_was() {
     let (cluster, _) = filled(400, 8);
     for patience in [None, Some(1)] {
         let client = Arc::new(cluster.client_with(Options { patience, ..Options::default() }));
@@ -291,7 +291,7 @@ fn lost_requests_are_sent_again_and_who_has_no_patience_goes_on_where_he_was() {
 /// The answer was there long before a call took it, or its patience was over by then. Neither
 /// matters.
 #[test]
-fn a_page_that_timed_out_while_nobody_waited_for_it_is_asked_again() {
+fn a_page_that_timed_out_while_no_caller_waited_for_it_is_asked_again() {
     let (cluster, _) = filled(100, 0);
     let client =
         Arc::new(cluster.client_with(Options { patience: Some(1_000_000), ..Options::default() }));

@@ -177,7 +177,7 @@ fn without_guessing_each_component_is_asked_for_in_its_turn() {
 }
 
 #[test]
-fn who_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
+fn a_call_that_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 2);
     let client = cluster.client();

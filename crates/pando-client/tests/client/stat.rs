@@ -101,7 +101,7 @@ fn all_partitions_that_are_known_are_asked_in_one_round() {
 }
 
 #[test]
-fn nobody_waits_for_partitions_if_home_has_all() {
+fn no_stat_waits_for_partitions_if_home_has_all() {
     for is_gone in [false, true] {
         let cluster = Cluster::new();
         let client = cluster.client();
@@ -126,7 +126,7 @@ fn nobody_waits_for_partitions_if_home_has_all() {
 }
 
 #[test]
-fn nobody_waits_for_a_partition_that_another_has_taken_back() {
+fn no_stat_waits_for_a_partition_that_another_has_taken_back() {
     let cluster = Cluster::new();
     let client = cluster.client();
     fill(&client, 100);

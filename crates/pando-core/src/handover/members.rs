@@ -24,7 +24,7 @@ use pando_types::peer::{Change, Prepare, SessionTable};
 use pando_types::reply::Body;
 use pando_types::{Errno, SHARDS_MAX, ShardIndex};
 
-use crate::contract::{COORDINATOR, ClientTag, Halt};
+use crate::contract::{ClientTag, Halt, SHARD_0};
 use crate::records::keys::{self, Table};
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
@@ -47,7 +47,7 @@ impl Shard {
 
     /// All shards except shard 0, as far as this shard knows.
     pub(crate) fn others(&self) -> impl Iterator<Item = ShardIndex> + use<> {
-        (0..self.config.map.shards).map(ShardIndex).filter(|shard| *shard != COORDINATOR)
+        (0..self.config.map.shards).map(ShardIndex).filter(|shard| *shard != SHARD_0)
     }
 
     /// Adds a shard that has been made, by a transaction. It must have the next number, else
@@ -59,7 +59,7 @@ impl Shard {
         request: &Request,
         shard: ShardIndex,
     ) -> Result<Ran, Stop> {
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             return Err(not_here());
         }
         let next = self.config.map.shards;

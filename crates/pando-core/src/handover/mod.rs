@@ -50,25 +50,25 @@ const FILLED_MAX: usize = 2;
 impl Shard {
     /// Whether this shard owns a hash slot.
     #[must_use]
-    pub fn owns(&self, slot: HashSlot) -> bool {
-        self.config.map.hash_slot_owner(slot) == self.config.shard
+    pub fn owns(&self, hash_slot: HashSlot) -> bool {
+        self.config.map.hash_slot_owner(hash_slot) == self.config.shard
     }
 
     /// Checks that this shard may answer now for what belongs to a hash slot. Waits while the hash
     /// slot is closed, or prepared to become this shard's.
-    pub(crate) fn open_hash_slot(&self, slot: HashSlot) -> Result<(), Stop> {
-        match self.locks.hold(LockKey::HashSlot(slot)) {
-            None | Some((_, Hold::Copy)) if self.owns(slot) => Ok(()),
-            None | Some((_, Hold::Copy)) => Err(self.not_owner(slot)),
-            Some(_) => Err(Stop::Wait(LockKey::HashSlot(slot))),
+    pub(crate) fn open_hash_slot(&self, hash_slot: HashSlot) -> Result<(), Stop> {
+        match self.locks.hold(LockKey::HashSlot(hash_slot)) {
+            None | Some((_, Hold::Copy)) if self.owns(hash_slot) => Ok(()),
+            None | Some((_, Hold::Copy)) => Err(self.not_owner(hash_slot)),
+            Some(_) => Err(Stop::Wait(LockKey::HashSlot(hash_slot))),
         }
     }
 
     /// The refusal for a hash slot that another shard owns. Waits if the hash slot is arriving.
-    pub(crate) fn not_owner(&self, slot: HashSlot) -> Stop {
-        match self.locks.hold(LockKey::HashSlot(slot)) {
-            Some((_, Hold::Arrival { .. })) => Stop::Wait(LockKey::HashSlot(slot)),
-            _ => match self.config.map.news(slot) {
+    pub(crate) fn not_owner(&self, hash_slot: HashSlot) -> Stop {
+        match self.locks.hold(LockKey::HashSlot(hash_slot)) {
+            Some((_, Hold::Arrival { .. })) => Stop::Wait(LockKey::HashSlot(hash_slot)),
+            _ => match self.config.map.news(hash_slot) {
                 Some(news) => Refusal::HashSlot(news).into(),
                 None => Refusal::AskHome.into(),
             },
@@ -76,8 +76,8 @@ impl Shard {
     }
 
     /// The lock to wait for, if a hash slot is closed to new operations.
-    pub(crate) fn closed_hash_slot(&self, slot: HashSlot) -> Option<LockKey> {
-        let key = LockKey::HashSlot(slot);
+    pub(crate) fn closed_hash_slot(&self, hash_slot: HashSlot) -> Option<LockKey> {
+        let key = LockKey::HashSlot(hash_slot);
         let hold = self.locks.hold(key)?.1;
         let is_closed = matches!(hold, Hold::Closing { .. } | Hold::Split { .. });
         (is_closed && !self.hash_slot_unlocked()).then_some(key)
@@ -85,7 +85,7 @@ impl Shard {
 
     /// Whether partition 0 of a directory may not change, since its hash slot is being handed over.
     pub(crate) fn is_handed_over(&self, dir: DirId, index: PartitionIndex) -> bool {
-        index.0 == 0 && self.locks.hold(LockKey::HashSlot(dir.slot())).is_some()
+        index.0 == 0 && self.locks.hold(LockKey::HashSlot(dir.hash_slot())).is_some()
     }
 
     /// Planted fault: a frozen hash slot is not closed.
@@ -100,27 +100,29 @@ impl Shard {
     pub(crate) fn hand_over(
         &mut self,
         ctx: &mut Ctx<'_>,
-        slot: HashSlot,
+        hash_slot: HashSlot,
         to: ShardIndex,
     ) -> Result<(), Stop> {
-        let Ok(news) = self.config.map.next_news(slot, to) else {
+        let Ok(news) = self.config.map.next_news(hash_slot, to) else {
             return Err(Errno::EINVAL.into());
         };
         if to == self.config.shard {
             return Err(Errno::EINVAL.into());
         }
-        self.open_hash_slot(slot)?;
-        let is_moving = self.locks.hold(LockKey::HashSlot(slot)).is_some();
-        let is_touched = self.migration.copies.values().any(|copy| copy.touches(slot))
-            || self.migration.counts.values().any(|count| count.touches(slot))
-            || self.locks.any_merge_of_hash_slot(slot);
-        let is_bare = is_bare(ctx, slot)?;
+        self.open_hash_slot(hash_slot)?;
+        let is_moving = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
+        let is_touched = self.migration.copies.values().any(|copy| copy.touches(hash_slot))
+            || self.migration.counts.values().any(|count| count.touches(hash_slot))
+            || self.locks.any_merge_of_hash_slot(hash_slot);
+        let is_bare = is_bare(ctx, hash_slot)?;
         if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
             return Err(Errno::EBUSY.into());
         }
         let txn = self.numbers.txn(ctx);
-        self.locks.take(LockKey::HashSlot(slot), txn, Hold::Copy);
-        self.migration.copies.insert(txn.number, Copy::of_hash_slot(slot, is_bare, ctx.now.nanos));
+        self.locks.take(LockKey::HashSlot(hash_slot), txn, Hold::Copy);
+        self.migration
+            .copies
+            .insert(txn.number, Copy::of_hash_slot(hash_slot, is_bare, ctx.now.nanos));
         self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
         self.advance(ctx, txn.number)?;
         Ok(())
@@ -134,16 +136,16 @@ impl Shard {
     }
 
     /// Whether no transaction concerns anything of a hash slot.
-    pub(crate) fn is_hash_slot_quiet(&self, slot: HashSlot) -> bool {
-        !self.locks.any_of_hash_slot(slot)
-            && !self.undecided_names().any(|(dir, _)| dir.slot() == slot)
+    pub(crate) fn is_hash_slot_quiet(&self, hash_slot: HashSlot) -> bool {
+        !self.locks.any_of_hash_slot(hash_slot)
+            && !self.undecided_names().any(|(dir, _)| dir.hash_slot() == hash_slot)
     }
 
     /// Where a decision belongs that needs no prepared record.
     pub(crate) fn where_is(&self, changes: &[Change]) -> Result<Whereabouts, Halt> {
         for change in changes {
             let (Change::Bury(dir) | Change::NewHome { dir, .. }) = change else { continue };
-            return Ok(match self.open_hash_slot(dir.id.slot()) {
+            return Ok(match self.open_hash_slot(dir.id.hash_slot()) {
                 Ok(()) => continue,
                 Err(Stop::Halt(halt)) => return Err(halt),
                 Err(Stop::Wait(key)) => Whereabouts::Soon(key),
@@ -157,7 +159,7 @@ impl Shard {
     /// Records, and remembers, the owner of a hash slot from now on.
     pub(crate) fn set_owner(&mut self, ctx: &mut Ctx<'_>, news: HashSlotNews) {
         let owner = Owner { version: news.version, owner: news.owner };
-        ctx.put(keys::owner(news.slot), owner.encode());
+        ctx.put(keys::owner(news.hash_slot), owner.encode());
         self.config.map.learn(news);
     }
 
@@ -170,16 +172,17 @@ impl Shard {
 
     /// [`Self::open_hash_slot`] for the hash slot of an inode's link shard.
     pub(crate) fn open_link(&self, ino: Ino) -> Result<(), Stop> {
-        self.open_hash_slot(ino.slot())
+        self.open_hash_slot(ino.hash_slot())
     }
 
     /// Loads the owners on record.
     pub(crate) fn load_owners(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Owner);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
-            let slot = keys::owner_of(&key).ok_or_else(|| broken("the key of a slot's owner"))?;
+            let hash_slot =
+                keys::owner_of(&key).ok_or_else(|| broken("the key of a slot's owner"))?;
             let Owner { version, owner } = Owner::decode(&value)?;
-            self.config.map.learn(HashSlotNews { slot, version, owner });
+            self.config.map.learn(HashSlotNews { hash_slot, version, owner });
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ use crate::state::txn::transaction::StepState;
 use crate::txn::plan::view::{Decision, Next, View};
 
 impl Handover {
-    pub fn new(slot: HashSlotNews) -> Self {
-        Self { slot }
+    pub fn new(hash_slot: HashSlotNews) -> Self {
+        Self { hash_slot }
     }
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
@@ -54,14 +54,14 @@ impl Handover {
                 return Ok(Next::Restart);
             }
         }
-        let slot = self.slot.slot;
-        let opens = shard.opens_of_hash_slot(ctx, slot)?;
-        for dir in dirs_of(ctx, slot)? {
+        let hash_slot = self.hash_slot.hash_slot;
+        let opens = shard.opens_of_hash_slot(ctx, hash_slot)?;
+        for dir in dirs_of(ctx, hash_slot)? {
             shard.drop_home_rows(ctx, dir)?;
         }
-        let (from, to) = keys::hash_slot_links(slot);
+        let (from, to) = keys::hash_slot_links(hash_slot);
         ctx.delete_range(from, to);
-        shard.forget_locks(ctx, slot);
+        shard.forget_locks(ctx, hash_slot);
         for SessionOpens { ino, .. } in opens {
             if let Some(at) = shard.namespace.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
@@ -69,18 +69,18 @@ impl Handover {
         }
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
-        shard.set_owner(ctx, self.slot);
+        shard.set_owner(ctx, self.hash_slot);
         shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
         shard.counters.handovers += 1;
         let waiting = shard.locks.release(copy.key(), view.txn);
         shard.queue.ready.extend(waiting);
-        let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnHashSlot(self.slot))];
+        let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnHashSlot(self.hash_slot))];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
 
     /// Gives the handover up: the hash slot is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        let target = self.slot.owner;
+        let target = self.hash_slot.owner;
         shard.tell(ctx, crate::Need::Committed, target, (txn, 0), PeerMessage::Finish(None));
         shard.forget_copy(txn);
         shard.counters.handovers_failed += 1;
@@ -90,21 +90,22 @@ impl Handover {
 
 impl Mover for Handover {
     fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt> {
-        let slot = self.slot.slot;
+        let hash_slot = self.hash_slot.hash_slot;
         // This includes outcomes of requests by number, which belong to no name. Any shard that has
         // one answers it alike.
-        shard
-            .slots_for(ctx, |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot))
+        shard.slots_for(ctx, |at: Option<(DirId, u64)>| {
+            at.is_none_or(|(dir, _)| dir.hash_slot() == hash_slot)
+        })
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = PeerMessage::HashSlotPage {
-            slot: self.slot,
+        let message = PeerMessage::HashSlotPage {
+            hash_slot: self.hash_slot,
             number: copy.pages,
             synced: copy.syncs,
             rows,
         };
-        Next::Send(self.slot.owner, say)
+        Next::Send(self.hash_slot.owner, message)
     }
 
     fn ask(
@@ -114,17 +115,17 @@ impl Mover for Handover {
         rows: Vec<RowChange>,
     ) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let slot = self.slot.slot;
+        let hash_slot = self.hash_slot.hash_slot;
         let arrival = HashSlotArrival {
-            slot: self.slot,
+            hash_slot: self.hash_slot,
             pages: copy.pages,
             rows,
             tally: Tally::default(),
-            opens: shard.opens_of_hash_slot(ctx, slot)?,
+            opens: shard.opens_of_hash_slot(ctx, hash_slot)?,
             slots: copy.outcomes.clone().unwrap_or_default(),
             heard: shard.sessions_heard(),
         };
-        Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeHashSlot(arrival)))
+        Ok(Next::Ask(Place::Shard(self.hash_slot.owner), Prepare::TakeHashSlot(arrival)))
     }
 }
 
@@ -133,13 +134,13 @@ impl Shard {
     fn opens_of_hash_slot(
         &self,
         ctx: &Ctx<'_>,
-        slot: HashSlot,
+        hash_slot: HashSlot,
     ) -> Result<Vec<SessionOpens<OpenEntry>>, Halt> {
         let mut opens = Vec::new();
         for open in self.namespace.opens.all() {
             let at = match open.at {
-                OpenAt::Link if open.ino.slot() == slot => None,
-                OpenAt::Name(dir, order) if dir.slot() == slot => {
+                OpenAt::Link if open.ino.hash_slot() == hash_slot => None,
+                OpenAt::Name(dir, order) if dir.hash_slot() == hash_slot => {
                     if first_partition(ctx, dir)?.is_none_or(|orders| !orders.contains(&order)) {
                         continue;
                     }

@@ -24,25 +24,26 @@ use crate::state::stop::{Stop, broken};
 impl Shard {
     /// Takes a page of a hash slot on its way here.
     pub(crate) fn hash_slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let PeerMessage::HashSlotPage { slot: news, number, synced, rows } = peer.say else {
+        let PeerMessage::HashSlotPage { hash_slot: news, number, synced, rows } = peer.message
+        else {
             return Ok(());
         };
         let at = (peer.txn, peer.step);
-        let slot = news.slot;
+        let hash_slot = news.hash_slot;
         if !self.has_joined() {
             self.tell(ctx, Need::Committed, peer.from, at, PeerMessage::PageDone(0));
             return Ok(());
         }
-        let known = self.config.map.news(slot).map_or(0, |known| known.version);
-        let is_held = self.locks.hold(LockKey::HashSlot(slot)).is_some();
+        let known = self.config.map.news(hash_slot).map_or(0, |known| known.version);
+        let is_held = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
         if self.participant.prepared.contains_key(&at)
             || news.version <= known
             || is_held
-            || self.owns(slot)
+            || self.owns(hash_slot)
         {
             return Ok(()); // a late page of a handover that is over
         }
-        let earlier = self.migration.incoming.get(&slot).map(|(record, _)| record.clone());
+        let earlier = self.migration.incoming.get(&hash_slot).map(|(record, _)| record.clone());
         let newness = |version: u32, txn: TxnId| (version, txn.number);
         if earlier
             .as_ref()
@@ -63,18 +64,18 @@ impl Shard {
         }
         if number == record.next_page {
             if number == 0 {
-                self.clear_hash_slot(ctx, slot)?;
+                self.clear_hash_slot(ctx, hash_slot)?;
             }
-            take_rows(ctx, slot, rows, &mut record.tally, number == 0)?;
+            take_rows(ctx, hash_slot, rows, &mut record.tally, number == 0)?;
             self.take_slots(ctx, outcomes)?;
             record.next_page += 1;
-            ctx.put(keys::incoming(slot), record.encode());
+            ctx.put(keys::incoming(hash_slot), record.encode());
         } else if number > record.next_page {
             // This shard lost an earlier page in a crash, and says so.
             self.tell(ctx, Need::Committed, peer.from, at, PeerMessage::PageDone(0));
             return Ok(());
         }
-        self.migration.incoming.insert(slot, (record, ctx.now.nanos));
+        self.migration.incoming.insert(hash_slot, (record, ctx.now.nanos));
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, at, PeerMessage::PageDone(number + 1));
         Ok(())
@@ -91,9 +92,9 @@ impl Shard {
         if let Some(tally) = self.has_hash_slot(txn) {
             return Ok(Some(tally));
         }
-        let slot = arrival.slot.slot;
-        let is_held = self.locks.hold(LockKey::HashSlot(slot)).is_some();
-        let known = self.migration.incoming.get(&slot).map(|(record, _)| record);
+        let hash_slot = arrival.hash_slot.hash_slot;
+        let is_held = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
+        let known = self.migration.incoming.get(&hash_slot).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -104,10 +105,10 @@ impl Shard {
             return Ok(None);
         }
         let rows = core::mem::take(&mut arrival.rows);
-        take_rows(ctx, slot, rows, &mut record.tally, false)?;
+        take_rows(ctx, hash_slot, rows, &mut record.tally, false)?;
         record.next_page += 1;
-        ctx.put(keys::incoming(slot), record.encode());
-        self.migration.incoming.remove(&slot);
+        ctx.put(keys::incoming(hash_slot), record.encode());
+        self.migration.incoming.remove(&hash_slot);
         arrival.tally = record.tally;
         Ok(Some(record.tally))
     }
@@ -162,28 +163,30 @@ impl Shard {
     ) -> Result<(), Halt> {
         let arrival =
             self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::TakeHashSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
+                Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => {
+                    Some(arrival.clone())
+                }
                 _ => None,
             });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
-        for dir in dirs_of(ctx, news.slot)? {
+        for dir in dirs_of(ctx, news.hash_slot)? {
             let staged = keys::dir(dir, Kind::StagedHeader, 0);
             if let Some(header) = ctx.load::<Header>(&staged)? {
                 ctx.delete(staged);
                 ctx.set_header(dir, header);
             }
         }
-        self.destroy_orphans(ctx, news.slot, &arrival.opens)?;
+        self.destroy_orphans(ctx, news.hash_slot, &arrival.opens)?;
         for open in arrival.opens {
             let holders = alloc::vec![(open.session, open.count)];
             let at = open.at.map_or(OpenAt::Link, |(dir, order)| OpenAt::Name(dir, order));
             self.place_opens(ctx, open.ino, &holders, at);
         }
-        self.own_locks(ctx, news.slot)?;
+        self.own_locks(ctx, news.hash_slot)?;
         self.take_slots(ctx, arrival.slots)?;
-        ctx.delete(keys::incoming(news.slot));
+        ctx.delete(keys::incoming(news.hash_slot));
         self.set_owner(ctx, news);
         Ok(())
     }
@@ -193,10 +196,10 @@ impl Shard {
     fn destroy_orphans(
         &self,
         ctx: &mut Ctx<'_>,
-        slot: HashSlot,
+        hash_slot: HashSlot,
         opens: &[SessionOpens<OpenEntry>],
     ) -> Result<(), Halt> {
-        let (from, to) = keys::hash_slot_links(slot);
+        let (from, to) = keys::hash_slot_links(hash_slot);
         let mut nameless = Vec::new();
         let mut bad = None;
         ctx.scan(&from, &to, &mut |key, value| {
@@ -231,10 +234,10 @@ impl Shard {
             .incoming
             .iter()
             .filter(|(_, (record, _))| record.txn == txn)
-            .map(|(slot, _)| *slot)
+            .map(|(hash_slot, _)| *hash_slot)
             .collect();
-        for slot in gone {
-            self.forget_incoming(ctx, slot)?;
+        for hash_slot in gone {
+            self.forget_incoming(ctx, hash_slot)?;
         }
         Ok(())
     }
@@ -243,25 +246,25 @@ impl Shard {
     pub(crate) fn forget_incoming(
         &mut self,
         ctx: &mut Ctx<'_>,
-        slot: HashSlot,
+        hash_slot: HashSlot,
     ) -> Result<(), Halt> {
-        self.clear_hash_slot(ctx, slot)?;
-        ctx.delete(keys::incoming(slot));
-        self.migration.incoming.remove(&slot);
+        self.clear_hash_slot(ctx, hash_slot)?;
+        ctx.delete(keys::incoming(hash_slot));
+        self.migration.incoming.remove(&hash_slot);
         Ok(())
     }
 
     /// Drops rows of a hash slot that another shard owns. Rows of this shard's own partitions stay,
     /// and so do those of partitions on their way here.
-    fn clear_hash_slot(&mut self, ctx: &mut Ctx<'_>, slot: HashSlot) -> Result<(), Halt> {
-        for dir in dirs_of(ctx, slot)? {
+    fn clear_hash_slot(&mut self, ctx: &mut Ctx<'_>, hash_slot: HashSlot) -> Result<(), Halt> {
+        for dir in dirs_of(ctx, hash_slot)? {
             ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
             ctx.delete(keys::dir(dir, Kind::StagedHeader, 0));
             for gap in self.gaps(ctx, dir)? {
                 self.clear_range(ctx, dir, &gap);
             }
         }
-        for (from, to) in [keys::hash_slot_links(slot), keys::hash_slot_locks(slot)] {
+        for (from, to) in [keys::hash_slot_links(hash_slot), keys::hash_slot_locks(hash_slot)] {
             ctx.delete_range(from, to);
         }
         Ok(())
@@ -290,7 +293,7 @@ impl Shard {
 /// replaced.
 fn take_rows(
     ctx: &mut Ctx<'_>,
-    slot: HashSlot,
+    hash_slot: HashSlot,
     rows: Vec<RowChange>,
     tally: &mut Tally,
     is_first: bool,
@@ -298,7 +301,7 @@ fn take_rows(
     for row in rows {
         let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) =
             &row;
-        if keys::hash_slot_of_row(key) != Some(slot) {
+        if keys::hash_slot_of_row(key) != Some(hash_slot) {
             return Err(broken("a page of a handover holds a row of another slot"));
         }
         match row {

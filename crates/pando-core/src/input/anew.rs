@@ -35,7 +35,7 @@ use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::Refusal;
 use pando_types::{Errno, SessionId, TxnId};
 
-use crate::contract::{COORDINATOR, ClientTag, Effects, Halt, Input, Need, Now, Rows};
+use crate::contract::{ClientTag, Effects, Halt, Input, Need, Now, Rows, SHARD_0};
 use crate::counters::Counters;
 use crate::records::keys::{self, Table};
 use crate::records::record::Record;
@@ -152,7 +152,7 @@ impl Shard {
         self.migration.paused_targets = take(&mut old.migration.paused_targets);
         (self.queue.ticket, self.migration.moved_at) = (old.queue.ticket, old.migration.moved_at);
         self.participant.recent = take(&mut old.participant.recent);
-        if self.config.shard == COORDINATOR {
+        if self.config.shard == SHARD_0 {
             self.coordinator.graph = take(&mut old.coordinator.graph);
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use pando_types::peer::{Peer, PeerMessage};
 use pando_types::{Ino, KeyId, SessionId, ShardIndex};
 
-use crate::contract::{COORDINATOR, Config, Effects, Halt, Input, Now, Row, Rows};
+use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows, SHARD_0};
 use crate::counters::{Counters, TxnKind};
 use crate::records::keys::{self, Table};
 use crate::records::record::{
@@ -78,7 +78,7 @@ impl Shard {
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
-        if self.config.shard == COORDINATOR {
+        if self.config.shard == SHARD_0 {
             self.sessions.log.begin_freeing(ctx.now.nanos);
             for session in self.sessions.alive.keys() {
                 self.sessions.leases.grant(*session, ctx.now.nanos);
@@ -120,8 +120,8 @@ impl Shard {
             self.migration.arriving.insert(place, (record, 0));
         }
         for (key, value) in table(ctx, Table::Incoming)? {
-            let slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.migration.incoming.insert(slot, (Incoming::decode(&value)?, 0));
+            let hash_slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            self.migration.incoming.insert(hash_slot, (Incoming::decode(&value)?, 0));
         }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
@@ -135,7 +135,7 @@ impl Shard {
                 self.migration.arriving.remove(&(arrival.dir.id, header.partition));
             }
             if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
-                self.migration.incoming.remove(&arrival.slot.slot);
+                self.migration.incoming.remove(&arrival.hash_slot.hash_slot);
             }
             self.participant.prepared.insert(step, (record, 0));
             self.participant.asked.note(0, step);
@@ -195,7 +195,7 @@ impl Shard {
     }
 
     fn peer(&mut self, ctx: &mut Ctx<'_>, peer: Box<Peer>) -> Result<(), Halt> {
-        match peer.say {
+        match peer.message {
             PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }

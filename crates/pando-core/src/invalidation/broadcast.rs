@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use pando_types::peer::{Peer, PeerMessage, Seen, Vote};
 use pando_types::{Epoch, Errno, Ino, ShardIndex, TxnId};
 
-use crate::contract::{COORDINATOR, Halt, Need};
+use crate::contract::{Halt, Need, SHARD_0};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
@@ -23,7 +23,7 @@ impl Shard {
     /// Begins the list of versions at shard 0, at its start. It lies above all numbers that may
     /// have been given out.
     pub(crate) fn begin_versions(&mut self) {
-        if self.config.shard == COORDINATOR {
+        if self.config.shard == SHARD_0 {
             let number = self.numbers.next_txn().saturating_sub(1);
             self.paths.versions.begin(number);
             self.coordinator.graph.begin(number);
@@ -39,7 +39,7 @@ impl Shard {
         at: (TxnId, u16),
         dirs: &[Ino],
     ) -> Result<(), Halt> {
-        if self.config.shard != COORDINATOR
+        if self.config.shard != SHARD_0
             || self.paths.broadcast.pending.values().any(|pending| pending.at == at)
         {
             return Ok(());
@@ -81,7 +81,7 @@ impl Shard {
             (shards, known) if shards == self.config.map.shards => known,
             _ => self.known_by_all(),
         };
-        self.config.shard == COORDINATOR && Some(slowest) < self.paths.versions.known()
+        self.config.shard == SHARD_0 && Some(slowest) < self.paths.versions.known()
     }
 
     /// At shard 0: whether some shard has not acknowledged a message for as long as a transaction
@@ -133,15 +133,15 @@ impl Shard {
         let (floor, _) = self.paths.versions.all();
         let since = known.max(floor);
         let changed = self.paths.versions.above(since).copied().collect();
-        let say = PeerMessage::Versions { since, version, changed, answers };
-        self.tell(ctx, Need::Committed, shard, NO_TXN, say);
+        let message = PeerMessage::Versions { since, version, changed, answers };
+        self.tell(ctx, Need::Committed, shard, NO_TXN, message);
     }
 
     /// Handles a peer message about versions.
     pub(crate) fn hear_versions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) {
-        match peer.say {
+        match peer.message {
             PeerMessage::Versions { since, version, changed, answers } => {
-                if self.config.shard == COORDINATOR {
+                if self.config.shard == SHARD_0 {
                     return;
                 }
                 if self.paths.versions.known().is_none() {
@@ -184,7 +184,7 @@ impl Shard {
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);
             }
-            PeerMessage::AskVersions(epoch) if self.config.shard == COORDINATOR => {
+            PeerMessage::AskVersions(epoch) if self.config.shard == SHARD_0 => {
                 self.tell_above(ctx, peer.from, 0, Some(epoch));
             }
             _ => {}
@@ -216,7 +216,7 @@ impl Shard {
                 self.tell(
                     ctx,
                     Need::Committed,
-                    COORDINATOR,
+                    SHARD_0,
                     NO_TXN,
                     PeerMessage::AskVersions(ctx.now.epoch),
                 );
@@ -268,4 +268,4 @@ impl Shard {
 }
 
 /// Transaction and step of messages that belong to no transaction.
-const NO_TXN: (TxnId, u16) = (TxnId { shard: COORDINATOR, number: 0 }, 0);
+const NO_TXN: (TxnId, u16) = (TxnId { shard: SHARD_0, number: 0 }, 0);

@@ -27,7 +27,7 @@ impl Shard {
     /// redirect to the home from any other shard.
     pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
         if !self.is_home(dir.id) {
-            return self.not_owner(dir.id.slot());
+            return self.not_owner(dir.id.hash_slot());
         }
         // The directory's mkdir may have been answered already, while the decision is on its way
         // here.
@@ -47,7 +47,7 @@ impl Shard {
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
         if header.partition.0 == 0
-            && let Some(key) = self.closed_hash_slot(dir.id.slot())
+            && let Some(key) = self.closed_hash_slot(dir.id.hash_slot())
         {
             return Err(Stop::Wait(key));
         }
@@ -95,13 +95,15 @@ impl Shard {
 
     /// The answer for a name of a directory of which this shard has only other partitions. By
     /// default it tells these partitions. If they place the name in partition 0, and its hash slot
-    /// was handed over, the answer names the slot's owner.
+    /// was handed over, the answer names the hash slot's owner.
     fn astray(&self, dir: DirId, order: Order, history: SplitHistory) -> Stop {
         let mut map = DirMap::new();
         map.merge(&history);
         let is_first = map.locate(order).0 == PartitionIndex(0);
         match is_first && !self.is_home(dir) {
-            true if self.config.map.news(dir.slot()).is_some() => self.not_owner(dir.slot()),
+            true if self.config.map.news(dir.hash_slot()).is_some() => {
+                self.not_owner(dir.hash_slot())
+            }
             _ => Refusal::Redirect(history).into(),
         }
     }
@@ -124,7 +126,7 @@ impl Shard {
     /// The content of a directory that has its home on this shard.
     pub(crate) fn content(&self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Content, Stop> {
         if !self.is_home(dir.id) {
-            return Err(self.not_owner(dir.id.slot()));
+            return Err(self.not_owner(dir.id.hash_slot()));
         }
         match ctx.load::<Content>(&keys::dir(dir.id, Kind::Content, 0))? {
             Some(content) if content.base.ino == dir.ino && !content.tombstone => Ok(content),

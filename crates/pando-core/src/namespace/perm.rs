@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn root_may_all_but_execute_what_nobody_may() {
+    fn root_may_all_but_execute_what_no_user_may() {
         let root = Credentials::ROOT;
         assert_eq!(check(Regular, 0, 5, 6, &root, R | W), Ok(()));
         assert_eq!(check(Regular, 0, 5, 6, &root, X), Err(Errno::EACCES));
@@ -376,7 +376,7 @@ mod tests {
     const ALL: (u32, u32) = (0, u32::MAX);
 
     #[test]
-    fn whoever_is_known_by_user_and_group_only_may_what_these_may_in_any_case() {
+    fn a_caller_known_by_user_and_group_only_may_what_these_may_in_any_case() {
         let by = kernel(9);
         let no = Err(Errno::EACCES);
         assert_eq!(check(Regular, 0o600, 9, 6, &by, R | W), Ok(()), "its owner");
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn setgid_of_a_foreign_group_is_given_only_by_whom_it_is_known_to_be_of() {
+    fn setgid_of_a_foreign_group_is_given_only_by_a_caller_known_to_be_in_it() {
         let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
         let made = |by: &Credentials| inherit(&dir, Regular, 0o2755, by);
         assert_eq!(made(&kernel(9)), Err(Errno::EPERM));

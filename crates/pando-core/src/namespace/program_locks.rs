@@ -14,7 +14,7 @@ pub const FILES_MAX: usize = 1 << 16;
 
 impl Shard {
     /// Loads the index from the rows of locks, at the start. Locks of a hash slot that is on its
-    /// way here are left out until this shard owns the slot.
+    /// way here are left out until this shard owns the hash slot.
     pub(crate) fn load_locked(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Lock);
         let mut bad = false;
@@ -22,7 +22,7 @@ impl Shard {
         let locked = &mut self.namespace.program_locks.0;
         ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
             match keys::lock_of(key) {
-                Some((ino, session)) if map.hash_slot_owner(ino.slot()) == own => {
+                Some((ino, session)) if map.hash_slot_owner(ino.hash_slot()) == own => {
                     locked.insert((session, ino));
                 }
                 Some(_) => {}
@@ -34,18 +34,18 @@ impl Shard {
     }
 
     /// Deletes the locks of all files of a hash slot that another shard owns from now on.
-    pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: HashSlot) {
-        let (from, to) = keys::hash_slot_locks(slot);
+    pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, hash_slot: HashSlot) {
+        let (from, to) = keys::hash_slot_locks(hash_slot);
         ctx.delete_range(from, to);
-        for (session, ino) in self.namespace.program_locks.of_hash_slot(slot) {
+        for (session, ino) in self.namespace.program_locks.of_hash_slot(hash_slot) {
             ctx.change_lock(LockChange { session, ino, is_there: false });
         }
     }
 
     /// Takes over the locks of all files of a hash slot that this shard owns from now on. Locks of
     /// ended sessions are kept until nothing of these sessions runs anywhere.
-    pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: HashSlot) -> Result<(), Halt> {
-        let (from, to) = keys::hash_slot_locks(slot);
+    pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, hash_slot: HashSlot) -> Result<(), Halt> {
+        let (from, to) = keys::hash_slot_locks(hash_slot);
         for (key, _) in ctx.rows(&from, &to)? {
             let (ino, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;

@@ -1,5 +1,5 @@
 //! Locks of programs: `flock` and `fcntl`. They are on the shard that owns the hash slot of the
-//! file's ino, wherever the inode is. No rename and no link changes that slot
+//! file's ino, wherever the inode is. No rename and no link changes that hash slot
 //! (docs/design/file-locks.md).
 //!
 //! 1. A lock is a row, in the insert group of the request that got it. So it lasts as long as its

@@ -35,8 +35,8 @@ impl Shard {
             return Err(Errno::EEXIST.into());
         }
         let id = self.config.secrets.dir_id(dir.id, name, 0);
-        let here =
-            self.open_hash_slot(id.slot()).is_ok() && self.locks.free(LockKey::Home(id)).is_ok();
+        let here = self.open_hash_slot(id.hash_slot()).is_ok()
+            && self.locks.free(LockKey::Home(id)).is_ok();
         if !here || self.id_taken(ctx, id)? {
             let plan = Mkdir::new(*dir, name.clone(), *mode);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));

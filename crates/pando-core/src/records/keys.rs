@@ -74,7 +74,7 @@ pub enum Table {
     Arrival = 10,
     /// Objects that no file names any more, to be deleted.
     Garbage = 11,
-    /// Owners of hash slots that were handed over, on each shard that ever owned the slot.
+    /// Owners of hash slots that were handed over, on each shard that ever owned one.
     Owner = 12,
     /// Hash slots on their way here.
     Incoming = 13,
@@ -151,7 +151,7 @@ pub fn kind_of(key: &[u8]) -> Option<u8> {
 pub fn link(ino: Ino, kind: Kind) -> Vec<u8> {
     let mut key = Vec::with_capacity(32);
     key.push(LINK);
-    key.extend_from_slice(&ino.slot().0.to_be_bytes());
+    key.extend_from_slice(&ino.hash_slot().0.to_be_bytes());
     key.extend_from_slice(&ino.0.to_be_bytes());
     key.push(kind as u8);
     key
@@ -228,14 +228,14 @@ pub fn open(ino: Ino, session: SessionId) -> Vec<u8> {
 /// Key of the locks that a session has of a file.
 #[must_use]
 pub fn lock(ino: Ino, session: SessionId) -> Vec<u8> {
-    let slot = ino.slot().0.to_be_bytes();
-    table_key(Table::Lock, &[&slot, &ino.0.to_be_bytes(), &session.0.to_be_bytes()])
+    let hash_slot = ino.hash_slot().0.to_be_bytes();
+    table_key(Table::Lock, &[&hash_slot, &ino.0.to_be_bytes(), &session.0.to_be_bytes()])
 }
 
 /// Prefix of the locks that all sessions have of a file.
 #[must_use]
 pub fn locks_of(ino: Ino) -> Vec<u8> {
-    table_key(Table::Lock, &[&ino.slot().0.to_be_bytes(), &ino.0.to_be_bytes()])
+    table_key(Table::Lock, &[&ino.hash_slot().0.to_be_bytes(), &ino.0.to_be_bytes()])
 }
 
 /// File and session in the key of a session's locks.
@@ -248,8 +248,8 @@ pub fn lock_of(key: &[u8]) -> Option<(Ino, SessionId)> {
 
 /// Range of the locks of all files of a hash slot.
 #[must_use]
-pub fn hash_slot_locks(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
-    let from = table_key(Table::Lock, &[&slot.0.to_be_bytes()]);
+pub fn hash_slot_locks(hash_slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    let from = table_key(Table::Lock, &[&hash_slot.0.to_be_bytes()]);
     let to = after(&from);
     (from, to)
 }
@@ -305,18 +305,18 @@ pub fn garbage(object: ObjectId) -> Vec<u8> {
 
 /// Range of all rows of the directories of a hash slot.
 #[must_use]
-pub fn hash_slot_dirs(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
-    hash_slot_range(DIR, slot)
+pub fn hash_slot_dirs(hash_slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    hash_slot_range(DIR, hash_slot)
 }
 
 /// Range of all rows of the link inodes of a hash slot.
 #[must_use]
-pub fn hash_slot_links(slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
-    hash_slot_range(LINK, slot)
+pub fn hash_slot_links(hash_slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    hash_slot_range(LINK, hash_slot)
 }
 
-fn hash_slot_range(what: u8, slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
-    let [high, low] = slot.0.to_be_bytes();
+fn hash_slot_range(what: u8, hash_slot: HashSlot) -> (Vec<u8>, Vec<u8>) {
+    let [high, low] = hash_slot.0.to_be_bytes();
     let from = alloc::vec![what, high, low];
     let to = after(&from);
     (from, to)
@@ -353,14 +353,14 @@ pub fn is_slice(key: &[u8]) -> bool {
 
 /// Key of the owner of a hash slot.
 #[must_use]
-pub fn owner(slot: HashSlot) -> Vec<u8> {
-    table_key(Table::Owner, &[&slot.0.to_be_bytes()])
+pub fn owner(hash_slot: HashSlot) -> Vec<u8> {
+    table_key(Table::Owner, &[&hash_slot.0.to_be_bytes()])
 }
 
 /// Key of a hash slot on its way here.
 #[must_use]
-pub fn incoming(slot: HashSlot) -> Vec<u8> {
-    table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
+pub fn incoming(hash_slot: HashSlot) -> Vec<u8> {
+    table_key(Table::Incoming, &[&hash_slot.0.to_be_bytes()])
 }
 
 /// Key of a removed file that loses its slices in steps. `slices` is the common prefix of the
@@ -420,22 +420,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_slot_are_two_ranges() {
+    fn rows_of_a_hash_slot_are_two_ranges() {
         let mut id = [7; 16];
         (id[0], id[1]) = (0x12, 0xFF);
         let dir = dir(DirId(id), Kind::Entry, 3);
         let (from, to) = hash_slot_dirs(HashSlot(0x12FF));
         assert!(from <= dir && dir < to);
-        assert_eq!(hash_slot_of_row(&dir), Some(DirId(id).slot()));
+        assert_eq!(hash_slot_of_row(&dir), Some(DirId(id).hash_slot()));
         let ino = Ino::new(ShardIndex(3), 77);
         let key = link(ino, Kind::Entry);
-        let (from, to) = hash_slot_links(ino.slot());
+        let (from, to) = hash_slot_links(ino.hash_slot());
         assert!(from <= key && key < to && is_link_inode(&key) && !is_slice(&key));
-        assert_eq!(hash_slot_of_row(&key), Some(ino.slot()));
+        assert_eq!(hash_slot_of_row(&key), Some(ino.hash_slot()));
         let key = lock(ino, SessionId(9));
-        let (from, to) = hash_slot_locks(ino.slot());
+        let (from, to) = hash_slot_locks(ino.hash_slot());
         assert!(from <= key && key < to && key.starts_with(&locks_of(ino)));
-        assert_eq!(hash_slot_of_row(&key), Some(ino.slot()));
+        assert_eq!(hash_slot_of_row(&key), Some(ino.hash_slot()));
         assert_eq!(lock_of(&key), Some((ino, SessionId(9))));
         assert_eq!(hash_slot_of_row(&open(ino, SessionId(9))), None);
         assert!(is_slice(&link(ino, Kind::Slice)));

@@ -313,7 +313,7 @@ pub struct Owner {
 pub struct Incoming {
     /// The transaction of the handover.
     pub txn: TxnId,
-    /// Version that the slot's owner will have.
+    /// Version that the hash slot's owner will have.
     pub version: u32,
     /// Number of pages taken; pages below this number are here.
     pub next_page: u64,

@@ -40,7 +40,7 @@ impl Shard {
         }
         let ctx = Ctx::new(now, rows)
             .with_lookup_cache(core::mem::take(&mut self.namespace.lookup_cache));
-        let read = self.check_way(&ctx, request).and_then(|()| self.read(&ctx, request));
+        let read = self.check_trail(&ctx, request).and_then(|()| self.read(&ctx, request));
         self.namespace.lookup_cache = ctx.into_lookup_cache();
         // This request may have been the first to read the headers of a directory.
         self.note_loaded();

@@ -84,13 +84,13 @@ impl Shard {
         }
         // `Stale` is recorded as an outcome, so only the shard that owns the name may give it. From
         // another shard it could reach the owner as a floor, which says that the request ran.
-        let way = match self.check_way(ctx, request) {
+        let judged = match self.check_trail(ctx, request) {
             Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
                 self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
             }
-            way => way,
+            judged => judged,
         };
-        let refusal = match way.and_then(|()| self.run(ctx, tag, request)) {
+        let refusal = match judged.and_then(|()| self.run(ctx, tag, request)) {
             Ok(Ran::Answer(body, need)) => {
                 self.answer(ctx, tag, request, Ok(body), need);
                 return Ok(None);
@@ -243,7 +243,7 @@ impl Shard {
         }
         // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
         // late repetition comes.
-        self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
+        self.counters.stale_trails += u64::from(matches!(result, Err(Refusal::Stale)));
         if !self.sessions.alive.contains_key(&id.session) {
             return;
         }
@@ -451,8 +451,8 @@ impl Shard {
             }
             Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session).map(Ran::from),
             Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
-            Op::HandOver(_, slot, to) => {
-                self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
+            Op::HandOver(_, hash_slot, to) => {
+                self.hand_over(ctx, *hash_slot, *to).map(|()| Ran::from(Body::Done))
             }
         }
     }
@@ -473,7 +473,7 @@ impl Shard {
             | Op::GetXattr(Target::Dir(dir), _)
             | Op::ListXattr(Target::Dir(dir))
             | Op::SetXattr { target: Target::Dir(dir), .. }
-            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.slot()),
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.hash_slot()),
             Op::GetAttr(file)
             | Op::SetAttr(file, _)
             | Op::Readlink(file)

@@ -4,7 +4,7 @@ use pando_types::op::Alone;
 use pando_types::reply::Body;
 use pando_types::{Errno, SessionId};
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, not_here};
@@ -24,7 +24,7 @@ impl Shard {
 
     /// Runs [`Op::Alone`](pando_types::op::Op::Alone), at shard 0 only.
     pub(crate) fn alone(&mut self, session: SessionId, ask: Alone) -> Result<Body, Stop> {
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             return Err(not_here());
         }
         // Other sessions outlive this process, and nothing about them is recorded here.

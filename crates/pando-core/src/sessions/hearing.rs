@@ -7,7 +7,7 @@ use pando_types::reply::Refusal;
 use pando_types::{Lsn, SessionId};
 
 use super::telling::NO_TXN;
-use crate::contract::{COORDINATOR, ClientTag, Halt, Input, Need};
+use crate::contract::{ClientTag, Halt, Input, Need, SHARD_0};
 use crate::records::keys::{self, Table};
 use crate::records::record::{Record, SessionsHeard};
 use crate::state::ctx::Ctx;
@@ -50,8 +50,8 @@ impl Shard {
         }
         // What this shard acknowledges must survive a loss of power.
         let need = if heard == before { Need::Durable } else { Need::Synced };
-        let say = PeerMessage::SessionsHeard { position: heard.position, known, freed };
-        self.tell(ctx, need, COORDINATOR, NO_TXN, say);
+        let message = PeerMessage::SessionsHeard { position: heard.position, known, freed };
+        self.tell(ctx, need, SHARD_0, NO_TXN, message);
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Shard {
     /// The lock to wait for until this shard has heard all events up to `heard`; it asks for them.
     /// `None`: it has heard them.
     pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
-        if heard <= self.sessions.log.heard.position || self.config.shard == COORDINATOR {
+        if heard <= self.sessions.log.heard.position || self.config.shard == SHARD_0 {
             return None;
         }
         // A position that shard 0 never told causes at most one question per `resend_after`.
@@ -184,7 +184,7 @@ impl Shard {
     /// Whether this shard has heard all events up to a position, and would have after a loss of
     /// power.
     pub(crate) fn has_durably_heard(&self, heard: u64, durable: Lsn) -> bool {
-        let has = self.config.shard == COORDINATOR || heard <= self.sessions.log.heard.position;
+        let has = self.config.shard == SHARD_0 || heard <= self.sessions.log.heard.position;
         has && !self.sessions.log.is_end_unsynced(durable)
     }
 
@@ -195,7 +195,7 @@ impl Shard {
         if position >= heard {
             return true;
         }
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             self.say_ask(ctx, None);
         }
         false
@@ -204,8 +204,8 @@ impl Shard {
     /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
         let position = self.sessions.log.heard.position;
-        let say = PeerMessage::AskSessions { position, about };
-        self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+        let message = PeerMessage::AskSessions { position, about };
+        self.tell(ctx, Need::Committed, SHARD_0, NO_TXN, message);
     }
 
     /// Sends questions again that are due, and asks about sessions that had no room before.
@@ -234,7 +234,7 @@ impl Shard {
     pub(super) fn start_wake(&self) -> Option<u64> {
         let log = &self.sessions.log;
         let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);
-        let is_due = self.config.shard != COORDINATOR && wants && self.has_joined();
+        let is_due = self.config.shard != SHARD_0 && wants && self.has_joined();
         let again = self.config.resend_after;
         is_due.then(|| log.asked_at.map_or(0, |at| at.saturating_add(again)))
     }

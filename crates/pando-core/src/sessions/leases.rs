@@ -4,7 +4,7 @@
 use pando_types::SessionId;
 use pando_types::reply::{Body, Refusal};
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
 use crate::state::stop::Stop;
@@ -12,7 +12,7 @@ use crate::state::stop::Stop;
 impl Shard {
     /// Runs [`pando_types::op::Op::Renew`]: gives the session a whole lease.
     pub(crate) fn renew(&mut self, ctx: &Ctx<'_>, session: SessionId) -> Result<Body, Stop> {
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             return Err(crate::state::stop::not_here());
         }
         if !self.sessions.alive.contains_key(&session) {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_anew_goes_on_counting() {
+    fn a_lease_that_begins_anew_goes_on_counting() {
         let mut leases = Leases::new(LEASE, 0);
         leases.grant(ONE, 0);
         for now in (100..800).step_by(100) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sessions_nobody_looks() {
+    fn without_sessions_no_tick_looks() {
         let mut leases = Leases::new(LEASE, 0);
         assert_eq!(leases.next_look(), None);
         leases.grant(ONE, 50);

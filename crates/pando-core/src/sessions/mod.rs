@@ -29,7 +29,7 @@ use pando_types::peer::{SessionEvent, SessionTable};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, KeyId, SessionId};
 
-use crate::contract::{COORDINATOR, ClientTag, Halt, Need};
+use crate::contract::{ClientTag, Halt, Need, SHARD_0};
 use crate::records::keys::{self, Table};
 use crate::records::record::{Record, SessionRecord, SessionsHeard};
 use crate::state::ctx::Ctx;
@@ -68,7 +68,7 @@ impl Shard {
 
     /// Whether the session may have begun without this shard having heard of it.
     pub(crate) fn is_unheard(&self, session: SessionId) -> bool {
-        self.config.shard != COORDINATOR && session.number() > self.sessions.log.heard.last
+        self.config.shard != SHARD_0 && session.number() > self.sessions.log.heard.last
     }
 
     /// Whether a session's opens count: it lives, or may have begun without this shard having heard
@@ -112,7 +112,7 @@ impl Shard {
         tag: ClientTag,
         request: &Request,
     ) -> Result<Ran, Stop> {
-        if self.config.shard != COORDINATOR {
+        if self.config.shard != SHARD_0 {
             return Err(not_here());
         }
         let body = match &request.op {

@@ -8,7 +8,7 @@
 use pando_types::peer::{Peer, PeerMessage, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
 
-use crate::contract::{COORDINATOR, Halt, Need};
+use crate::contract::{Halt, Need, SHARD_0};
 use crate::records::keys::{self, Table};
 use crate::records::record::{Record, SessionsHeard};
 use crate::state::ctx::Ctx;
@@ -23,7 +23,7 @@ const GRACE: u64 = 4;
 /// is unsound.
 const AHEAD_MAX: u64 = 1 << 32;
 /// Transaction and step of messages that belong to no transaction.
-pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: COORDINATOR, number: 0 }, 0);
+pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: SHARD_0, number: 0 }, 0);
 
 impl Shard {
     /// At shard 0: whether all other shards have heard all begins and ends.
@@ -35,7 +35,7 @@ impl Shard {
 
     fn is_any_to_tell(&self) -> bool {
         match self.sessions.log.behind {
-            _ if self.config.shard != COORDINATOR => false,
+            _ if self.config.shard != SHARD_0 => false,
             Some((shards, is_any)) if shards == self.config.map.shards => is_any,
             _ => self.others().any(|shard| self.sessions.log.is_behind(shard)),
         }
@@ -103,8 +103,8 @@ impl Shard {
         };
         let other = log.others.entry(shard).or_default();
         (other.told, other.told_known, other.told_freed) = (position, known, freed);
-        let say = PeerMessage::Sessions { told, last, known, freed, answers };
-        self.tell(ctx, need, shard, NO_TXN, say);
+        let message = PeerMessage::Sessions { told, last, known, freed, answers };
+        self.tell(ctx, need, shard, NO_TXN, message);
     }
 
     /// At shard 0: another shard acknowledges all events up to a position.
@@ -163,10 +163,10 @@ impl Shard {
     /// Handles a peer message about sessions.
     pub(crate) fn hear_sessions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let from = peer.from;
-        match peer.say {
+        match peer.message {
             PeerMessage::Sessions { told, last, known, freed, answers } => {
                 // A new shard gets the sessions with the decision that it joins.
-                if self.config.shard == COORDINATOR || !self.has_joined() {
+                if self.config.shard == SHARD_0 || !self.has_joined() {
                     return Ok(());
                 }
                 self.sessions.log.is_told = true;
@@ -175,12 +175,12 @@ impl Shard {
                 Ok(())
             }
             PeerMessage::SessionsHeard { position, known, freed }
-                if self.config.shard == COORDINATOR =>
+                if self.config.shard == SHARD_0 =>
             {
                 self.has_heard(ctx, from, position, (known, freed));
                 Ok(())
             }
-            PeerMessage::AskSessions { position, about } if self.config.shard == COORDINATOR => {
+            PeerMessage::AskSessions { position, about } if self.config.shard == SHARD_0 => {
                 // What the shard has heard may not be on its disk. If it has just started, it has
                 // forgotten which ends are known everywhere.
                 if let Some(other) = self.sessions.log.others.get_mut(&from) {
@@ -201,7 +201,7 @@ impl Shard {
         let again = self.config.resend_after;
         self.sessions.log.clean_again(now);
         match self.config.shard {
-            COORDINATOR => self.tick_telling(ctx, now, again),
+            SHARD_0 => self.tick_telling(ctx, now, again),
             _ => self.tick_hearing(ctx, now, again),
         }
     }
@@ -213,7 +213,7 @@ impl Shard {
         let asks = log.asks.values().map(|ask| ask.at.saturating_add(again));
         let is_due = !log.unclean.is_empty() && log.cleaning.is_empty();
         let cleans = is_due.then_some(log.clean_at);
-        let is_zero = self.config.shard == COORDINATOR;
+        let is_zero = self.config.shard == SHARD_0;
         let frees = log.reached.front().filter(|_| is_zero);
         let frees = frees.map(|(_, at)| at.saturating_add(self.config.lease / GRACE));
         asks.chain(tells).chain(cleans).chain(frees).chain(self.start_wake()).min()

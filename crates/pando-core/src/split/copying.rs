@@ -51,7 +51,7 @@ impl Shard {
     pub(crate) fn is_copy_quiet(&self, copy: &Copy) -> bool {
         match &copy.moved {
             Moved::Half { dir, orders, .. } => self.is_quiet(dir.id, orders),
-            Moved::HashSlot(slot) => self.is_hash_slot_quiet(*slot),
+            Moved::HashSlot(hash_slot) => self.is_hash_slot_quiet(*hash_slot),
         }
     }
 

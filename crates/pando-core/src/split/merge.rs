@@ -183,8 +183,8 @@ impl Shard {
         let next = child(header.partition, Radix(header.radix.0 - 1));
         let to = shard_of(&spread, next);
         if to != self.config.shard {
-            let say = self.say_shrunk(ctx, dir, next);
-            ctx.send(Need::Committed, Out::Peer(to, Box::new(say)));
+            let message = self.say_shrunk(ctx, dir, next);
+            ctx.send(Need::Committed, Out::Peer(to, Box::new(message)));
         } else if let Some(small) = self.migration.small.get_mut(&(dir.id, next))
             && small.at.take().is_some()
         {
@@ -195,7 +195,7 @@ impl Shard {
     fn say_shrunk(&self, ctx: &Ctx<'_>, dir: DirRef, partition: PartitionIndex) -> Peer {
         let from = self.config.shard;
         let txn = TxnId { shard: from, number: 0 };
-        let say = PeerMessage::Shrunk { dir, partition };
+        let message = PeerMessage::Shrunk { dir, partition };
         Peer {
             from,
             trace: ctx.trace,
@@ -204,7 +204,7 @@ impl Shard {
             txn,
             step: 0,
             floor: Floor::default(),
-            say,
+            message,
         }
     }
 
@@ -241,7 +241,7 @@ impl Shard {
         small.tries += 1;
         let at = ctx.now.nanos + pause;
         small.at = Some(at);
-        let say = self.say_shrunk(ctx, dir, index);
-        self.come_again(at, Input::Peer(Box::new(say)));
+        let message = self.say_shrunk(ctx, dir, index);
+        self.come_again(at, Input::Peer(Box::new(message)));
     }
 }

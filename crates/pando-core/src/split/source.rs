@@ -168,7 +168,7 @@ impl Mover for Move {
     }
 
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = PeerMessage::Page {
+        let message = PeerMessage::Page {
             dir: self.dir,
             partition: self.partition,
             given_back: self.is_merge().then_some(self.names),
@@ -177,7 +177,7 @@ impl Mover for Move {
             synced: copy.syncs,
             rows,
         };
-        Next::Send(self.target, say)
+        Next::Send(self.target, message)
     }
 
     fn ask(

@@ -33,7 +33,7 @@ impl Shard {
     /// Takes a page of a partition on its way here.
     pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let PeerMessage::Page { dir, partition, given_back, radix, number, synced, rows } =
-            peer.say
+            peer.message
         else {
             return Ok(());
         };
@@ -62,8 +62,8 @@ impl Shard {
             if is_refused || self.ask_for_others(ctx, at, &orders) {
                 let step = (peer.txn, peer.step);
                 if let Some(news) = self.news_of_parent(dir.id, partition) {
-                    let say = PeerMessage::Elsewhere(news);
-                    self.tell(ctx, Need::Synced, peer.from, step, say);
+                    let message = PeerMessage::Elsewhere(news);
+                    self.tell(ctx, Need::Synced, peer.from, step, message);
                 }
                 self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
                 return Ok(());
@@ -102,7 +102,7 @@ impl Shard {
     /// slot.
     fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<HashSlotNews> {
         let is_first = parent(partition) == Some(PartitionIndex(0));
-        self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
+        self.config.map.news(dir.hash_slot()).filter(|_| is_first && !self.is_home(dir))
     }
 
     /// Whether something else is on its way to some of these orders. If so, its coordinator is

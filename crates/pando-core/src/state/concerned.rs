@@ -38,7 +38,7 @@ pub enum Kind {
 
 impl Said {
     pub(crate) fn of(peer: &Peer) -> Self {
-        let kind = match peer.say {
+        let kind = match peer.message {
             PeerMessage::Prepare(..) => Kind::Prepare,
             PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => Kind::Page,
             _ => Kind::Other,

@@ -15,15 +15,16 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
-    /// Never held. Requests of a session wait here if its begin has not been heard of.
+    /// The begin of a session: never held. Requests of the session wait here if its begin has not
+    /// been heard of.
     Session(SessionId),
-    /// Never held. Inputs wait here that depend on begins and ends of sessions that have not been
-    /// heard of.
+    /// Begins and ends of sessions: never held. Inputs wait here that depend on some that have not
+    /// been heard of.
     Heard,
-    /// Never held. Requests wait here until this shard knows the versions of paths.
+    /// The versions of paths: never held. Requests wait here until this shard knows them.
     Versions,
-    /// Never held. A session that is alone waits here for another client that wants to begin a
-    /// session.
+    /// The end of being alone: never held. A session that is alone waits here for another client
+    /// that wants to begin a session.
     Alone,
     /// A hash slot that is handed over, or is arriving.
     HashSlot(HashSlot),
@@ -41,19 +42,18 @@ pub enum Hold {
     /// The partition, or its upper half, is being copied. Operations go on. A transaction that
     /// wants the partition may end the copy.
     Copy,
-    /// These orders will move once no transaction concerns them. New operations on them wait.
-    /// Transactions that come to them are told to begin again.
+    /// Orders of the partition will move once no transaction concerns them. New operations on them
+    /// wait. Transactions that come to them are told to begin again.
     Closing {
         /// First order that moves.
         from: u64,
     },
-    /// These orders are on their way to another shard. Operations on them wait.
+    /// Orders of the partition are on their way to another shard. Operations on them wait.
     Split {
         /// First order that moves.
         from: u64,
     },
-    /// These orders are on their way here: the partition itself, or its upper half that comes back
-    /// to it.
+    /// Orders are on their way here: the partition itself, or its upper half that comes back to it.
     Arrival {
         /// First order that arrives.
         from: u64,

@@ -35,8 +35,8 @@ fn same(a: &Input, b: &Input) -> bool {
 }
 
 /// The first and the last directory id of a hash slot.
-fn ids_of(slot: HashSlot) -> (DirId, DirId) {
-    let [high, low] = slot.0.to_be_bytes();
+fn ids_of(hash_slot: HashSlot) -> (DirId, DirId) {
+    let [high, low] = hash_slot.0.to_be_bytes();
     let id = |rest: u8| {
         let mut id = [rest; 16];
         (id[0], id[1]) = (high, low);
@@ -166,7 +166,7 @@ impl Locks {
     /// Takes the `Prepare` of an undone step out of the queues. Returns the inputs that waited
     /// beside it: they may have waited for it alone, and must be handled again.
     pub fn forget(&mut self, txn: TxnId, step: u16) -> VecDeque<Input> {
-        let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, PeerMessage::Prepare(..)));
+        let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.message, PeerMessage::Prepare(..)));
         let mut woken = VecDeque::new();
         self.waiting.retain(|_, queue| {
             let is_in_it = queue.iter().any(is_it);
@@ -208,15 +208,16 @@ impl Locks {
     }
 
     /// Whether anything that moves with a hash slot is locked.
-    pub fn any_of_hash_slot(&self, slot: HashSlot) -> bool {
-        let (first, last) = ids_of(slot);
+    pub fn any_of_hash_slot(&self, hash_slot: HashSlot) -> bool {
+        let (first, last) = ids_of(hash_slot);
         let names = LockKey::Name(first, 0)..=LockKey::Name(last, u64::MAX);
         let homes = LockKey::Home(first)..=LockKey::Home(last);
         let partitions = LockKey::Partition(first, PartitionIndex(0))
             ..=LockKey::Partition(last, PartitionIndex(u32::MAX));
         let links = LockKey::Link(Ino(0))..=LockKey::Link(Ino(u64::MAX));
         let first_partition = |key: &LockKey| matches!(key, LockKey::Partition(_, i) if i.0 == 0);
-        let is_its_link = |key: &LockKey| matches!(key, LockKey::Link(ino) if ino.slot() == slot);
+        let is_its_link =
+            |key: &LockKey| matches!(key, LockKey::Link(ino) if ino.hash_slot() == hash_slot);
         self.held.range(names).next().is_some()
             || self.held.range(homes).next().is_some()
             || self.held.range(partitions).any(|(key, _)| first_partition(key))
@@ -224,8 +225,8 @@ impl Locks {
     }
 
     /// Whether a partition 0 in a hash slot is taking back a child.
-    pub fn any_merge_of_hash_slot(&self, slot: HashSlot) -> bool {
-        let (first, last) = ids_of(slot);
+    pub fn any_merge_of_hash_slot(&self, hash_slot: HashSlot) -> bool {
+        let (first, last) = ids_of(hash_slot);
         let partitions = LockKey::Partition(first, PartitionIndex(0))
             ..=LockKey::Partition(last, PartitionIndex(u32::MAX));
         self.held.range(partitions).any(|(key, lock)| {
@@ -268,8 +269,8 @@ mod tests {
         let (trace, clock, step) = (0, 0, 1);
         let (behalf, floor) = (Behalf::default(), Floor::default());
         let (from, txn) = (ShardIndex(1), TxnId { shard: ShardIndex(1), number });
-        let say = PeerMessage::Prepare(Place::Link(Ino(7)), Prepare::Graph(Claim::Alone));
-        Input::Peer(Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say }))
+        let message = PeerMessage::Prepare(Place::Link(Ino(7)), Prepare::Graph(Claim::Alone));
+        Input::Peer(Box::new(Peer { from, trace, clock, behalf, txn, step, floor, message }))
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::contract::Write;
 use crate::records::keys;
 
 /// Number of cached names. It is enough for several callers that take turns.
-const SLOTS: usize = 32;
+const PLACES: usize = 32;
 
 /// The lookup cache of a shard.
 #[derive(Default)]
@@ -31,23 +31,23 @@ struct CachedLookup {
 /// `None`: there is no record.
 pub type Entry = Option<(EntryValue, bool)>;
 
-fn slot(base: Order) -> usize {
-    (base.0 >> Order::ORDINAL_BITS) as usize % SLOTS
+fn place(base: Order) -> usize {
+    (base.0 >> Order::ORDINAL_BITS) as usize % PLACES
 }
 
 impl LookupCache {
     /// The cached result for a name with the order `base`; `None`: it is not cached.
     pub fn get(&self, dir: DirId, base: Order, name: &Name) -> Option<&Entry> {
-        let seen = self.0.get(slot(base))?.as_ref()?;
+        let seen = self.0.get(place(base))?.as_ref()?;
         (seen.base == base && seen.dir == dir && seen.name == *name).then_some(&seen.entry)
     }
 
     /// Caches the result of a lookup.
     pub fn note(&mut self, dir: DirId, base: Order, name: &Name, entry: Entry) {
         if self.0.is_empty() {
-            self.0.resize_with(SLOTS, || None);
+            self.0.resize_with(PLACES, || None);
         }
-        self.0[slot(base)] = Some(CachedLookup { dir, base, name: name.clone(), entry });
+        self.0[place(base)] = Some(CachedLookup { dir, base, name: name.clone(), entry });
     }
 
     /// Drops cached names at the orders at which something is written.
@@ -59,7 +59,7 @@ impl LookupCache {
             match write {
                 Write::Put(key, _) | Write::Delete(key) => {
                     if let Some((_, order)) = keys::entry_of(key) {
-                        self.0[slot(order.base())] = None;
+                        self.0[place(order.base())] = None;
                     }
                 }
                 Write::DeleteRange(..) => self.0.fill_with(|| None),
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_newer_of_two_in_one_place_is_remembered() {
         let (dir, name) = (DirId([7; 16]), Name::new(b"a").unwrap());
-        let (one, other) = (Order(16), Order(16 + (SLOTS as u64) * 16));
+        let (one, other) = (Order(16), Order(16 + (PLACES as u64) * 16));
         let mut lookup_cache = LookupCache::default();
         lookup_cache.note(dir, one, &name, None);
         lookup_cache.note(dir, other, &name, None);

@@ -12,7 +12,7 @@ pub const LIST_MAX: usize = 4096;
 
 /// What a list says of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum TrailState {
     /// No directory of the trail has changed.
     Same,
     /// A version above the trail's names one of its directories, or may name one.
@@ -64,20 +64,24 @@ impl Versions {
 
     /// Judges `trail` by the list, without the version `own` that the request itself has caused.
     /// `None`: the list has not begun. A trail without directories is always unchanged.
-    pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<Way> {
+    pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<TrailState> {
         if trail.dirs.is_empty() {
-            return Some(Way::Same);
+            return Some(TrailState::Same);
         }
         let known = self.known?;
         if trail.version >= known {
-            return Some(Way::Same);
+            return Some(TrailState::Same);
         }
         if trail.version < self.floor {
-            return Some(Way::Changed);
+            return Some(TrailState::Changed);
         }
         let is_named =
             |(version, dir): &(u64, Ino)| Some(*version) != own && trail.dirs.contains(dir);
-        Some(if self.above(trail.version).any(is_named) { Way::Changed } else { Way::Same })
+        Some(if self.above(trail.version).any(is_named) {
+            TrailState::Changed
+        } else {
+            TrailState::Same
+        })
     }
 
     /// What a client with this trail has missed; `None`: nothing, or the list has not begun.
@@ -175,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_has_just_started_judges_nobody() {
+    fn a_shard_that_has_just_started_judges_no_trail() {
         let mut versions = Versions::default();
         versions.learn(5, &[(5, Ino(1))]);
         assert_eq!(versions.judge(&trail(9, &[1]), None), None);
         assert_eq!(
             versions.judge(&trail(9, &[]), None),
-            Some(Way::Same),
-            "there is no way to judge"
+            Some(TrailState::Same),
+            "there is no trail to judge"
         );
         assert_eq!(versions.news(&trail(0, &[])), None);
     }
@@ -190,20 +194,20 @@ mod tests {
     #[test]
     fn only_versions_above_the_trails_own_count() {
         let versions = known();
-        let way = |version, dirs: &[u64]| versions.judge(&trail(version, dirs), None);
-        assert_eq!(way(10, &[1]), Some(Way::Changed));
-        assert_eq!(way(11, &[9, 1]), Some(Way::Changed));
-        assert_eq!(way(12, &[1]), Some(Way::Same));
-        assert_eq!(way(12, &[1, 3]), Some(Way::Changed));
-        assert_eq!(way(14, &[1, 2, 3]), Some(Way::Same));
-        assert_eq!(way(20, &[1, 2, 3]), Some(Way::Same), "others have told it more");
-        assert_eq!(way(10, &[4]), Some(Way::Same));
+        let judge = |version, dirs: &[u64]| versions.judge(&trail(version, dirs), None);
+        assert_eq!(judge(10, &[1]), Some(TrailState::Changed));
+        assert_eq!(judge(11, &[9, 1]), Some(TrailState::Changed));
+        assert_eq!(judge(12, &[1]), Some(TrailState::Same));
+        assert_eq!(judge(12, &[1, 3]), Some(TrailState::Changed));
+        assert_eq!(judge(14, &[1, 2, 3]), Some(TrailState::Same));
+        assert_eq!(judge(20, &[1, 2, 3]), Some(TrailState::Same), "others have told it more");
+        assert_eq!(judge(10, &[4]), Some(TrailState::Same));
     }
 
     #[test]
     fn below_the_floor_all_may_have_changed() {
         let versions = known();
-        assert_eq!(versions.judge(&trail(9, &[7]), None), Some(Way::Changed));
+        assert_eq!(versions.judge(&trail(9, &[7]), None), Some(TrailState::Changed));
         let news = versions.news(&trail(9, &[])).expect("news");
         assert_eq!((news.since, news.version, news.changed.len()), (10, 14, 3));
     }
@@ -211,8 +215,8 @@ mod tests {
     #[test]
     fn what_a_request_has_caused_itself_does_not_stop_it() {
         let versions = known();
-        assert_eq!(versions.judge(&trail(12, &[3]), Some(14)), Some(Way::Same));
-        assert_eq!(versions.judge(&trail(10, &[1]), Some(14)), Some(Way::Changed));
+        assert_eq!(versions.judge(&trail(12, &[3]), Some(14)), Some(TrailState::Same));
+        assert_eq!(versions.judge(&trail(10, &[1]), Some(14)), Some(TrailState::Changed));
     }
 
     #[test]
@@ -246,7 +250,7 @@ mod tests {
         let (floor, list) = versions.all();
         assert!(list.len() <= LIST_MAX);
         assert_eq!(list.first().map(|(version, _)| *version), Some(floor + 1));
-        assert_eq!(versions.judge(&trail(floor, &[u64::MAX]), None), Some(Way::Same));
-        assert_eq!(versions.judge(&trail(floor - 1, &[u64::MAX]), None), Some(Way::Changed));
+        assert_eq!(versions.judge(&trail(floor, &[u64::MAX]), None), Some(TrailState::Same));
+        assert_eq!(versions.judge(&trail(floor - 1, &[u64::MAX]), None), Some(TrailState::Changed));
     }
 }

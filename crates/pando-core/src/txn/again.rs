@@ -1,4 +1,4 @@
-//! Timers of the coordinator: which messages it sends again, and when.
+//! The tick of a shard: all that is due. What the coordinator sends again is here.
 
 use alloc::vec::Vec;
 use pando_types::peer::PeerMessage;
@@ -47,15 +47,15 @@ impl Shard {
         self.counters.resent += 1;
         let mut again = Vec::new();
         match &txn.sent {
-            Some((to, step, say)) => again.push((*to, *step, say.clone())),
+            Some((to, step, message)) => again.push((*to, *step, message.clone())),
             None => {
                 for (step, to, changes) in &txn.finishing {
                     again.push((*to, *step, PeerMessage::Finish(Some(changes.clone()))));
                 }
             }
         }
-        for (mut to, step, say) in again {
-            if let PeerMessage::Prepare(place, _) = &say {
+        for (mut to, step, message) in again {
+            if let PeerMessage::Prepare(place, _) = &message {
                 let client = self.coordinator.txns.get(&number).and_then(Txn::client);
                 self.concerned.acted.extend(client);
                 to = self.shard_of(ctx, place)?;
@@ -65,8 +65,8 @@ impl Shard {
                     at.to = to;
                 }
             }
-            let need = need_of(&say);
-            self.tell(ctx, need, to, (id, step), say);
+            let need = need_of(&message);
+            self.tell(ctx, need, to, (id, step), message);
         }
         Ok(())
     }

@@ -28,12 +28,12 @@ fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
 /// What becomes of the entry that was at a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// It is removed, with its inode.
+    /// The entry is removed, with its inode.
     ForGood,
-    /// It is removed, and another entry takes its place at once. The new rows must not lie among
-    /// those that are removed.
+    /// The entry is removed, and another one takes its place at once. The new rows must not lie
+    /// among those that are removed.
     ForAnother,
-    /// It has moved elsewhere.
+    /// The entry has moved elsewhere.
     Elsewhere,
 }
 

@@ -31,12 +31,12 @@ const AGAIN_AFTER: u64 = 2_000_000;
 
 /// How safe the log must be before a coordinator's message leaves. A decision waits for a sync. So
 /// does a page of a move that names objects, since the target may sync it at any time.
-pub(super) fn need_of(say: &PeerMessage) -> Need {
+pub(super) fn need_of(message: &PeerMessage) -> Need {
     let names_object = |row: &RowChange| match row {
         RowChange::Put(key, _) => keys::is_slice(key),
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
     };
-    match say {
+    match message {
         PeerMessage::Finish(_)
         | PeerMessage::Page { synced: true, .. }
         | PeerMessage::HashSlotPage { synced: true, .. } => Need::Synced,
@@ -143,8 +143,8 @@ impl Shard {
                 self.coordinator.txns.insert(number, txn);
                 Ok(())
             }
-            Ok(Next::Send(to, say)) => {
-                self.say(ctx, number, txn, to, 0, say);
+            Ok(Next::Send(to, message)) => {
+                self.say(ctx, number, txn, to, 0, message);
                 Ok(())
             }
             // The request's name was split away before it was locked. The outcome must be recorded
@@ -154,7 +154,7 @@ impl Shard {
             }
             // The request was not too late when it came. A change of its trail has overtaken it
             // since.
-            Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
+            Ok(Next::Decide(_)) if self.has_trail_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
             // Nothing is decided yet, so a full disk can still refuse.
@@ -205,13 +205,13 @@ impl Shard {
         mut txn: Txn,
         to: ShardIndex,
         step: u16,
-        say: PeerMessage,
+        message: PeerMessage,
     ) {
-        txn.sent = Some((to, step, say.clone()));
+        txn.sent = Some((to, step, message.clone()));
         self.sent_now(ctx, number, &mut txn);
         self.coordinator.txns.insert(number, txn);
-        let need = need_of(&say);
-        self.tell(ctx, need, to, (self.id(number), step), say);
+        let need = need_of(&message);
+        self.tell(ctx, need, to, (self.id(number), step), message);
     }
 
     /// The owner of a place, as far as this shard knows.
@@ -230,7 +230,7 @@ impl Shard {
         if peer.txn.shard != self.config.shard {
             return Ok(());
         }
-        match peer.say {
+        match peer.message {
             PeerMessage::Voted(vote) => self.voted(ctx, number, step, from, vote),
             PeerMessage::Finished => self.step_finished(ctx, number, step, from),
             PeerMessage::Ask => {
@@ -365,13 +365,13 @@ impl Shard {
                 None => self.shard_of(ctx, &last.place)?,
             };
             last.to = to;
-            let say = PeerMessage::Prepare(last.place.clone(), last.prepare.clone());
+            let message = PeerMessage::Prepare(last.place.clone(), last.prepare.clone());
             txn.sent_on += 1;
             if to != refused_by && txn.sent_on % SENT_ON_MAX != 0 {
-                self.say(ctx, number, txn, to, step, say);
+                self.say(ctx, number, txn, to, step, message);
                 return Ok(());
             }
-            txn.sent = Some((to, step, say));
+            txn.sent = Some((to, step, message));
             self.sent_now(ctx, number, &mut txn);
         }
         self.coordinator.txns.insert(number, txn);
@@ -451,8 +451,8 @@ impl Shard {
         let steps = txn.finishing.clone();
         self.coordinator.txns.insert(number, txn);
         for (step, shard, changes) in steps {
-            let say = PeerMessage::Finish(Some(changes));
-            self.tell(ctx, Need::Synced, shard, (self.id(number), step), say);
+            let message = PeerMessage::Finish(Some(changes));
+            self.tell(ctx, Need::Synced, shard, (self.id(number), step), message);
         }
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::IntentForgottenEarly) {
@@ -554,14 +554,14 @@ impl Shard {
         };
         let refusal = if has_strayed { None } else { refusal };
         // The refusal may have its cause in a change of the request's trail.
-        let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
+        let has_changed = self.has_trail_changed(txn.request.as_deref(), &txn.steps);
         let has_changed = has_changed && !is_over;
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
         ctx.trace = txn.trace().unwrap_or(ctx.trace);
         for (index, step) in txn.steps.iter().enumerate() {
-            let say = PeerMessage::Finish(None);
-            self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
+            let message = PeerMessage::Finish(None);
+            self.tell(ctx, Need::Committed, step.to, (id, index as u16), message);
         }
         if let Some(plan) = txn.plan.take() {
             plan.abandon(self, ctx, id);

@@ -47,7 +47,7 @@ impl Shard {
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
         if self.participant.floors.get(&peer.txn.shard).is_some_and(is_void) {
-            if let PeerMessage::Finish(decision) = &peer.say {
+            if let PeerMessage::Finish(decision) = &peer.message {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
                     self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
@@ -56,12 +56,13 @@ impl Shard {
             return Ok(());
         }
         if self.participant.finished.contains(&at) {
-            if !matches!(peer.say, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. }) {
+            if !matches!(peer.message, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. })
+            {
                 self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
             }
             return Ok(());
         }
-        match &peer.say {
+        match &peer.message {
             PeerMessage::Prepare(place, prepare) => {
                 let (place, prepare) = (place.clone(), prepare.clone());
                 self.prepare(ctx, peer, place, prepare)
@@ -227,7 +228,7 @@ impl Shard {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => {
-                self.open_hash_slot(dir.id.slot())?;
+                self.open_hash_slot(dir.id.hash_slot())?;
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
                 Seen::Home {
@@ -240,7 +241,7 @@ impl Shard {
             }
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
-                self.open_hash_slot(id.slot())?;
+                self.open_hash_slot(id.hash_slot())?;
                 self.locks.free_for(LockKey::Home(*id), txn)?;
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
@@ -362,7 +363,7 @@ impl Shard {
         if header.partition != index {
             return Ok(None);
         }
-        if index.0 == 0 && self.closed_hash_slot(dir.id.slot()).is_some() {
+        if index.0 == 0 && self.closed_hash_slot(dir.id.hash_slot()).is_some() {
             return Ok(None);
         }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
@@ -419,7 +420,9 @@ impl Shard {
                 self.note_freed(ctx, arrival.dir.id);
                 Ok(())
             }
-            Some(Prepare::TakeHashSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),
+            Some(Prepare::TakeHashSlot(arrival)) => {
+                self.forget_incoming(ctx, arrival.hash_slot.hash_slot)
+            }
             _ => Ok(()),
         }
     }

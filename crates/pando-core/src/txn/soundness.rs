@@ -20,7 +20,7 @@ use pando_types::peer::{Change, Floor, Inode, Peer, PeerMessage, Prepare, RowCha
 use pando_types::reply::Slice;
 use pando_types::{DirId, DirRef, Errno, HashSlot, Ino, LockSet, Name, ShardIndex, TxnId};
 
-use crate::contract::{COORDINATOR, Halt, Need};
+use crate::contract::{Halt, Need, SHARD_0};
 use crate::namespace::names::{self, is_dir};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Content, Entry, Header, LinkedName, Outcome, Record, Xattrs};
@@ -36,7 +36,7 @@ impl Shard {
             return true;
         }
         self.counters.bad_messages += 1;
-        let answer = match &peer.say {
+        let answer = match &peer.message {
             PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => PeerMessage::PageDone(0),
             PeerMessage::Prepare(..) => PeerMessage::Voted(Vote::No(Errno::EIO)),
             _ => return false,
@@ -130,7 +130,7 @@ fn can_be(Floor { below, but }: &Floor) -> bool {
 
 fn sound(own: ShardIndex, peer: &Peer) -> bool {
     let is_coordinators = matches!(
-        peer.say,
+        peer.message,
         PeerMessage::Prepare(..)
             | PeerMessage::Finish(_)
             | PeerMessage::Page { .. }
@@ -139,23 +139,23 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
     if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
     }
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Page { dir, partition, given_back, radix, rows, .. } => {
             let orders = pando_placement::range(*partition, *radix);
             is_partition(*partition, *radix)
                 && !(given_back.is_some() && partition.0 == 0)
                 && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        PeerMessage::HashSlotPage { slot, rows, .. } => {
-            rows.iter().all(|row| is_of_hash_slot(slot.slot, row) || tells_outcome(row))
+        PeerMessage::HashSlotPage { hash_slot, rows, .. } => {
+            rows.iter().all(|row| is_of_hash_slot(hash_slot.hash_slot, row) || tells_outcome(row))
         }
         PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
-        PeerMessage::Versions { .. } => peer.from == COORDINATOR,
-        PeerMessage::Sessions { .. } => peer.from == COORDINATOR,
+        PeerMessage::Versions { .. } => peer.from == SHARD_0,
+        PeerMessage::Sessions { .. } => peer.from == SHARD_0,
         PeerMessage::VersionsKnown(_)
         | PeerMessage::AskVersions(_)
         | PeerMessage::SessionsHeard { .. }
-        | PeerMessage::AskSessions { .. } => own == COORDINATOR,
+        | PeerMessage::AskSessions { .. } => own == SHARD_0,
         _ => true,
     }
 }
@@ -171,11 +171,11 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::TakeHashSlot(arrival) => {
-            arrival.rows.iter().all(|row| is_of_hash_slot(arrival.slot.slot, row))
+            arrival.rows.iter().all(|row| is_of_hash_slot(arrival.hash_slot.hash_slot, row))
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
-        Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
-        Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
+        Prepare::Graph(_) | Prepare::Invalidate { .. } => own == SHARD_0,
+        Prepare::Join => from == SHARD_0 && *place == Place::Shard(own),
         _ => true,
     }
 }
@@ -228,7 +228,7 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             let header = Header::decode(&arrival.header);
             arrival.dir == *dir && header.is_ok_and(|header| header.partition == *partition)
         }
-        (Prepare::TakeHashSlot(arrival), Change::OwnHashSlot(news)) => arrival.slot == *news,
+        (Prepare::TakeHashSlot(arrival), Change::OwnHashSlot(news)) => arrival.hash_slot == *news,
         (Prepare::Join, Change::Join(_)) => true,
         _ => false,
     }
@@ -261,9 +261,9 @@ fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
 }
 
 /// Whether a row belongs to a hash slot.
-fn is_of_hash_slot(slot: HashSlot, row: &RowChange) -> bool {
+fn is_of_hash_slot(hash_slot: HashSlot, row: &RowChange) -> bool {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
-    if keys::hash_slot_of_row(key) != Some(slot) {
+    if keys::hash_slot_of_row(key) != Some(hash_slot) {
         return false;
     }
     match row {
@@ -272,9 +272,9 @@ fn is_of_hash_slot(slot: HashSlot, row: &RowChange) -> bool {
         RowChange::Delete(_) => true,
         RowChange::DeleteRange(from, to) => {
             let spans = [
-                keys::hash_slot_dirs(slot),
-                keys::hash_slot_links(slot),
-                keys::hash_slot_locks(slot),
+                keys::hash_slot_dirs(hash_slot),
+                keys::hash_slot_links(hash_slot),
+                keys::hash_slot_locks(hash_slot),
             ];
             from <= to && spans.iter().any(|(first, end)| first <= from && to <= end)
         }

@@ -17,14 +17,14 @@ impl Shard {
         need: Need,
         to: ShardIndex,
         (txn, step): (TxnId, u16),
-        say: PeerMessage,
+        message: PeerMessage,
     ) {
         let coordinates = txn.shard == self.config.shard;
         let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
         let from = self.config.shard;
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
         let own = self.coordinator.txns.get(&txn.number).filter(|_| coordinates);
-        let behalf = match &say {
+        let behalf = match &message {
             // Only a lying client claims to have heard more than its coordinator.
             PeerMessage::Prepare(..) => {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Shard {
             }
             _ => Behalf::default(),
         };
-        let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say });
+        let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, message });
         if to == from {
             self.queue.ready.push_back(Input::Peer(peer));
         } else {

@@ -9,7 +9,7 @@ use pando_types::{DirRef, Errno, SessionId, ShardIndex, TxnId};
 use crate::support::{Cluster, dir_at};
 
 const SECOND: u64 = 1_000_000_000;
-const COORDINATOR: ShardIndex = ShardIndex(0);
+const SHARD_0: ShardIndex = ShardIndex(0);
 const BUSY: Result<Body, Refusal> = Err(Refusal::Errno(Errno::EBUSY));
 
 /// Longer than any test waits.
@@ -27,7 +27,7 @@ fn cluster(lease: u64) -> (Cluster, SessionId) {
 
 /// Sends a request without session and sequence, as requests about sessions are.
 fn say(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
-    c.run_as(COORDINATOR, RequestId::default(), op)
+    c.run_as(SHARD_0, RequestId::default(), op)
 }
 
 fn ask(c: &mut Cluster, session: SessionId) -> Result<Body, Refusal> {
@@ -52,14 +52,14 @@ fn only_the_only_session_is_alone_and_only_if_it_is_local() {
 fn another_session_begins_only_when_the_one_alone_says_that_it_is_not() {
     let (mut c, session) = cluster(LONG);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    let awaits = c.start(COORDINATOR, Op::Alone(session, Alone::Await), None);
+    let awaits = c.start(SHARD_0, Op::Alone(session, Alone::Await), None);
     assert_eq!(c.answer(awaits), None, "nobody wants to begin");
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(c.answer(awaits), Some(Ok(Body::Done)), "now somebody does");
     // The session that is alone takes its time.
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "it is, until it says so");
-    let again = c.start(COORDINATOR, Op::Alone(session, Alone::Await), None);
+    let again = c.start(SHARD_0, Op::Alone(session, Alone::Await), None);
     assert_eq!(c.answer(again), Some(Ok(Body::Done)), "it is recalled still");
     for _ in 0..2 {
         assert_eq!(say(&mut c, Op::Alone(session, Alone::End)), Ok(Body::Done));
@@ -70,17 +70,17 @@ fn another_session_begins_only_when_the_one_alone_says_that_it_is_not() {
 }
 
 #[test]
-fn while_a_session_begins_or_ends_on_other_shards_nobody_is_alone() {
+fn while_a_session_begins_or_ends_on_other_shards_none_is_alone() {
     let (mut c, session) = cluster(LONG);
     let mut op = Op::OpenSession;
     for _ in 0..2 {
-        let under_way = c.start(COORDINATOR, op.clone(), None);
+        let under_way = c.start(SHARD_0, op.clone(), None);
         let answer = c.answer(under_way).expect("shard 0 decides");
         let mut asked = 0;
         while c.is_on_its_way(|peer| {
-            matches!(peer.say, PeerMessage::SessionsHeard { .. } | PeerMessage::Sessions { .. })
+            matches!(peer.message, PeerMessage::SessionsHeard { .. } | PeerMessage::Sessions { .. })
         }) {
-            let glance = c.glance(COORDINATOR, Op::Alone(session, Alone::Ask));
+            let glance = c.glance(SHARD_0, Op::Alone(session, Alone::Ask));
             if glance == Some(Ok(Body::Alone(true))) {
                 break;
             }
@@ -124,7 +124,7 @@ fn no_lease_ends_a_session_that_is_alone() {
 }
 
 #[test]
-fn after_a_restart_nobody_is_alone() {
+fn after_a_restart_no_session_is_alone() {
     let (mut c, session) = cluster(LONG);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
     c.restart_at_once();
@@ -135,23 +135,23 @@ fn after_a_restart_nobody_is_alone() {
 
 /// Until all shards have heard that a session is over, some serve it.
 #[test]
-fn until_every_shard_has_heard_that_another_session_is_over_nobody_is_alone() {
+fn until_every_shard_has_heard_that_another_session_is_over_none_is_alone() {
     for restarts in [false, true] {
         let (mut c, session) = cluster(LONG);
         c.begin_session();
         let other = c.session();
-        let ends = c.start(COORDINATOR, Op::EndSession(other), None);
+        let ends = c.start(SHARD_0, Op::EndSession(other), None);
         while c.answer(ends).is_none() {
             assert!(c.step(), "it comes to an end");
         }
         if restarts {
-            c.restart_one(COORDINATOR);
+            c.restart_one(SHARD_0);
             c.pass_time(SECOND);
         }
         let serves = |c: &Cluster, shard| c.session_keys(shard).iter().any(|it| it.0 == other);
         let mut asked = 0;
         while [1, 2].iter().any(|shard| serves(&c, ShardIndex(*shard))) {
-            let glance = c.glance(COORDINATOR, Op::Alone(session, Alone::Ask));
+            let glance = c.glance(SHARD_0, Op::Alone(session, Alone::Ask));
             assert_eq!(glance, Some(Ok(Body::Alone(false))), "after {asked} messages");
             asked += 1;
             assert!(c.step(), "both hear of it");
@@ -200,7 +200,7 @@ impl Making {
     /// Ends the other session.
     fn end(&mut self) -> u64 {
         let (other, id) = (self.c.session(), RequestId::default());
-        let tag = self.c.send_as(COORDINATOR, id, Op::EndSession(other));
+        let tag = self.c.send_as(SHARD_0, id, Op::EndSession(other));
         self.deliver_others();
         tag
     }
@@ -216,9 +216,9 @@ impl Making {
 fn what_a_session_has_begun_is_undone_where_its_end_is_heard_of() {
     let mut m = Making::new();
     let (other, id) = (m.c.session(), RequestId::default());
-    let ends = m.c.send_as(COORDINATOR, id, Op::EndSession(other));
+    let ends = m.c.send_as(SHARD_0, id, Op::EndSession(other));
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
-    let glance = m.c.glance(COORDINATOR, Op::Alone(m.session, Alone::Ask));
+    let glance = m.c.glance(SHARD_0, Op::Alone(m.session, Alone::Ask));
     assert_eq!(glance, Some(Ok(Body::Alone(false))), "others may still serve it");
     m.deliver_others();
     assert_eq!(m.c.answer(m.tag), Some(Err(Refusal::NoSession)));
@@ -240,7 +240,7 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     let txn = m.txn;
     let busy = m.c.take_all_messages().into_iter().find(|(_, peer)| peer.txn == txn);
     let (from, asked) = busy.expect("it asks");
-    let vote = Peer { from, say: PeerMessage::Voted(Vote::Busy), ..*asked };
+    let vote = Peer { from, message: PeerMessage::Voted(Vote::Busy), ..*asked };
     m.c.deliver(MAKER, vec![vote]);
     let ends = m.end();
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
@@ -258,7 +258,7 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
 fn a_session_that_ends_itself_twice_at_once_does_not_wait_for_itself() {
     let (mut c, _) = cluster(LONG);
     c.begin_session();
-    let ends = [0; 2].map(|_| c.start(COORDINATOR, Op::EndSession(c.session()), None));
+    let ends = [0; 2].map(|_| c.start(SHARD_0, Op::EndSession(c.session()), None));
     c.settle();
     let answers = ends.map(|tag| c.answer(tag));
     assert!(answers.iter().all(Option::is_some), "{answers:?}");

@@ -23,27 +23,27 @@ fn homed(count: usize) -> Vec<(String, HashSlot)> {
     let map = c.map(FROM);
     let made = (0..).map(|n| {
         let name = format!("d{n}");
-        let slot = c.mkdir(ROOT, &name).unwrap().id.slot();
-        (name, slot)
+        let hash_slot = c.mkdir(ROOT, &name).unwrap().id.hash_slot();
+        (name, hash_slot)
     });
-    made.filter(|(_, slot)| map.hash_slot_owner(*slot) == FROM).take(count).collect()
+    made.filter(|(_, hash_slot)| map.hash_slot_owner(*hash_slot) == FROM).take(count).collect()
 }
 
-fn begin(c: &mut Cluster, slot: HashSlot) -> Result<Body, Refusal> {
-    c.glance(FROM, Op::HandOver(FROM, slot, TO)).expect("an answer at once")
+fn begin(c: &mut Cluster, hash_slot: HashSlot) -> Result<Body, Refusal> {
+    c.glance(FROM, Op::HandOver(FROM, hash_slot, TO)).expect("an answer at once")
 }
 
 /// Bare hash slots of the source, without those of [`homed`].
 fn others(c: &Cluster, homed: &[(String, HashSlot)]) -> Vec<HashSlot> {
     let map = c.map(FROM);
-    let is_one = |slot: &HashSlot| {
-        map.hash_slot_owner(*slot) == FROM && homed.iter().all(|(_, homed)| homed != slot)
+    let is_one = |hash_slot: &HashSlot| {
+        map.hash_slot_owner(*hash_slot) == FROM && homed.iter().all(|(_, homed)| homed != hash_slot)
     };
     (1..1_000).map(HashSlot).filter(is_one).collect()
 }
 
 #[test]
-fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
+fn bare_hash_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     let mut c = cluster();
     let homed = homed(3);
     for (name, _) in &homed {
@@ -52,30 +52,32 @@ fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     c.settle();
     let bare = others(&c, &homed);
     let busy = Err(Refusal::Errno(Errno::EBUSY));
-    for (n, slot) in bare.iter().take(33).enumerate() {
-        let begun = begin(&mut c, *slot);
+    for (n, hash_slot) in bare.iter().take(33).enumerate() {
+        let begun = begin(&mut c, *hash_slot);
         assert_eq!(begun, if n < 32 { Ok(Body::Done) } else { busy.clone() }, "{n}");
     }
-    let begun: Vec<_> = homed.iter().map(|(_, slot)| begin(&mut c, *slot)).collect();
+    let begun: Vec<_> = homed.iter().map(|(_, hash_slot)| begin(&mut c, *hash_slot)).collect();
     assert_eq!(begun, [Ok(Body::Done), Ok(Body::Done), busy]);
     c.settle();
     let (source, target) = (c.map(FROM), c.map(TO));
-    let gone = |slot: HashSlot| [&source, &target].map(|map| map.hash_slot_owner(slot) == TO);
-    assert!(bare[..32].iter().all(|slot| gone(*slot) == [true; 2]));
+    let gone =
+        |hash_slot: HashSlot| [&source, &target].map(|map| map.hash_slot_owner(hash_slot) == TO);
+    assert!(bare[..32].iter().all(|hash_slot| gone(*hash_slot) == [true; 2]));
     assert_eq!(gone(bare[32]), [false; 2]);
     assert_eq!(begin(&mut c, bare[32]), Ok(Body::Done));
 }
 
 /// In the end each directory has one home, and no transaction is left.
 #[test]
-fn directories_are_born_in_bare_slots_on_their_way_whoever_dies() {
+fn directories_are_born_in_bare_hash_slots_on_their_way_whichever_shard_dies() {
     let homed = homed(6);
     for steps in (0..120).step_by(5) {
         for dies in [None, Some(FROM), Some(TO)] {
             let mut c = cluster();
             let bare = others(&c, &homed);
-            let slots = homed.iter().map(|(_, slot)| *slot).chain(bare.into_iter().take(10));
-            slots.for_each(|slot| assert_eq!(begin(&mut c, slot), Ok(Body::Done)));
+            let hash_slots =
+                homed.iter().map(|(_, hash_slot)| *hash_slot).chain(bare.into_iter().take(10));
+            hash_slots.for_each(|hash_slot| assert_eq!(begin(&mut c, hash_slot), Ok(Body::Done)));
             let (mut made, mut taken) = (Vec::new(), 0);
             for (name, _) in &homed {
                 made.push(c.mkdir(ROOT, name).unwrap());

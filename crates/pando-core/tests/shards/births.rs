@@ -83,7 +83,7 @@ fn deleting_the_renamed_directory_brings_the_version_back_to_zero() {
 }
 
 #[test]
-fn the_birth_parents_death_does_not_free_the_ids_of_who_left_it() {
+fn the_birth_parents_death_does_not_free_the_ids_of_directories_that_left_it() {
     let mut c = cluster();
     let a = c.mkdir(ROOT, "A").unwrap();
     c.mkdir(a, "B").unwrap();
@@ -136,7 +136,7 @@ fn all_this_holds_when_the_parent_is_split() {
 }
 
 fn makes(peer: &Peer, is_it: impl Fn(&Change) -> bool) -> bool {
-    matches!(&peer.say, PeerMessage::Finish(Some(changes)) if changes.iter().any(is_it))
+    matches!(&peer.message, PeerMessage::Finish(Some(changes)) if changes.iter().any(is_it))
 }
 
 /// An empty directory with a partition on a third shard, neither its home nor the root's. Also
@@ -237,7 +237,7 @@ fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows(
     let home = c.home(dir);
     c.start(coordinator, Op::Rmdir(ROOT, c.name(&name)), None);
     let burial = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::Bury(_))));
-    let hand_over = Op::HandOver(home, dir.id.slot(), coordinator);
+    let hand_over = Op::HandOver(home, dir.id.hash_slot(), coordinator);
     assert_eq!(c.glance(home, hand_over), Some(Ok(Body::Done)));
     let taking =
         held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnHashSlot(_))));

@@ -94,7 +94,7 @@ fn what_is_made_and_removed_while_a_half_is_counted_counts() {
 }
 
 #[test]
-fn who_wants_the_partition_ends_the_count_and_the_next_change_begins_it_anew() {
+fn a_request_for_the_partition_ends_the_count_and_the_next_change_begins_it_anew() {
     let (mut c, dir) = counting();
     let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     c.run(SHARD, Op::DirSetAttr(dir, set)).unwrap();

@@ -32,10 +32,13 @@ fn end(c: &mut Cluster, session: SessionId) {
 }
 
 /// Delivers a message of shard 1 to shard 0.
-fn one_says(c: &mut Cluster, say: PeerMessage) {
+fn one_says(c: &mut Cluster, message: PeerMessage) {
     let (txn, floor, behalf) =
         (TxnId { shard: ZERO, number: 0 }, Floor::default(), Behalf::default());
-    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, behalf, txn, step: 0, floor, say }]);
+    c.deliver(
+        ZERO,
+        vec![Peer { from: ONE, trace: 0, clock: 0, behalf, txn, step: 0, floor, message }],
+    );
 }
 
 fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
@@ -43,7 +46,7 @@ fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
 }
 
 #[test]
-fn a_shard_that_is_away_keeps_nobody_out_and_holds_up_no_end_elsewhere() {
+fn a_shard_that_is_away_keeps_no_client_out_and_holds_up_no_end_elsewhere() {
     let mut c = Cluster::new(3, 1_000);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
     c.settle();
@@ -92,7 +95,7 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
 /// A client makes up the number of a session that has not begun. When it then begins, its own
 /// request is not refused for that.
 #[test]
-fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
+fn an_answer_to_an_earlier_question_refuses_no_session_that_came_later() {
     let mut c = Cluster::new(3, 1_000);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
     c.settle();
@@ -102,10 +105,12 @@ fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
     let id = |sequence| RequestId { session: next, slot: 0, sequence };
     let made_up = c.send_as(TWO, id(1), op.clone());
     // Shard 0 has answered, and the session begins. Nothing of that has reached shard 2.
-    assert!(c.step_of(|peer| matches!(peer.say, PeerMessage::AskSessions { .. })));
+    assert!(c.step_of(|peer| matches!(peer.message, PeerMessage::AskSessions { .. })));
     assert_eq!(begin_at_once(&mut c), next);
     let own = c.send_as(TWO, id(2), op);
-    assert!(c.step_of(|peer| matches!(peer.say, PeerMessage::Sessions { answers: Some(_), .. })));
+    assert!(
+        c.step_of(|peer| matches!(peer.message, PeerMessage::Sessions { answers: Some(_), .. }))
+    );
     assert_eq!((c.answer(made_up), c.answer(own)), (Some(NO_SESSION), None));
     c.settle();
     let own = c.answer(own);
@@ -179,7 +184,7 @@ fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
         c.pass_time(SECOND);
         c.settle();
         let is_whole = |peer: &Peer| {
-            matches!(&peer.say, PeerMessage::Sessions { told: SessionsTold::All(_), .. })
+            matches!(&peer.message, PeerMessage::Sessions { told: SessionsTold::All(_), .. })
         };
         assert!(c.take_sent().iter().any(|(_, to, peer)| *to == TWO && is_whole(peer)));
         let known = [lives, dies, new].map(|session| knows(&c, TWO, session));
@@ -195,8 +200,8 @@ fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     let mut c = Cluster::new(2, 1_000);
     let before = begin(&mut c);
     c.settle();
-    let say = PeerMessage::SessionsHeard { position: 1_000, known: 0, freed: 0 };
-    one_says(&mut c, say);
+    let message = PeerMessage::SessionsHeard { position: 1_000, known: 0, freed: 0 };
+    one_says(&mut c, message);
     let session = begin(&mut c);
     c.settle();
     assert!(knows(&c, ONE, session) && knows(&c, ONE, before));
@@ -217,8 +222,8 @@ fn a_question_does_not_say_that_anything_was_heard() {
     c.silence([ONE]);
     end(&mut c, dead);
     let position = 1_000;
-    let say = PeerMessage::AskSessions { position, about: None };
-    one_says(&mut c, say);
+    let message = PeerMessage::AskSessions { position, about: None };
+    one_says(&mut c, message);
     c.pass_time(SECOND);
     c.silence([]);
     assert!(knows(&c, ONE, dead));
@@ -255,7 +260,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     // Transactions get through, and messages about sessions do not.
     c.act_in(stays);
     c.drop_messages(|_, peer| {
-        matches!(peer.say, PeerMessage::Sessions { .. } | PeerMessage::AskSessions { .. })
+        matches!(peer.message, PeerMessage::Sessions { .. } | PeerMessage::AskSessions { .. })
     });
     c.rename(from, &name, to, "moved").unwrap();
     while c.step() {}
@@ -331,7 +336,9 @@ impl Inherited {
         };
         let (dead, next) = (begin(&mut c), begin(&mut c));
         c.wait(SECOND);
-        c.drop_messages(|to, peer| to == TWO && matches!(peer.say, PeerMessage::Sessions { .. }));
+        c.drop_messages(|to, peer| {
+            to == TWO && matches!(peer.message, PeerMessage::Sessions { .. })
+        });
         let lock = |c: &mut Cluster, session| {
             c.act_in(session);
             c.run(ONE, Op::Lock(file.ino, exclusive()))
@@ -356,7 +363,7 @@ impl Inherited {
 /// A shard that has not heard of a session's end may serve it. But the next holder of its locks is
 /// not served there.
 #[test]
-fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_that_one() {
+fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is() {
     let mut i = Inherited::new();
     let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
     let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late", false));

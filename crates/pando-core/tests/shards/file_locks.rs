@@ -69,7 +69,7 @@ fn two_sessions() -> (Cluster, Ino, SessionId, SessionId) {
 }
 
 #[test]
-fn sessions_exclude_each_other_and_are_told_by_whom() {
+fn sessions_exclude_each_other_and_are_told_the_holder() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
     // In another session, this number means another owner.
@@ -190,13 +190,13 @@ fn a_repeated_request_runs_once() {
 }
 
 #[test]
-fn locks_go_with_the_slot_of_their_file() {
+fn locks_go_with_the_hash_slot_of_their_file() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
     assert_eq!(lock(&mut c, two, ino, of(1, 10, 19, LockKind::Exclusive)), None);
     let from = owner(&mut c, ino);
     let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
-    let hand_over = Op::HandOver(from, ino.slot(), to);
+    let hand_over = Op::HandOver(from, ino.hash_slot(), to);
     assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
     // Changes while the hash slot is copied go along.
     while c.step() {
@@ -222,7 +222,7 @@ fn a_handover_that_stands_still_at_any_step_loses_no_lock() {
         assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
         let from = owner(&mut c, ino);
         let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
-        assert_eq!(c.glance(from, Op::HandOver(from, ino.slot(), to)), Some(Ok(Body::Done)));
+        assert_eq!(c.glance(from, Op::HandOver(from, ino.hash_slot(), to)), Some(Ok(Body::Done)));
         let is_over = (0..steps).any(|_| !c.step());
         c.restart();
         assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "after {steps} steps");

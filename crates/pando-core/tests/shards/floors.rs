@@ -37,7 +37,7 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     // It is decided, and the shard that is away never hears so.
     let is_told = |c: &Cluster| {
         c.is_on_its_way(|peer| {
-            matches!(peer.say, PeerMessage::Finish(Some(_))) && peer.from == coordinator
+            matches!(peer.message, PeerMessage::Finish(Some(_))) && peer.from == coordinator
         })
     };
     let mut stuck = 0;
@@ -59,7 +59,8 @@ fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
     // Late messages about any of them change nothing.
     let late: Vec<_> = c.take_sent().into_iter().map(|(_, to, peer)| (to, peer)).collect();
     let late = late.into_iter().filter(|(to, peer)| {
-        *to == participant && matches!(peer.say, PeerMessage::Finish(_) | PeerMessage::Prepare(..))
+        *to == participant
+            && matches!(peer.message, PeerMessage::Finish(_) | PeerMessage::Prepare(..))
     });
     let late: Vec<_> = late.map(|(_, peer)| peer).collect();
     assert!(late.len() >= 2_000, "{}", late.len());

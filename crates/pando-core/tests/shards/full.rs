@@ -39,7 +39,7 @@ fn a_create_that_ran_is_answered_as_it_was_though_the_disk_is_full_by_now() {
 }
 
 #[test]
-fn who_was_refused_is_refused_for_good_and_the_next_request_of_the_slot_is_not() {
+fn a_refused_request_is_refused_for_good_and_the_next_one_of_its_request_slot_is_not() {
     for local in [false, true] {
         let (mut c, op, id) = with_create(local);
         c.is_full = true;
@@ -86,7 +86,7 @@ fn a_copy_that_waits_does_not_run_after_another_was_refused() {
 
 /// A full shard redirects requests for names that another shard has. The outcome may be there.
 #[test]
-fn who_asks_a_full_shard_for_a_name_of_another_is_sent_there() {
+fn a_request_to_a_full_shard_for_a_name_of_another_is_sent_there() {
     let mut c = Cluster::new(2, 1_000);
     let names: Vec<_> = (0..40).map(|n| format!("f{n}")).collect();
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);

@@ -20,7 +20,7 @@ fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
 
 /// Delivers the vote that a move waits for, while a read fails. Returns whether one did.
 fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
-    while !c.is_on_its_way(|peer| matches!(peer.say, PeerMessage::Voted(_))) {
+    while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
         assert!(c.step());
     }
     c.fail_read(read);
@@ -29,7 +29,7 @@ fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
 }
 
 #[test]
-fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
+fn a_hash_slot_that_could_not_be_given_away_is_whole_and_open() {
     let mut failed = 0;
     for read in 0..READS {
         let mut c = Cluster::new(2, 1_000);
@@ -39,8 +39,8 @@ fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
         }
         c.settle();
         let (from, to) = (ShardIndex(1), ShardIndex(0));
-        let slot = dir.id.slot();
-        c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once").unwrap();
+        let hash_slot = dir.id.hash_slot();
+        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         let has_failed = fail_at_vote(&mut c, read);
         failed += u64::from(has_failed);
         c.wait(MINUTES);
@@ -50,7 +50,7 @@ fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
         c.settle();
         assert_eq!(c.in_flight(), [0; 4], "read {read}");
         let (from, to) = if has_failed { (from, to) } else { (to, from) };
-        c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once").unwrap();
+        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         c.settle();
         assert!(c.owned(from, dir).is_empty(), "read {read}");
         assert_eq!(names(&mut c, dir).len(), 6, "read {read}");

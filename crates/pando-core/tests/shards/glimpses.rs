@@ -41,7 +41,7 @@ fn all(c: &mut Cluster, dir: DirId, name: &str) -> Vec<Glimpse> {
 }
 
 #[test]
-fn who_has_the_name_tells_where_it_leads_and_all_others_where_it_is() {
+fn the_owner_of_a_name_tells_where_it_leads_and_all_others_where_it_is() {
     let (mut c, dir) = split(12);
     let mut owners = Vec::new();
     for n in 0..12 {
@@ -87,7 +87,7 @@ fn of_what_leads_to_no_directory_its_owner_tells_nothing() {
 }
 
 #[test]
-fn of_an_id_that_nobody_has_its_home_tells_nothing_and_others_that_they_are_not() {
+fn of_an_unused_id_its_home_tells_nothing_and_others_that_they_are_not() {
     let mut c = Cluster::new(SHARDS, 6);
     let id = c.secrets().dir_id(DirId::ROOT, &c.name("none"), 0);
     let home = c.home(DirRef { id, ino: pando_types::Ino(0) });
@@ -98,7 +98,7 @@ fn of_an_id_that_nobody_has_its_home_tells_nothing_and_others_that_they_are_not(
 }
 
 #[test]
-fn who_may_not_search_a_directory_does_not_hear_where_its_names_are() {
+fn a_caller_that_may_not_search_a_directory_does_not_hear_where_its_names_are() {
     let (mut c, dir) = split(3);
     let mode = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     c.by = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
@@ -114,7 +114,7 @@ fn who_may_not_search_a_directory_does_not_hear_where_its_names_are() {
 }
 
 #[test]
-fn while_permissions_change_nobody_hears_what_may_be_refused_a_moment_later() {
+fn while_permissions_change_no_caller_hears_what_may_be_refused_a_moment_later() {
     let (mut c, dir) = split(3);
     let mode = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     let home = c.home(dir);
@@ -172,14 +172,14 @@ fn nothing_is_told_of_a_half_that_is_about_to_go_elsewhere() {
 }
 
 #[test]
-fn where_a_slot_was_it_is_told_where_it_is_now() {
+fn where_a_hash_slot_was_it_is_told_where_it_is_now() {
     let (mut c, dir) = split(6);
-    let (from, slot) = (c.home(dir), dir.id.slot());
+    let (from, hash_slot) = (c.home(dir), dir.id.hash_slot());
     let to = ShardIndex((from.0 + 1) % SHARDS);
-    let begun = c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once");
+    let begun = c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
     c.settle();
-    let news = c.map(from).news(slot).expect("it has moved");
+    let news = c.map(from).news(hash_slot).expect("it has moved");
     assert_eq!(news.owner, to);
     let mut moved = 0;
     for name in (0..6).map(|n| format!("d{n}")) {

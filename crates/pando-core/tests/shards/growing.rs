@@ -16,15 +16,15 @@ fn add(c: &mut Cluster, shard: ShardIndex) -> Result<Body, Refusal> {
 /// Hands some hash slot of a shard over. Both shards know each other from then on.
 fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
     let map = c.map(from);
-    let mut slots = (1..=u16::MAX).map(HashSlot);
-    let slot = slots.find(|slot| map.hash_slot_owner(*slot) == from).unwrap();
-    give(c, slot, from, to);
+    let mut hash_slots = (1..=u16::MAX).map(HashSlot);
+    let hash_slot = hash_slots.find(|hash_slot| map.hash_slot_owner(*hash_slot) == from).unwrap();
+    give(c, hash_slot, from, to);
 }
 
-fn give(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
-    assert_eq!(c.glance(from, Op::HandOver(from, slot, to)), Some(Ok(Body::Done)));
+fn give(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
+    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, to)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(to).hash_slot_owner(slot), to, "it has arrived");
+    assert_eq!(c.map(to).hash_slot_owner(hash_slot), to, "it has arrived");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_shard_that_is_added_serves_what_it_is_given_in_every_session() {
     assert_eq!(add(&mut c, new), Ok(Body::Done));
     assert_eq!(add(&mut c, new), Ok(Body::Done), "it is one already");
     let from = c.home(dir);
-    give(&mut c, dir.id.slot(), from, new);
+    give(&mut c, dir.id.hash_slot(), from, new);
     c.create(dir, "after").unwrap();
     let sub = c.mkdir(dir, "sub").unwrap();
     c.restart();
@@ -53,14 +53,14 @@ fn a_shard_that_is_added_serves_what_it_is_given_in_every_session() {
 }
 
 #[test]
-fn a_shard_that_nobody_has_added_takes_nothing() {
+fn a_shard_that_was_not_added_takes_nothing() {
     let mut c = Cluster::new(2, 1_000);
     let dir = c.mkdir(ROOT, "dir").unwrap();
     let (new, from) = (c.found(), c.home(dir));
-    let slot = dir.id.slot();
-    assert_eq!(c.glance(from, Op::HandOver(from, slot, new)), Some(Ok(Body::Done)));
+    let hash_slot = dir.id.hash_slot();
+    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, new)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(from).hash_slot_owner(slot), from);
+    assert_eq!(c.map(from).hash_slot_owner(hash_slot), from);
     c.create(dir, "file").unwrap();
 }
 
@@ -80,7 +80,7 @@ fn a_restart_of_either_while_a_shard_is_added_leaves_it_added_or_to_be_added() {
             c.begin_session();
             let dir = c.mkdir(ROOT, "dir").unwrap();
             let from = c.home(dir);
-            give(&mut c, dir.id.slot(), from, new);
+            give(&mut c, dir.id.hash_slot(), from, new);
             c.create(dir, "file").unwrap();
             c.settle();
         }

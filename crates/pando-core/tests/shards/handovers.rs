@@ -26,13 +26,13 @@ fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
     homes[0]
 }
 
-fn begin(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
-    let begun = c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once");
+fn begin(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
+    let begun = c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
 }
 
-fn hand_over(c: &mut Cluster, slot: HashSlot, from: ShardIndex, to: ShardIndex) {
-    begin(c, slot, from, to);
+fn hand_over(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
+    begin(c, hash_slot, from, to);
     c.settle();
 }
 
@@ -66,7 +66,7 @@ fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
 }
 
 #[test]
-fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
+fn a_directory_goes_with_its_hash_slot_and_a_request_to_its_old_owner_is_redirected() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 20);
     let set = Op::SetXattr {
@@ -77,7 +77,7 @@ fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
     };
     c.done(&set).unwrap();
     let before = names(&mut c, dir);
-    hand_over(&mut c, dir.id.slot(), from, to);
+    hand_over(&mut c, dir.id.hash_slot(), from, to);
     assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
     assert_eq!(names(&mut c, dir), before);
     assert!(c.owned(from, dir).is_empty());
@@ -97,7 +97,7 @@ fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
     };
     c.create(sub, "deep").unwrap();
     // And back: the second owner names the next one, too.
-    hand_over(&mut c, dir.id.slot(), to, from);
+    hand_over(&mut c, dir.id.hash_slot(), to, from);
     assert_eq!(home(&mut c, dir), from);
     assert_eq!(names(&mut c, dir).len(), before.len());
     assert_eq!(c.unlink(dir, "f3"), Err(Errno::ENOENT));
@@ -112,7 +112,7 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     let file = c.create(ROOT, "one").unwrap();
     c.link((ROOT, "one", file.clone()), ROOT, "two").unwrap();
     c.settle();
-    let slot = file.ino.slot();
+    let hash_slot = file.ino.hash_slot();
     let at = FileRef { ino: file.ino, at: FileAt::Link };
     let stat = Op::GetAttr(at.clone());
     let answers = |c: &mut Cluster, shard| matches!(c.run(shard, stat.clone()), Ok(Body::Attr(_)));
@@ -120,7 +120,7 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     let to = shards(&c).find(|shard| *shard != from).unwrap();
     let open = Op::Open { file: at.clone(), access: 4, truncate: false, kill: None };
     c.run(from, open).unwrap();
-    hand_over(&mut c, slot, from, to);
+    hand_over(&mut c, hash_slot, from, to);
     assert!(answers(&mut c, to) && !answers(&mut c, from));
     c.unlink(ROOT, "one").unwrap();
     c.unlink(ROOT, "two").unwrap();
@@ -135,7 +135,7 @@ fn a_link_inode_goes_with_its_names_and_opens() {
 /// itself as the owner waits for the decision. Before that it has nothing of the directory to
 /// answer with.
 #[test]
-fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
+fn a_shard_told_that_it_owns_a_hash_slot_waits_for_the_decision() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let Found::File(file) = c.lookup(dir, "f1").unwrap() else { panic!("a file") };
@@ -146,9 +146,9 @@ fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
         (home(&mut c, made) == to).then_some(made)
     });
     let there = there.expect("one in three lives there");
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
-        let PeerMessage::Finish(Some(changes)) = &peer.say else { return false };
+        let PeerMessage::Finish(Some(changes)) = &peer.message else { return false };
         *shard == to && matches!(changes[..], [Change::OwnHashSlot(_)])
     };
     let decision = loop {
@@ -178,7 +178,7 @@ fn a_target_that_was_not_ready_is_tried_again_by_a_shard_that_has_nothing_else_t
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, _) = filled(&mut c, 3);
     let to = c.found();
-    let hand_over = Op::HandOver(from, dir.id.slot(), to);
+    let hand_over = Op::HandOver(from, dir.id.hash_slot(), to);
     assert_eq!(c.glance(from, hand_over.clone()), Some(Ok(Body::Done)));
     while c.step() {}
     assert_eq!(c.counters()[usize::from(from.0)].handovers_failed, 1, "it has not joined");
@@ -208,7 +208,7 @@ fn other_partitions_stay_where_they_are() {
         };
         let kept = rest(&mut c);
         assert!(kept.len() > 2, "{kept:?}");
-        hand_over(&mut c, dir.id.slot(), from, to);
+        hand_over(&mut c, dir.id.hash_slot(), from, to);
         assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
         assert_eq!(rest(&mut c), kept);
         assert_eq!(names(&mut c, dir), before);
@@ -221,10 +221,10 @@ fn other_partitions_stay_where_they_are() {
 }
 
 #[test]
-fn a_slot_is_used_while_it_is_copied() {
+fn a_hash_slot_is_used_while_it_is_copied() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 40);
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let mut n = 0;
     let mut waited = 0;
     while c.step() {
@@ -253,7 +253,7 @@ fn a_slot_is_used_while_it_is_copied() {
 }
 
 #[test]
-fn a_slot_is_copied_at_its_rate_and_not_faster() {
+fn a_hash_slot_is_copied_at_its_rate_and_not_faster() {
     const RATE: u64 = 1_000_000;
     const TICK: u64 = 50_000;
     let mut c = Cluster::with(3, |config| config.handover_rate = RATE);
@@ -262,7 +262,7 @@ fn a_slot_is_copied_at_its_rate_and_not_faster() {
     let rows = c.rows();
     let rows = rows.iter().filter(|((at, key), _)| *at == from.0 && key.starts_with(&of_dir));
     let bytes: usize = rows.map(|((_, key), value)| key.len() + value.len()).sum();
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let (begun, mut n) = (c.nanos(), 0);
     while moved(&c) == 0 {
         while c.step() {}
@@ -284,10 +284,10 @@ fn a_slot_is_copied_at_its_rate_and_not_faster() {
 }
 
 #[test]
-fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
+fn changes_are_sent_while_a_hash_slot_is_copied_so_that_they_never_are_too_many() {
     let mut c = Cluster::with(3, |config| config.split_dirty_rows = 8);
     let (dir, from, to) = filled(&mut c, 120);
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let (mut n, mut steps) = (0, 0);
     while c.step() {
         steps += 1;
@@ -316,7 +316,7 @@ fn changes_of_other_partitions_are_not_kept_in_mind() {
     let (partition, radix, ..) = beside.expect("two partitions a shard");
     let orders = pando_placement::range(PartitionIndex(partition), Radix(radix));
     let before = names(&mut c, dir);
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let (mut steps, mut changes) = (0, 0);
     while moved(&c) == 0 {
         assert!(c.step() && steps < 300, "it never ends");
@@ -343,7 +343,7 @@ fn changes_of_other_partitions_are_not_kept_in_mind() {
 fn a_few_names_that_change_all_the_time_do_not_hold_up_the_copy() {
     let mut c = Cluster::with(3, |config| config.split_dirty_rows = 16);
     let (dir, from, to) = filled(&mut c, 120);
-    begin(&mut c, dir.id.slot(), from, to);
+    begin(&mut c, dir.id.hash_slot(), from, to);
     let (mut steps, mut refused) = (0_u16, 0);
     while moved(&c) == 0 {
         assert!(c.step() && steps < 2_000, "it never ends");
@@ -368,7 +368,7 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
             let mut c = Cluster::new(2, 1_000);
             let (dir, from, to) = filled(&mut c, 25);
             let before = names(&mut c, dir);
-            begin(&mut c, dir.id.slot(), from, to);
+            begin(&mut c, dir.id.hash_slot(), from, to);
             let ended = (0..steps).any(|_| !c.step());
             match who {
                 0 => c.restart_one(from),
@@ -381,7 +381,7 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
             let other = if at == from { to } else { from };
             assert!(c.owned(other, dir).is_empty());
             // It can be handed over again, whatever came before.
-            hand_over(&mut c, dir.id.slot(), at, other);
+            hand_over(&mut c, dir.id.hash_slot(), at, other);
             assert_eq!(home(&mut c, dir), other, "{who} at {steps}");
             assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
             assert_eq!(c.in_flight(), [0; 4]);
@@ -393,7 +393,7 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
 }
 
 #[test]
-fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
+fn a_repetition_finds_its_outcome_where_the_hash_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let op = create(&c, dir, "once");
@@ -402,7 +402,7 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     let set = Op::DirSetAttr(dir, SetAttr { mode: Some(0o700), ..Default::default() });
     let id_set = RequestId { slot: 7, sequence: 1, ..id };
     c.run_as(from, id_set, set.clone()).unwrap();
-    hand_over(&mut c, dir.id.slot(), from, to);
+    hand_over(&mut c, dir.id.hash_slot(), from, to);
     assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true, _))));
     assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true, _))));
     assert!(c.run_as(to, id_set, set).is_ok());
@@ -411,11 +411,11 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
 /// The next request in that request slot concerned something that stays. So the floor goes along:
 /// it tells only that the request has run.
 #[test]
-pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
+pub fn a_late_copy_does_not_run_again_where_a_hash_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let (_, stays) = dir_at(&mut c, ROOT, "stays", |home| home == from);
-    assert_ne!(stays.id.slot(), dir.id.slot());
+    assert_ne!(stays.id.hash_slot(), dir.id.hash_slot());
     let op = create(&c, dir, "once");
     let first = RequestId { session: c.session(), slot: 7, sequence: 1 };
     c.run_as(from, first, op.clone()).unwrap();
@@ -423,7 +423,7 @@ pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
     let set = Op::DirSetAttr(stays, SetAttr { mode: Some(0o700), ..SetAttr::default() });
     c.run_as(from, next, set).unwrap();
     c.unlink(dir, "once").unwrap();
-    hand_over(&mut c, dir.id.slot(), from, to);
+    hand_over(&mut c, dir.id.hash_slot(), from, to);
     let late = c.run_as(to, first, op);
     assert_eq!(late, Err(Refusal::Answered), "a late copy ran again");
     assert!(!names(&mut c, dir).contains("once"));
@@ -432,10 +432,10 @@ pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
 /// A late copy of a request comes to the earlier owner, with a trail that has changed. That shard's
 /// refusal is no outcome of the request, and does not go along with other hash slots as one.
 #[test]
-fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
+fn a_request_by_a_changed_trail_to_the_old_owner_of_a_hash_slot_has_not_run() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
-    hand_over(&mut c, dir.id.slot(), from, to);
+    hand_over(&mut c, dir.id.hash_slot(), from, to);
     let op = create(&c, dir, "once");
     let stale = Trail { version: 1, dirs: vec![ROOT.ino; Trail::DIRS_MAX + 1] };
     let tag = c.start(from, op.clone(), Some(stale));
@@ -443,7 +443,8 @@ fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
     let id = c.id_of(tag);
     assert!(matches!(c.answer(tag), Some(Err(Refusal::HashSlot(_)))));
     let map = c.map(from);
-    let other = (1..).map(HashSlot).find(|slot| map.hash_slot_owner(*slot) == from).unwrap();
+    let other =
+        (1..).map(HashSlot).find(|hash_slot| map.hash_slot_owner(*hash_slot) == from).unwrap();
     hand_over(&mut c, other, from, to);
     assert!(matches!(c.run_as(to, id, op), Ok(Body::Created(..))));
 }
@@ -452,15 +453,15 @@ fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
 fn what_cannot_be_handed_over_stays() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
-    let slot = dir.id.slot();
-    let mut ask = |at, slot, to| c.glance(at, Op::HandOver(at, slot, to)).unwrap();
+    let hash_slot = dir.id.hash_slot();
+    let mut ask = |at, hash_slot, to| c.glance(at, Op::HandOver(at, hash_slot, to)).unwrap();
     let einval = Err(Refusal::Errno(Errno::EINVAL));
-    assert_eq!(ask(ShardIndex(0), ROOT.id.slot(), ShardIndex(1)), einval);
-    assert_eq!(ask(from, slot, from), einval);
-    assert_eq!(ask(from, slot, ShardIndex(256)), einval, "there can be no such shard");
-    assert_eq!(ask(to, slot, from), Err(Refusal::AskHome));
-    assert_eq!(ask(from, slot, to), Ok(Body::Done));
-    assert_eq!(ask(from, slot, to), Err(Refusal::Errno(Errno::EBUSY)));
+    assert_eq!(ask(ShardIndex(0), ROOT.id.hash_slot(), ShardIndex(1)), einval);
+    assert_eq!(ask(from, hash_slot, from), einval);
+    assert_eq!(ask(from, hash_slot, ShardIndex(256)), einval, "there can be no such shard");
+    assert_eq!(ask(to, hash_slot, from), Err(Refusal::AskHome));
+    assert_eq!(ask(from, hash_slot, to), Ok(Body::Done));
+    assert_eq!(ask(from, hash_slot, to), Err(Refusal::Errno(Errno::EBUSY)));
     c.settle();
     assert_eq!(home(&mut c, dir), to);
 }
@@ -468,12 +469,12 @@ fn what_cannot_be_handed_over_stays() {
 /// With two shards, partition 0 splits off 1 to the other shard, and then 2 on its own. While that
 /// half is counted, the hash slot stays.
 #[test]
-fn a_slot_stays_while_half_of_its_partition_is_counted() {
+fn a_hash_slot_stays_while_half_of_its_partition_is_counted() {
     let mut c = Cluster::with(2, |config| {
         (config.split_threshold, config.partitions_per_shard) = (40, 64);
     });
     let (dir, from, to) = filled(&mut c, 60);
-    let slot = dir.id.slot();
+    let hash_slot = dir.id.hash_slot();
     assert!(c.owned(from, dir).iter().all(|part| part.0 == 0), "it has split off 1 only");
     c.hurries = false;
     let is_counted = |c: &mut Cluster| {
@@ -487,23 +488,23 @@ fn a_slot_stays_while_half_of_its_partition_is_counted() {
         assert!(n < 1_000);
     }
     let busy = Err(Refusal::Errno(Errno::EBUSY));
-    assert_eq!(c.glance(from, Op::HandOver(from, slot, to)).unwrap(), busy);
+    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, to)).unwrap(), busy);
     c.hurries = true;
     c.settle();
     let split = c.owned(from, dir);
     assert!(split.iter().any(|part| part.0 == 2), "{split:?}");
     let before = names(&mut c, dir);
-    hand_over(&mut c, slot, from, to);
+    hand_over(&mut c, hash_slot, from, to);
     assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
     assert_eq!(names(&mut c, dir), before);
 }
 
 /// A directory is removed and made again, with its hash slot on another shard in between.
 #[test]
-fn a_directory_dies_and_is_born_where_its_slot_is() {
+fn a_directory_dies_and_is_born_where_its_hash_slot_is() {
     let mut c = Cluster::new(3, 10);
     let (dir, from, to) = filled(&mut c, 60);
-    hand_over(&mut c, dir.id.slot(), from, to);
+    hand_over(&mut c, dir.id.hash_slot(), from, to);
     for n in 0..60 {
         c.unlink(dir, &format!("f{n}")).unwrap();
     }
@@ -521,21 +522,21 @@ fn a_directory_dies_and_is_born_where_its_slot_is() {
 /// Every shard has owned the hash slot, so all can name its owner. Old news must not send a request
 /// to and fro.
 #[test]
-fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
+fn a_request_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     let mut c = Cluster::new(3, 10);
     let dir = c.mkdir(ROOT, "dir").unwrap();
     c.rmdir(ROOT, "dir").unwrap();
     c.settle();
     let again = c.mkdir(ROOT, "dir").unwrap();
     assert!(again.id == dir.id && again.ino != dir.ino);
-    let slot = dir.id.slot();
+    let hash_slot = dir.id.hash_slot();
     let mut from = home(&mut c, again);
     // Last comes the shard of the new name: it knows the partitions of the later life from its own.
     let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
     let last = ShardIndex(0);
     for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
         if to != from {
-            hand_over(&mut c, slot, from, to);
+            hand_over(&mut c, hash_slot, from, to);
             from = to;
         }
     }
@@ -566,7 +567,7 @@ fn what_is_remembered_of_an_earlier_life_is_forgotten_when_the_later_one_lies_el
             c.settle();
             let from = home(&mut c, dir);
             if from != at {
-                hand_over(&mut c, dir.id.slot(), from, at);
+                hand_over(&mut c, dir.id.hash_slot(), from, at);
             }
             let made: Vec<_> = (0..60).map(|n| c.create(dir, &format!("f{n}")).unwrap()).collect();
             c.settle();

@@ -44,7 +44,7 @@ fn name_in(c: &Cluster, (index, radix): (u32, u8), n: &mut u64) -> String {
 /// Two partitions on different shards split at one time. Neither shard 0, nor the home, nor any
 /// other owner hears anything, and nothing is sent to them.
 #[test]
-fn partitions_split_at_the_same_time_without_anybody_else() {
+fn partitions_split_at_the_same_time_without_any_other_shard() {
     let mut c = cluster(40);
     // P1 and P2 split to the shards 5 and 6 beyond the home. Neither the home nor shard 0 may take
     // part.

@@ -86,7 +86,7 @@ fn news_come_with_every_answer() {
 }
 
 #[test]
-fn nothing_is_announced_that_changes_nothing_for_who_comes_through() {
+fn nothing_is_announced_that_changes_nothing_for_callers_that_come_through() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     c.done(&chmod(a, 0o700)).unwrap();
@@ -185,7 +185,7 @@ fn known(c: &mut Cluster) -> Vec<u64> {
 }
 
 #[test]
-fn a_version_that_was_given_up_is_told_to_who_was_silent() {
+fn a_version_that_was_given_up_is_told_to_the_shard_that_was_silent() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let home = c.home(DirRef::ROOT);
@@ -227,7 +227,7 @@ fn shard_0_is_silent_when_all_know_all_versions() {
 }
 
 #[test]
-fn a_shard_that_has_started_judges_nobody_before_it_has_caught_up() {
+fn a_shard_that_has_started_judges_no_trail_before_it_has_caught_up() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let before = version_at(&mut c, 2);
@@ -292,7 +292,7 @@ fn after_shard_0_has_started_all_of_before_may_have_changed_there() {
 }
 
 #[test]
-fn whoever_was_overtaken_while_he_waited_is_refused() {
+fn a_request_that_was_overtaken_while_it_waited_is_refused() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let b = c.mkdir(a, "b").unwrap();
@@ -348,7 +348,7 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
     }
     let on_their_way = c.take_all_messages();
     let tells =
-        |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.say, PeerMessage::Versions { .. });
+        |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.message, PeerMessage::Versions { .. });
     let told = on_their_way.iter().filter(tells).count();
     assert_eq!(
         (told, versions(&c)),
@@ -363,7 +363,7 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
 }
 
 #[test]
-fn who_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
+fn a_shard_that_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
     const DIRS: usize = 450;
     let mut c = cluster();
     let home = c.home(DirRef::ROOT);

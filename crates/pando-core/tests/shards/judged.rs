@@ -92,7 +92,7 @@ fn until_then_and_without_it_is_refused_and_not_done() {
 
 /// A descriptor of a file outlives its ownership, and the kernel may not have heard of that.
 #[test]
-fn whoever_owned_a_file_changes_it_no_more_whatever_its_kernel_says() {
+fn a_former_owner_of_a_file_changes_it_no_more_whatever_its_kernel_says() {
     let (mut c, dir) = cluster(2);
     let attr = c.create(dir, "mine").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(dir, c.name("mine")) };
@@ -108,7 +108,7 @@ fn whoever_owned_a_file_changes_it_no_more_whatever_its_kernel_says() {
 }
 
 #[test]
-fn only_whose_it_is_removes_from_a_sticky_directory_whatever_its_kernel_says() {
+fn only_an_owner_removes_from_a_sticky_directory_whatever_its_kernel_says() {
     let (mut c, dir) = cluster(2);
     c.done(&Op::DirSetAttr(dir, mode(0o1777))).unwrap();
     let unlink = Op::Unlink(dir, c.name("file"));

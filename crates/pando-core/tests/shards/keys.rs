@@ -295,7 +295,7 @@ fn a_session_that_begins_is_waited_for_by_each_key_for_itself() {
 }
 
 #[test]
-fn whose_a_session_is_all_shards_know_and_keep() {
+fn the_key_of_a_session_is_known_to_all_shards_and_kept() {
     let (mut c, honest, liar) = two_keys(3);
     let check = |c: &Cluster| {
         for shard in (0..c.shard_count()).map(ShardIndex) {
@@ -413,7 +413,7 @@ fn slots_end_where_the_protocol_says() {
 }
 
 #[test]
-fn what_is_the_owners_is_for_nobody_else() {
+fn what_is_the_owners_is_for_no_other_key() {
     let (mut c, ..) = two_keys(2);
     let refused = Err(Improper::NotOwner.into());
     assert_eq!(c.run(HERE, Op::HandOver(HERE, HashSlot(1), ShardIndex(1))), refused);

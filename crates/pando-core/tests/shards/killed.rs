@@ -31,9 +31,9 @@ fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
     .expect("a string");
     for name in c.list(dir) {
         let owner = c.owner(dir, &name);
-        let way = Trail { version: 1 << 40, dirs: vec![] };
+        let trail = Trail { version: 1 << 40, dirs: vec![] };
         let lookup = Op::Lookup(dir, c.name(&name));
-        match c.ask(owner, lookup, Some(way)).expect("nothing is locked").result {
+        match c.ask(owner, lookup, Some(trail)).expect("nothing is locked").result {
             Ok(Body::Entry(Found::Dir(access), search)) => {
                 writeln!(to, "{path}/{name}: {access:?} through {search:?}").expect("a string");
                 picture(c, access.dir, &format!("{path}/{name}"), to);
@@ -195,22 +195,22 @@ fn kill_at_each_message(what: &str, change: Change) {
 }
 
 #[test]
-fn a_chmod_of_a_directory_with_subdirectories_is_done_or_not_whoever_is_killed() {
+fn a_chmod_of_a_directory_with_subdirectories_is_done_or_not_whichever_shard_is_killed() {
     kill_at_each_message("chmod", chmod);
 }
 
 #[test]
-fn a_chmod_of_a_directory_that_has_split_is_done_or_not_whoever_is_killed() {
+fn a_chmod_of_a_directory_that_has_split_is_done_or_not_whichever_shard_is_killed() {
     kill_at_each_message("chmod of a split one", chmod_of_one_that_has_split);
 }
 
 #[test]
-fn a_rename_over_an_empty_directory_is_done_or_not_whoever_is_killed() {
+fn a_rename_over_an_empty_directory_is_done_or_not_whichever_shard_is_killed() {
     kill_at_each_message("rename over an empty directory", replacing);
 }
 
 #[test]
-fn an_exchange_of_two_directories_is_done_or_not_whoever_is_killed() {
+fn an_exchange_of_two_directories_is_done_or_not_whichever_shard_is_killed() {
     kill_at_each_message("exchange", exchange);
 }
 

@@ -597,7 +597,7 @@ pub fn by_bytes(bytes: &[u8]) {
 }
 
 #[test]
-fn a_liar_harms_nobody() {
+fn a_liar_harms_no_other_client() {
     let steps = 3_000;
     for seed in 1..=4 {
         let (done, c) = run(Choices::Random(Random(seed)), seed, steps);
@@ -614,7 +614,7 @@ fn a_liar_harms_nobody() {
 
 /// Inputs of the fuzzer's target `shard`, with those that once failed.
 #[test]
-fn a_liar_by_the_fuzzers_bytes_harms_nobody() {
+fn a_liar_by_the_fuzzers_bytes_harms_no_other_client() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/shard");
     let files = std::fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path());
     let count = files.map(|file| by_bytes(&std::fs::read(file).unwrap())).count();

@@ -117,7 +117,7 @@ impl Pair {
 }
 
 #[test]
-fn nobody_sees_whether_a_session_is_local() {
+fn no_reply_shows_whether_a_session_is_local() {
     let (mut repeated, mut orphans, mut splits) = (0, 0, 0);
     for seed in 0..60 {
         let mut random = Random(seed);

@@ -21,7 +21,7 @@ mod keys;
 mod killed;
 mod liar;
 mod local;
-mod lost_ways;
+mod lost_trails;
 mod many_outcomes;
 mod many_slices;
 mod merges;

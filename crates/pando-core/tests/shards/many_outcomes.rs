@@ -82,7 +82,7 @@ fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
 
 fn is_outcomes(peer: &Peer) -> bool {
     let is = |row: &RowChange| matches!(row, RowChange::Put(key, _) if key.starts_with(&pando_core::keys::table(pando_core::keys::Table::Outcome)));
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Page { rows, .. } | PeerMessage::HashSlotPage { rows, .. } => {
             rows.iter().any(is)
         }
@@ -132,7 +132,7 @@ fn a_handover_ends_and_takes_all_of_them_along() {
     c.settle();
     let from = c.home(dir);
     let to = ShardIndex(1 - from.0);
-    let begun = c.glance(from, Op::HandOver(from, dir.id.slot(), to));
+    let begun = c.glance(from, Op::HandOver(from, dir.id.hash_slot(), to));
     assert_eq!(begun, Some(Ok(Body::Done)));
     c.settle();
     assert_eq!(c.owner(dir, "f0"), to);

@@ -63,7 +63,7 @@ fn a_file_of_too_many_slices_is_not_moved_to_another_shard() {
 }
 
 #[test]
-fn it_is_removed_when_nobody_has_it_open() {
+fn it_is_removed_when_no_session_has_it_open() {
     let mut c = Cluster::new(3, 1_000);
     c.restart_with(|config| config.moved_slices = MOST);
     let attr = sliced(&mut c, ROOT, "large", MOST + 1);

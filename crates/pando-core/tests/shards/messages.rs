@@ -256,9 +256,9 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
         assert_eq!((ask, to), (&Need::Committed, &home));
         assert_eq!((vote, from), (&Need::Committed, &ShardIndex(1)));
         assert!(
-            matches!(asked.say, PeerMessage::Prepare(_, Prepare::NewHome(id)) if id == made.id)
+            matches!(asked.message, PeerMessage::Prepare(_, Prepare::NewHome(id)) if id == made.id)
         );
-        assert!(matches!(voted.say, PeerMessage::Voted(Vote::Yes(_))));
+        assert!(matches!(voted.message, PeerMessage::Voted(Vote::Yes(_))));
         // The decision leaves when it is synced. The participant answers when its change is
         // durable, without asking for a sync.
         let [(decide, to, decided), (end, from, ended)] = &cost.after[..] else {
@@ -266,8 +266,10 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
         };
         assert_eq!((decide, to), (&Need::Synced, &home));
         assert_eq!((end, from), (&Need::Durable, &ShardIndex(1)));
-        assert!(matches!(&decided.say, PeerMessage::Finish(Some(changes)) if changes.len() == 1));
-        assert_eq!(ended.say, PeerMessage::Finished);
+        assert!(
+            matches!(&decided.message, PeerMessage::Finish(Some(changes)) if changes.len() == 1)
+        );
+        assert_eq!(ended.message, PeerMessage::Finished);
     }
     assert!(local > 0 && remote > 20, "{local} {remote}");
 }
@@ -387,7 +389,7 @@ fn chmod_of_a_directory_that_has_split_asks_each_owner_once_for_each_partition()
     let cost = c.cost(home, Op::DirSetAttr(split, chmod(0o711)));
     assert!(matches!(cost.answer, Ok(Body::Dir(_))), "{cost:?}");
     let redirected = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
-        matches!(peer.say, PeerMessage::Voted(Vote::Redirect(_)))
+        matches!(peer.message, PeerMessage::Voted(Vote::Redirect(_)))
     };
     let redirects = cost.before.iter().filter(redirected).count();
     assert_eq!((cost.counts(), cost.about_versions()), ((each + PAIR * redirects, each), 0));

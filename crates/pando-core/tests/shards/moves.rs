@@ -27,20 +27,20 @@ fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bo
     Move { tag, txn: new.expect("a message of it is on its way") }
 }
 
-fn is_claim(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(_)))
+fn is_claim(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Graph(_)))
 }
 
-fn is_claim_on_all(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Graph(Claim::Alone)))
+fn is_claim_on_all(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Graph(Claim::Alone)))
 }
 
-fn is_announced(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
+fn is_announced(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
 }
 
-fn is_overtaken(say: &PeerMessage) -> bool {
-    matches!(say, PeerMessage::Voted(Vote::Overtaken(_)))
+fn is_overtaken(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Voted(Vote::Overtaken(_)))
 }
 
 /// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
@@ -184,7 +184,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
 }
 
 #[test]
-fn who_goes_below_what_moves_waits_until_it_has_moved() {
+fn a_move_below_what_moves_waits_until_it_has_moved() {
     // The walk of the second move waits where content is locked. If it is over, the claim waits.
     for has_walked in [false, true] {
         let mut figure = Figure8::new();
@@ -210,7 +210,7 @@ fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusa
 }
 
 #[test]
-fn who_is_overtaken_again_and_again_moves_alone() {
+fn a_move_that_is_overtaken_again_and_again_moves_alone() {
     let mut figure = Figure8::new();
     let (b, holder) = (figure.b.clone(), figure.holder);
     let (_, other) = far(&mut figure.c, ROOT, "other");
@@ -296,7 +296,7 @@ fn a_directory_deeper_than_a_claim_tells_moves_alone() {
 /// Both moves, with one shard killed after each number of messages. The first is ahead of the
 /// second.
 #[test]
-fn whoever_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
+fn whichever_shard_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
     for shard in (0..SHARDS).map(ShardIndex) {
         for power in [false, true] {
             for messages in 0.. {
@@ -330,7 +330,8 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     let mut figure = Figure8::new();
     figure.c.keep_logs();
     let first = figure.x_to_b();
-    let is_given = |say: &PeerMessage| matches!(say, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
+    let is_given =
+        |message: &PeerMessage| matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
     figure.c.deliver_of(first.txn, false, is_claim);
     figure.c.deliver_of(first.txn, false, is_given);
     let given = figure.c.take_all_messages();

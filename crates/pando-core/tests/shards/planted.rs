@@ -27,8 +27,8 @@ fn is_found_as(words: &str, fault: Planted, test: fn()) {
 }
 
 #[test]
-fn floors_that_do_not_move_along_with_a_slot() {
-    let test = handovers::a_late_copy_does_not_run_again_where_a_slot_has_gone;
+fn floors_that_do_not_move_along_with_a_hash_slot() {
+    let test = handovers::a_late_copy_does_not_run_again_where_a_hash_slot_has_gone;
     is_found_as("a late copy ran again", Planted::FloorsLeftBehind, test);
 }
 

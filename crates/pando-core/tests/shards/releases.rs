@@ -45,7 +45,7 @@ fn what_is_not_at_hand_is_left_as_it_was() {
 }
 
 #[test]
-fn names_of_several_partitions_are_released_by_who_has_them() {
+fn names_of_several_partitions_are_released_by_their_owners() {
     let mut c = Cluster::new(4, 8);
     let dir = c.mkdir(ROOT, "big").unwrap();
     let files: Vec<_> = (0..60).map(|n| opened(&mut c, dir, &format!("f{n}"), 1)).collect();

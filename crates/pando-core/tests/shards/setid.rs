@@ -80,7 +80,7 @@ fn a_change_of_content_takes_off_what_its_kernel_says() {
 
 /// The shard computes this itself for a caller that it judges. What the client says does not count.
 #[test]
-fn of_a_caller_whom_the_shard_judges_it_knows() {
+fn the_shard_knows_the_groups_of_a_caller_that_it_judges() {
     let stranger = Credentials::new(9, 9, vec![]);
     let member = Credentials::new(9, 9, vec![GROUP]);
     for (by, mode, expected) in [

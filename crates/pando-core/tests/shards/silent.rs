@@ -87,7 +87,7 @@ fn a_transaction_whose_vote_does_not_come_is_undone() {
 }
 
 #[test]
-fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
+fn no_transaction_waits_for_a_silent_shard() {
     let mut c = cluster();
     let root = DirRef::ROOT;
     c.silence([AWAY]);
@@ -113,7 +113,7 @@ fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
 
 /// Here shard 0 waits for a shard that is away. The other shards need not know why.
 #[test]
-fn nobody_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
+fn no_transaction_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
     let mut c =
         Cluster::with(3, |config| (config.votes_wait, config.versions_wait) = (WAIT, 3 * WAIT));
     let root = DirRef::ROOT;

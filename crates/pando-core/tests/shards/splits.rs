@@ -68,7 +68,7 @@ pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
 /// A redirect that rests on an unsynced change asks for a sync. It does not wait for the next
 /// periodic sync. (That was once the slowest create of a growing directory: 200 ms.)
 #[test]
-fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for() {
+fn a_request_sent_to_the_target_does_not_wait_for_a_sync_that_no_call_has_asked_for() {
     let (mut c, dir, home) = about_to_split();
     c.settle();
     let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
@@ -180,10 +180,10 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     let (need, to, page) = &sent[asked];
     assert_eq!((need, *to == home), (&Need::Synced, false), "the source's is synced first");
     let done = &sent[asked + 1];
-    assert!(matches!(done.2.say, PeerMessage::PageDone(_)), "{done:?} answers {page:?}");
+    assert!(matches!(done.2.message, PeerMessage::PageDone(_)), "{done:?} answers {page:?}");
     assert_eq!((done.0, done.1), (Need::Synced, home), "then the target's");
     assert!(
-        asked + 1 < at(&|peer| matches!(peer.say, PeerMessage::Prepare(_, Prepare::Arrive(_))))
+        asked + 1 < at(&|peer| matches!(peer.message, PeerMessage::Prepare(_, Prepare::Arrive(_))))
     );
     assert_eq!(sent.iter().filter(|(.., peer)| asks_for_sync(peer)).count(), 1, "once");
     c.settle();
@@ -224,7 +224,7 @@ fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
 }
 
 fn asks_for_sync(peer: &Peer) -> bool {
-    matches!(peer.say, PeerMessage::Page { synced: true, .. })
+    matches!(peer.message, PeerMessage::Page { synced: true, .. })
 }
 
 /// All names, as told by the shard that owns everything. Nothing is delivered.
@@ -283,7 +283,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
 
 /// `chmod` does not wait for a split, and is not answered `Busy` until it ends.
 #[test]
-fn a_copy_yields_to_who_wants_the_partition() {
+fn a_copy_yields_to_a_request_that_wants_the_partition() {
     let (mut c, dir, home) = about_to_split();
     assert!(c.step());
     let expected = names_at(&mut c, home, dir);

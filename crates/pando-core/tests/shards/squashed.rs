@@ -264,7 +264,7 @@ fn a_lock_of_an_inode_whose_place_is_not_told_is_refused() {
 }
 
 #[test]
-fn a_lock_that_another_has_is_in_the_way_whoever_asks_and_a_file_elsewhere_is_told() {
+fn a_lock_that_another_has_is_in_the_way_of_any_caller_and_a_file_elsewhere_is_told() {
     let mut c = Cluster::new(3, 100);
     let file = file(&mut c, 0o666);
     let exclusive = |owner| lock(owner, LockSpace::Record, LockKind::Exclusive);

@@ -152,10 +152,10 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
         }
     }
     let Some(txn) = rename.txn else { return };
-    let is_end = |say: &PeerMessage| match part {
-        0 => matches!(say, PeerMessage::Prepare(_, Prepare::Graph(_) | Prepare::Name { .. })),
-        1 => matches!(say, PeerMessage::Prepare(_, Prepare::Invalidate { .. })),
-        2 => matches!(say, PeerMessage::Voted(Vote::Yes(Seen::Version(_)))),
+    let is_end = |message: &PeerMessage| match part {
+        0 => matches!(message, PeerMessage::Prepare(_, Prepare::Graph(_) | Prepare::Name { .. })),
+        1 => matches!(message, PeerMessage::Prepare(_, Prepare::Invalidate { .. })),
+        2 => matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Version(_)))),
         _ => false,
     };
     run.c.deliver_of(txn, part == 2, is_end);

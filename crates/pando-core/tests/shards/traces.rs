@@ -15,8 +15,8 @@ const ROOT: DirRef = DirRef::ROOT;
 struct Heard(BTreeMap<TxnId, (BTreeSet<u64>, BTreeSet<&'static str>)>);
 
 impl Heard {
-    fn hear(&mut self, txn: TxnId, trace: u64, say: &PeerMessage) {
-        let word = match say {
+    fn hear(&mut self, txn: TxnId, trace: u64, message: &PeerMessage) {
+        let word = match message {
             PeerMessage::Prepare(..) => "prepare",
             PeerMessage::Voted(_) => "voted",
             PeerMessage::Finish(_) => "finish",
@@ -36,7 +36,7 @@ impl Heard {
                 return;
             }
             for (_, peer) in &messages {
-                self.hear(peer.txn, peer.trace, &peer.say);
+                self.hear(peer.txn, peer.trace, &peer.message);
             }
             let count = messages.len();
             c.put_back(messages);
@@ -79,7 +79,7 @@ fn what_is_said_again_carries_it_too() {
     for _ in 0..4 {
         // All messages are lost.
         for (_, peer) in c.take_all_messages() {
-            heard.hear(peer.txn, peer.trace, &peer.say);
+            heard.hear(peer.txn, peer.trace, &peer.message);
         }
         c.pass_time(300_000_000);
     }

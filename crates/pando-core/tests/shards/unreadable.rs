@@ -27,7 +27,7 @@ fn spoil_name(c: &mut Cluster, dir: DirRef, name: &str) -> ShardIndex {
 }
 
 #[test]
-fn who_needs_an_unreadable_name_hears_eio_and_all_else_goes_on() {
+fn a_request_for_an_unreadable_name_hears_eio_and_all_else_goes_on() {
     let mut c = Cluster::new(2, 1_000);
     for name in ["bad", "good", "third"] {
         c.create(ROOT, name).unwrap();
@@ -141,7 +141,7 @@ fn numbers_are_not_used_twice() {
 
 /// A session's end meets an unreadable inode that it must remove.
 #[test]
-fn the_end_of_a_session_holds_up_nobody_and_what_it_leaves_goes_later() {
+fn the_end_of_a_session_holds_up_no_request_and_what_it_leaves_goes_later() {
     let mut c = Cluster::new(2, 1_000);
     let first = c.session();
     c.begin_session();
@@ -199,7 +199,7 @@ fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
 }
 
 #[test]
-fn however_often_a_shard_begins_anew_who_is_silent_is_taken_for_dead() {
+fn however_often_a_shard_begins_anew_a_silent_session_is_taken_for_dead() {
     let (lease, home) = (60_000_000_000, ShardIndex(0));
     let mut c = Cluster::with_lease(1, 1_000, lease);
     let silent = c.session();
@@ -229,7 +229,7 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
         let (name, new_name) = (c.name("file"), c.name("there"));
         let flags = RenameFlags::default();
         let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
-        while !c.is_on_its_way(|peer| matches!(peer.say, PeerMessage::Voted(_))) {
+        while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
             assert!(c.step());
         }
         match fault {
@@ -254,7 +254,7 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
 /// The tick fails in which a question is asked again. The question is asked a third time, and no
 /// request is refused.
 #[test]
-fn who_is_asked_for_again_has_nothing_to_do_with_the_rest_of_a_tick() {
+fn a_question_asked_again_is_independent_of_the_rest_of_a_tick() {
     let mut c = Cluster::new(2, 1_000);
     let (near, far) = (ShardIndex(0), ShardIndex(1));
     c.silence([far]);

@@ -24,7 +24,7 @@ fn txn(number: u64) -> TxnId {
     TxnId { shard: ONE, number: (1 << 40) + number }
 }
 
-fn peer(number: u64, say: PeerMessage) -> Peer {
+fn peer(number: u64, message: PeerMessage) -> Peer {
     let (from, txn) = (ONE, txn(number));
     Peer {
         from,
@@ -34,7 +34,7 @@ fn peer(number: u64, say: PeerMessage) -> Peer {
         txn,
         step: 0,
         floor: Floor::default(),
-        say,
+        message,
     }
 }
 
@@ -43,7 +43,11 @@ fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<PeerMessage> {
     c.watch();
     c.deliver(to, vec![peer]);
     let from = |peer: &Peer| peer.from == to;
-    c.take_sent().into_iter().filter(|(.., peer)| from(peer)).map(|(.., peer)| peer.say).collect()
+    c.take_sent()
+        .into_iter()
+        .filter(|(.., peer)| from(peer))
+        .map(|(.., peer)| peer.message)
+        .collect()
 }
 
 fn bad(c: &Cluster, shard: ShardIndex) -> u64 {
@@ -131,9 +135,9 @@ fn a_page_with_a_row_of_something_else_is_given_up() {
 }
 
 #[test]
-fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
+fn a_page_of_a_hash_slot_with_a_row_of_something_else_is_given_up() {
     let mut c = cluster();
-    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
+    let hash_slot = HashSlotNews { hash_slot: HashSlot(0x0909), version: 7, owner: HERE };
     let header = |partition, start| {
         let header = Header {
             partition: PartitionIndex(partition),
@@ -161,8 +165,9 @@ fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
         RowChange::DeleteRange(content, Vec::new()),
     ];
     for (number, row) in (0..).zip(rows) {
-        let say = PeerMessage::HashSlotPage { slot, number: 0, synced: false, rows: vec![row] };
-        refused(&mut c, HERE, peer(number, say), &[PeerMessage::PageDone(0)]);
+        let message =
+            PeerMessage::HashSlotPage { hash_slot, number: 0, synced: false, rows: vec![row] };
+        refused(&mut c, HERE, peer(number, message), &[PeerMessage::PageDone(0)]);
     }
     works(&mut c);
 }
@@ -211,9 +216,9 @@ fn what_cannot_be_prepared_is_voted_down() {
     .into_iter()
     .map(Prepare::Arrive)
     .collect::<Vec<_>>();
-    let slot = HashSlotNews { slot: HashSlot(0x0909), version: 7, owner: HERE };
+    let hash_slot = HashSlotNews { hash_slot: HashSlot(0x0909), version: 7, owner: HERE };
     let take = HashSlotArrival {
-        slot,
+        hash_slot,
         pages: 1,
         rows: Vec::new(),
         tally: Tally::default(),
@@ -226,8 +231,8 @@ fn what_cannot_be_prepared_is_voted_down() {
     // Only shard 0 lets shards join.
     prepares.push(Prepare::Join);
     for (number, prepare) in (0..).zip(prepares) {
-        let say = PeerMessage::Prepare(place.clone(), prepare);
-        refused(&mut c, HERE, peer(number, say), &no());
+        let message = PeerMessage::Prepare(place.clone(), prepare);
+        refused(&mut c, HERE, peer(number, message), &no());
     }
     // Only shard 0 is asked for claims and versions. No shard speaks for another coordinator.
     let to = ShardIndex(2);
@@ -239,18 +244,18 @@ fn what_cannot_be_prepared_is_voted_down() {
         PeerMessage::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
     let told = SessionsTold::All(SessionTable { position: 9, ..SessionTable::default() });
     let sessions = PeerMessage::Sessions { told, last: 9, known: 9, freed: 9, answers: None };
-    for say in [
+    for message in [
         versions,
         PeerMessage::VersionsKnown(u64::MAX),
         PeerMessage::AskVersions(Epoch(1)),
         sessions,
     ] {
-        refused(&mut c, to, peer(9, say), &[]);
+        refused(&mut c, to, peer(9, message), &[]);
     }
     let of_another = TxnId { shard: HERE, number: 1 << 40 };
     let prepare = Prepare::Home(ROOT);
-    let say = PeerMessage::Prepare(Place::Home(ROOT), prepare);
-    refused(&mut c, to, Peer { txn: of_another, ..peer(9, say) }, &no());
+    let message = PeerMessage::Prepare(Place::Home(ROOT), prepare);
+    refused(&mut c, to, Peer { txn: of_another, ..peer(9, message) }, &no());
     works(&mut c);
 }
 
@@ -307,7 +312,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         Change::AddName { ino: Ino(77), dir, name: there.clone(), at },
         Change::DropName { ino: Ino(77), dir, name: there.clone(), at },
         Change::Own { dir, partition },
-        Change::OwnHashSlot(HashSlotNews { slot: HashSlot(9), version: 9, owner: HERE }),
+        Change::OwnHashSlot(HashSlotNews { hash_slot: HashSlot(9), version: 9, owner: HERE }),
         Change::Join(SessionTable::default()),
     ] {
         refused(&mut c, home, peer(1, PeerMessage::Finish(Some(vec![change]))), &[]);
@@ -332,7 +337,8 @@ fn a_vote_that_tells_something_else_is_a_no() {
         // Only a directory's home tells of its id.
         let (number, op) = (bad(&c, home), pando_types::op::Op::Mkdir(ROOT, c.name("x"), 0o755));
         let tag = c.start(home, op, None);
-        let asked = |peer: &Peer| matches!(&peer.say, PeerMessage::Prepare(_, Prepare::NewHome(_)));
+        let asked =
+            |peer: &Peer| matches!(&peer.message, PeerMessage::Prepare(_, Prepare::NewHome(_)));
         let mut steps = 0;
         while !c.is_on_its_way(asked) && steps < 100 && c.answer(tag).is_none() {
             c.step();
@@ -348,7 +354,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
         let vote = Peer {
             from: *to,
             floor: Floor::default(),
-            say: PeerMessage::Voted(Vote::Yes(seen)),
+            message: PeerMessage::Voted(Vote::Yes(seen)),
             ..(**ask).clone()
         };
         c.deliver(home, vec![vote]);
@@ -360,5 +366,5 @@ fn a_vote_that_tells_something_else_is_a_no() {
 }
 
 fn asked_for_home(peer: &Peer) -> bool {
-    matches!(&peer.say, PeerMessage::Prepare(_, Prepare::NewHome(_)))
+    matches!(&peer.message, PeerMessage::Prepare(_, Prepare::NewHome(_)))
 }

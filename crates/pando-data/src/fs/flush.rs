@@ -339,7 +339,7 @@ impl Packer<'_> {
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
         about_to_wait();
-        // Also if it fails: a remote store may have the object nevertheless.
+        // The object is noted before the put. If that fails, a remote store may still have it.
         self.objects.push(open.id);
         self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         for piece in &mut self.pieces[open.first_piece..] {

@@ -105,7 +105,7 @@ fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
 }
 
 #[test]
-fn what_nobody_may_write_now_is_kept_until_somebody_may() {
+fn what_no_user_may_write_now_is_kept_until_one_may() {
     let Setup { fs, shards, store } = setup(Limits::default());
     fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     shards.refused.store(true, Ordering::Relaxed);
@@ -188,7 +188,7 @@ fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
 /// A mode with set-id bits covers earlier writes, which do not clear these bits afterwards. If the
 /// owner sets them on another mount, writes that are stored later clear them.
 #[test]
-fn who_makes_a_program_makes_it_of_what_was_written_until_then() {
+fn a_file_made_a_program_has_what_was_written_until_then() {
     let Setup { fs, shards, .. } = setup(Limits::default());
     let by = Credentials::ROOT;
     fs.write(FILE, Some(0), b"a user's", USERS).unwrap();
@@ -230,7 +230,7 @@ fn writers_of_many_files_stay_within_the_budget() {
 }
 
 #[test]
-fn pages_are_kept_only_while_nobody_else_wrote() {
+fn pages_are_kept_only_while_no_other_client_wrote() {
     let Setup { fs, shards, .. } = setup(Limits::default());
     let reopen = || {
         fs.release(FILE);

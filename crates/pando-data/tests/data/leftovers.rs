@@ -54,7 +54,7 @@ fn a_flush_that_the_shard_refuses_leaves_nothing_however_often_it_is_tried() {
 }
 
 #[test]
-fn what_a_flush_in_doubt_stored_stays_until_it_is_known_that_nobody_needs_it() {
+fn what_a_flush_in_doubt_stored_stays_until_it_is_known_that_no_file_needs_it() {
     let (fs, shards, store) = setup();
     shards.in_doubt.store(true, Ordering::Relaxed);
     for _ in 0..10 {

@@ -53,7 +53,7 @@ fn a_loss_in_the_background_is_told_once_and_only_of_its_file() {
 }
 
 #[test]
-fn a_loss_outlives_the_last_close_that_nobody_heard_of() {
+fn a_loss_outlives_a_last_close_that_told_no_program() {
     let Setup { fs, shards, store } = setup();
     fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     store.full.store(true, Ordering::Relaxed);

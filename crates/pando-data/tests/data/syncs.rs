@@ -107,7 +107,7 @@ fn setup(attr: impl FnOnce(&Shards) -> Attr) -> Setup {
 /// A thread that reads requests hands them on before it stores or syncs an object, whatever led
 /// there.
 #[test]
-fn whoever_stores_an_object_steps_aside_first() {
+fn a_thread_that_stores_an_object_steps_aside_first() {
     let Setup { fs, shards, store } = setup(|shards| shards.create(FILE));
     pando_client::before_park(step);
     *store.before.lock().unwrap() =
@@ -157,7 +157,7 @@ fn a_small_write_into_objects_is_known_to_wait() {
 
 /// A call about a file that another thread flushes hands requests on before it waits for the flush.
 #[test]
-fn whoever_waits_for_a_flush_of_another_steps_aside_first() {
+fn a_thread_that_waits_for_a_flush_of_another_steps_aside_first() {
     let Setup { fs, store, .. } = setup(|shards| shards.create(FILE));
     fs.write(FILE, Some(0), &[1; 10_000], None).unwrap();
     let (arrived, arrives) = channel();

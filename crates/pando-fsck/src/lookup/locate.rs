@@ -72,8 +72,8 @@ pub fn locate(
             }
             // What comes with a hash slot still belongs to another shard. The shard's own
             // partitions of these directories do not.
-            let is_incoming =
-                keys::hash_slot_of_row(&key).is_some_and(|slot| busy.is_incoming(shard, slot));
+            let is_incoming = keys::hash_slot_of_row(&key)
+                .is_some_and(|hash_slot| busy.is_incoming(shard, hash_slot));
             let is_own = |dir: DirId, order: u64| {
                 !is_incoming || owned.0 == dir && owned.1.iter().any(|r| r.contains(&order))
             };

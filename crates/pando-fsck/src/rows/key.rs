@@ -80,7 +80,7 @@ impl Key {
 
     fn link(key: &[u8]) -> Option<Self> {
         let (ino, kind, suffix) = (Ino(u64_at(key, 3)?), *key.get(11)?, key.get(12..)?);
-        if key[1..3] != ino.slot().0.to_be_bytes() {
+        if key[1..3] != ino.hash_slot().0.to_be_bytes() {
             return None;
         }
         Some(match kind {
@@ -135,7 +135,7 @@ impl Key {
         } else if is(Table::Lock) {
             ends(18)?;
             let ino = Ino(u64_at(rest, 2)?);
-            if u16_at(rest, 0)? != ino.slot().0 {
+            if u16_at(rest, 0)? != ino.hash_slot().0 {
                 return None;
             }
             Self::Lock(ino, SessionId(u64_at(rest, 10)?))
@@ -143,8 +143,8 @@ impl Key {
             Self::Shred(rest.to_vec())
         } else if is(Table::Owner) || is(Table::Incoming) {
             ends(2)?;
-            let slot = HashSlot(u16_at(rest, 0)?);
-            if is(Table::Owner) { Self::Owner(slot) } else { Self::Incoming(slot) }
+            let hash_slot = HashSlot(u16_at(rest, 0)?);
+            if is(Table::Owner) { Self::Owner(hash_slot) } else { Self::Incoming(hash_slot) }
         } else {
             return None;
         })

@@ -116,10 +116,10 @@ impl Sweep<'_> {
         let mine = |(at, dir, _): &&(ShardIndex, DirId, Range<u64>)| (*at, *dir) == (shard, id);
         let mut arriving: Vec<_> =
             self.busy.arriving.iter().filter(mine).map(|(_, _, r)| r.clone()).collect();
-        if self.busy.is_incoming(shard, id.slot()) {
+        if self.busy.is_incoming(shard, id.hash_slot()) {
             arriving.push(0..Order::END);
         }
-        if self.busy.is_arrived(shard, id.slot())
+        if self.busy.is_arrived(shard, id.hash_slot())
             && let Some(value) = cursor::get(rows, shard, &keys::dir(id, Kind::StagedHeader, 0))?
             && let Ok(header) = Header::decode(&value)
         {
@@ -153,14 +153,14 @@ impl Sweep<'_> {
     /// Judges a header that waits for its hash slot to arrive.
     fn staged(&mut self, shard: ShardIndex, id: DirId, key: &[u8], value: &[u8]) {
         self.rows += 1;
-        if self.busy.incoming.contains(&(shard, id.slot())) {
+        if self.busy.incoming.contains(&(shard, id.hash_slot())) {
             return;
         }
         let what = format!("a header of {} that is to come", dir_words(id));
         let detail = "its hash slot is not on its way there".to_owned();
         let finding = Finding::new(Code::StrayRow, shard, what, detail)
             .known_by(Evidence::row(shard, key, Some(value)))
-            .known_by(Evidence::row(shard, &keys::incoming(id.slot()), None))
+            .known_by(Evidence::row(shard, &keys::incoming(id.hash_slot()), None))
             .mended_by(shard, vec![Write::Delete(key.to_vec())]);
         self.findings.push(finding);
     }
@@ -181,7 +181,7 @@ impl Sweep<'_> {
             }
             self.rows += 1;
             row = Evidence::row(shard, &key, Some(&value));
-            if self.busy.is_incoming(shard, id.slot()) {
+            if self.busy.is_incoming(shard, id.hash_slot()) {
                 continue;
             }
             if home != shard {
@@ -207,7 +207,7 @@ impl Sweep<'_> {
                 continue;
             }
             self.rows += 1;
-            if self.busy.is_incoming(shard, id.slot()) {
+            if self.busy.is_incoming(shard, id.hash_slot()) {
                 continue;
             }
             let what = || format!("extended attributes of {}", dir_words(id));
@@ -232,7 +232,7 @@ impl Sweep<'_> {
             self.inos.used(content.base.ino);
         } else {
             self.inos.single(content.base.ino, false);
-            if !self.busy.is_arrived(shard, id.slot()) {
+            if !self.busy.is_arrived(shard, id.hash_slot()) {
                 self.count_inode(shard, None);
             }
         }

@@ -36,7 +36,7 @@ impl Sweep<'_> {
                 continue;
             };
             self.rows += 1;
-            if self.busy.is_incoming(shard, ino.slot()) {
+            if self.busy.is_incoming(shard, ino.hash_slot()) {
                 continue;
             }
             if owner != shard {
@@ -48,7 +48,7 @@ impl Sweep<'_> {
                 Key::Link(_) => {
                     let inode = self.decode::<Inode>(shard, &|| link_in_words(ino), &key, &value);
                     if let Some(inode) = &inode {
-                        if !self.busy.is_arrived(shard, ino.slot()) {
+                        if !self.busy.is_arrived(shard, ino.hash_slot()) {
                             self.count_inode(shard, Some(inode));
                         }
                         self.inos.link(ino, inode.attr.kind, inode.attr.nlink);

@@ -125,9 +125,9 @@ impl Sweep<'_> {
             }
             Key::Garbage(object) => self.needed.garbage(object),
             Key::Shred(_) => drop(self.decode::<Shred>(shard, &what, key, value)),
-            Key::Owner(slot) => {
+            Key::Owner(hash_slot) => {
                 if let Some(owner) = self.decode::<Owner>(shard, &what, key, value) {
-                    self.owner(shard, slot, owner, what(), evidence);
+                    self.owner(shard, hash_slot, owner, what(), evidence);
                 }
             }
             Key::Incoming(_) => {
@@ -138,7 +138,7 @@ impl Sweep<'_> {
                 }
             }
             Key::Lock(ino, session) => {
-                if self.busy.is_incoming(shard, ino.slot()) {
+                if self.busy.is_incoming(shard, ino.hash_slot()) {
                     return Ok(());
                 }
                 let owner = self.volume.map.link(ino);
@@ -149,7 +149,7 @@ impl Sweep<'_> {
                 self.decode::<LockSet>(shard, &what, key, value);
                 // When the shard hears that it owns the hash slot, it deals with locks of sessions
                 // that are over. Until then they are not judged.
-                if self.busy.is_arrived(shard, ino.slot()) {
+                if self.busy.is_arrived(shard, ino.hash_slot()) {
                     return Ok(());
                 }
                 self.of_session(shard, session, Code::LockOfUnknownSession, what(), row);
@@ -161,41 +161,41 @@ impl Sweep<'_> {
     }
 
     /// Checks the recorded owner of a hash slot. The owner itself must have a record of it. All
-    /// shards that ever owned the slot must agree.
+    /// shards that ever owned the hash slot must agree.
     fn owner(
         &mut self,
         shard: ShardIndex,
-        slot: HashSlot,
+        hash_slot: HashSlot,
         said: Owner,
         what: String,
         row: Evidence,
     ) {
         let Owner { version, owner } = said;
-        if !self.is_shard(owner) || slot == DirId::ROOT.slot() {
+        if !self.is_shard(owner) || hash_slot == DirId::ROOT.hash_slot() {
             let detail = format!("it names shard {owner}, which cannot own it");
             let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail);
             return self.findings.push(finding.known_by(row));
         }
         let owners = &self.busy.owners;
-        let same = owners
-            .iter()
-            .find(|((_, s), news)| *s == slot && news.version == version && news.owner != owner);
+        let same = owners.iter().find(|((_, s), news)| {
+            *s == hash_slot && news.version == version && news.owner != owner
+        });
         if let Some(((other, _), news)) = same {
             let detail = format!("at this version, shard {other} names shard {}", news.owner);
             // The other shard may be this one, if it lost its first record in a power loss.
             let there = Owner { version: news.version, owner: news.owner }.encode();
-            let other = Evidence::row(*other, &keys::owner(slot), Some(&there));
+            let other = Evidence::row(*other, &keys::owner(hash_slot), Some(&there));
             let finding = Finding::new(Code::SlotOwnersDiffer, shard, what, detail);
             return self.findings.push(finding.known_by(row).known_by(other));
         }
         let newest =
-            owners.iter().filter(|((_, s), _)| *s == slot).map(|(_, news)| news.version).max();
-        let knows = owners.get(&(owner, slot)).is_some_and(|news| news.version == version);
-        if newest == Some(version) && !knows && !self.busy.is_arrived(owner, slot) {
+            owners.iter().filter(|((_, s), _)| *s == hash_slot).map(|(_, news)| news.version).max();
+        let knows = owners.get(&(owner, hash_slot)).is_some_and(|news| news.version == version);
+        if newest == Some(version) && !knows && !self.busy.is_arrived(owner, hash_slot) {
             let detail = format!("shard {owner}, which it names, does not know of it");
             let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail)
                 .known_by(row)
-                .known_by(Evidence::row(owner, &keys::owner(slot), None));
+                .known_by(Evidence::row(owner, &keys::owner(hash_slot), None));
             self.findings.push(finding);
         }
     }
@@ -290,8 +290,8 @@ fn table_words(key: &Key) -> String {
         Key::Floor(shard) => format!("the floor of coordinator {shard}"),
         Key::Arrival(dir, partition) => format!("partition {partition} of {dir} on its way"),
         Key::Garbage(object) => format!("object {:032x}", object.0),
-        Key::Owner(slot) => format!("the owner of hash slot {}", slot.0),
-        Key::Incoming(slot) => format!("hash slot {} on its way", slot.0),
+        Key::Owner(hash_slot) => format!("the owner of hash slot {}", hash_slot.0),
+        Key::Incoming(hash_slot) => format!("hash slot {} on its way", hash_slot.0),
         Key::Shred(slices) => format!("slices that go: {}", slices.escape_ascii()),
         Key::Joined(shard) => format!("that shard {shard} was added"),
         Key::Lock(ino, session) => format!("locks of {} in session {session}", ino_words(*ino)),

@@ -40,7 +40,7 @@ pub struct Busy {
     /// Hash slots that may come to a shard.
     pub incoming: BTreeSet<(ShardIndex, HashSlot)>,
     /// Hash slots that a decision gives to a shard which has not heard of it.
-    pub arrived_slots: BTreeSet<(ShardIndex, HashSlot)>,
+    pub arrived_hash_slots: BTreeSet<(ShardIndex, HashSlot)>,
     /// Owners of hash slots, as each shard records them.
     pub owners: BTreeMap<(ShardIndex, HashSlot), HashSlotNews>,
     /// Slices that unfinished decisions will write, and the inode of each.
@@ -100,7 +100,7 @@ impl Busy {
                 true
             })?;
         }
-        busy.read_slots(rows, volume)?;
+        busy.read_hash_slots(rows, volume)?;
         busy.read_shreds(rows, volume)?;
         busy.note(volume);
         for (shard, dir, partition, record) in arrivals {
@@ -140,19 +140,21 @@ impl Busy {
         Ok(())
     }
 
-    fn read_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
+    fn read_hash_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
         for shard in volume.shards() {
             let (from, to) =
                 (keys::table(Table::Owner), keys::after(&keys::table(Table::Incoming)));
             cursor::scan(rows, shard, (&from, &to), &mut |key, value| {
                 match Key::parse(key) {
-                    Some(Key::Owner(slot)) => {
+                    Some(Key::Owner(hash_slot)) => {
                         if let Ok(Owner { version, owner }) = Owner::decode(value) {
-                            let news = HashSlotNews { slot, version, owner };
-                            self.owners.insert((shard, slot), news);
+                            let news = HashSlotNews { hash_slot, version, owner };
+                            self.owners.insert((shard, hash_slot), news);
                         }
                     }
-                    Some(Key::Incoming(slot)) => drop(self.incoming.insert((shard, slot))),
+                    Some(Key::Incoming(hash_slot)) => {
+                        self.incoming.insert((shard, hash_slot));
+                    }
                     _ => {}
                 }
                 true
@@ -172,13 +174,13 @@ impl Busy {
     }
 
     /// Whether the rows of a hash slot on a shard may still belong to another shard.
-    pub fn is_incoming(&self, shard: ShardIndex, slot: HashSlot) -> bool {
-        self.incoming.contains(&(shard, slot)) && !self.is_arrived(shard, slot)
+    pub fn is_incoming(&self, shard: ShardIndex, hash_slot: HashSlot) -> bool {
+        self.incoming.contains(&(shard, hash_slot)) && !self.is_arrived(shard, hash_slot)
     }
 
     /// Whether a decision gives a hash slot to a shard that has not heard of it.
-    pub fn is_arrived(&self, shard: ShardIndex, slot: HashSlot) -> bool {
-        self.arrived_slots.contains(&(shard, slot))
+    pub fn is_arrived(&self, shard: ShardIndex, hash_slot: HashSlot) -> bool {
+        self.arrived_hash_slots.contains(&(shard, hash_slot))
     }
 
     fn note(&mut self, volume: &Volume) {
@@ -208,7 +210,7 @@ impl Busy {
                             }
                         }
                         Change::OwnHashSlot(news) => {
-                            self.arrived_slots.insert((*shard, news.slot));
+                            self.arrived_hash_slots.insert((*shard, news.hash_slot));
                         }
                         Change::PutEntry { entry, .. } => {
                             if let pando_types::peer::EntryValue::File(inode) = &entry.value {
@@ -233,8 +235,10 @@ impl Busy {
     /// Whether a place is in a hash slot that a decision gives to a shard which has not heard of
     /// it.
     fn is_handed_over(&self, place: &Place) -> bool {
-        let slot = place.slot();
-        slot.is_some_and(|slot| self.arrived_slots.iter().any(|(_, arrived)| *arrived == slot))
+        let hash_slot = place.hash_slot();
+        hash_slot.is_some_and(|hash_slot| {
+            self.arrived_hash_slots.iter().any(|(_, arrived)| *arrived == hash_slot)
+        })
     }
 
     /// Whether a transaction holds the place.

@@ -25,10 +25,10 @@ pub enum Place {
 
 impl Place {
     /// The hash slot that the place is found by, if there is one.
-    pub fn slot(&self) -> Option<HashSlot> {
+    pub fn hash_slot(&self) -> Option<HashSlot> {
         match self {
-            Self::Link(ino) => Some(ino.slot()),
-            place => place.dir().map(DirId::slot),
+            Self::Link(ino) => Some(ino.hash_slot()),
+            place => place.dir().map(DirId::hash_slot),
         }
     }
 

@@ -107,8 +107,9 @@ impl Busy {
             0 => self.c.send(shard, Op::Link(file, to, name(&new))),
             // This hands link inodes on.
             1 => {
-                let (slot, next) = (self.inos[n].slot(), ShardIndex(self.random.u16(..4)));
-                self.c.send(self.links[n], Op::HandOver(self.links[n], slot, next));
+                let (hash_slot, next) =
+                    (self.inos[n].hash_slot(), ShardIndex(self.random.u16(..4)));
+                self.c.send(self.links[n], Op::HandOver(self.links[n], hash_slot, next));
                 self.links[n] = next;
                 return;
             }

@@ -353,7 +353,7 @@ fixtures! {
         }
     };
     a_session_of_two_keys: SessionOfTwoKeys, Mended, |c| {
-        everybody_knows(c);
+        all_shards_know(c);
         let record = SessionRecord { root: ROOT, key: Some(KeyId(9)), over: None };
         c.put(TWO, &keys::session(STRANGER), &record.encode());
     };
@@ -369,18 +369,18 @@ fixtures! {
         c.put(shard, &keys::lock(c.ino("plain"), STRANGER), &LockSet::default().encode());
     };
     a_lock_where_nobody_looks: MisplacedRow, Left, |c| {
-        everybody_knows(c);
+        all_shards_know(c);
         let (shard, _) = c.link_row(c.ino("plain"), Kind::Entry);
         let other = if shard == ONE { TWO } else { ONE };
         c.put(other, &keys::lock(c.ino("plain"), STRANGER), &LockSet::default().encode());
     };
     an_open_of_no_file: OpenWithoutInode, Mended, |c| {
-        everybody_knows(c);
+        all_shards_know(c);
         let open = Open { count: 1, at: OpenAt::Link };
         c.put(ONE, &keys::open(unused(), STRANGER), &open.encode());
     };
     an_open_of_a_name_that_leads_elsewhere: OpenWithoutInode, Mended, |c| {
-        everybody_knows(c);
+        all_shards_know(c);
         let (shard, key) = c.entry(c.dir("a"), "plain");
         let at = OpenAt::Name(c.dir("a").id, keys::order_of(&key).unwrap().0);
         c.put(shard, &keys::open(c.ino("pipe"), STRANGER), &Open { count: 1, at }.encode());
@@ -425,18 +425,18 @@ fixtures! {
         c.put(ONE, &keys::prepared(txn, 1), &record);
         c.put(ONE, &keys::floor(ZERO), &Floor::below(number + 1).encode());
     };
-    two_owners_of_a_slot: SlotOwnersDiffer, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
-        c.put(TWO, &keys::owner(slot), &Owner { version: 1, owner: ONE }.encode());
+    two_owners_of_a_hash_slot: SlotOwnersDiffer, Left, |c| {
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: TWO }.encode());
+        c.put(TWO, &keys::owner(hash_slot), &Owner { version: 1, owner: ONE }.encode());
     };
     an_owner_who_does_not_know: SlotOwnerUnknown, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: TWO }.encode());
     };
     an_owner_who_cannot_be: SlotOwnerUnknown, Left, |c| {
-        let slot = empty_slot(c);
-        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: ShardIndex(77) }.encode());
+        let hash_slot = empty_hash_slot(c);
+        c.put(ONE, &keys::owner(hash_slot), &Owner { version: 1, owner: ShardIndex(77) }.encode());
     };
     a_header_of_a_slot_that_does_not_come: StrayRow, Mended, |c| {
         let id = elsewhere(c, ONE);
@@ -478,10 +478,10 @@ fn elsewhere(c: &Cluster, shard: ShardIndex) -> DirId {
 }
 
 /// A hash slot without any rows.
-fn empty_slot(c: &Cluster) -> HashSlot {
+fn empty_hash_slot(c: &Cluster) -> HashSlot {
     let rows = Cluster::all_shards().flat_map(|shard| c.rows(shard, b""));
     let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::hash_slot_of_row(&key)).collect();
-    (1..).map(HashSlot).find(|slot| !used.contains(slot)).unwrap()
+    (1..).map(HashSlot).find(|hash_slot| !used.contains(hash_slot)).unwrap()
 }
 
 fn next_ordinal(key: &[u8]) -> Vec<u8> {
@@ -527,7 +527,7 @@ fn all_have_heard(c: &mut Cluster) {
     }
 }
 
-fn everybody_knows(c: &mut Cluster) {
+fn all_shards_know(c: &mut Cluster) {
     all_have_heard(c);
     for shard in Cluster::all_shards() {
         c.put(

@@ -32,12 +32,12 @@ fn put_back(c: &mut Cluster, before: &[All]) {
 fn of_linked(c: &Cluster) -> (HashSlot, ShardIndex, ShardIndex) {
     let ino = c.ino("linked");
     let from = c.volume.map.link(ino);
-    (ino.slot(), from, ShardIndex((from.0 + 1) % support::SHARDS))
+    (ino.hash_slot(), from, ShardIndex((from.0 + 1) % support::SHARDS))
 }
 
 /// The source's record of a decided handover, if there is one now: number, key, value.
-fn decided(c: &Cluster, from: ShardIndex, slot: HashSlot) -> Option<(u64, Vec<u8>, Vec<u8>)> {
-    let is_it = |change: &Change| matches!(change, Change::OwnHashSlot(news) if news.slot == slot);
+fn decided(c: &Cluster, from: ShardIndex, hash_slot: HashSlot) -> Option<(u64, Vec<u8>, Vec<u8>)> {
+    let is_it = |change: &Change| matches!(change, Change::OwnHashSlot(news) if news.hash_slot == hash_slot);
     c.rows(from, &keys::table(Table::Txn)).into_iter().find_map(|(key, value)| {
         let number = u64::from_be_bytes(key[2..].try_into().unwrap());
         let steps = Decided::decode(&value).unwrap().steps;
@@ -51,15 +51,15 @@ fn decided(c: &Cluster, from: ShardIndex, slot: HashSlot) -> Option<(u64, Vec<u8
 #[test]
 fn a_decision_that_is_back_is_not_taken_for_one_that_is_unheard() {
     let mut c = Cluster::busy();
-    let (slot, from, to) = of_linked(&c);
-    c.send(from, Op::HandOver(from, slot, to));
+    let (hash_slot, from, to) = of_linked(&c);
+    c.send(from, Op::HandOver(from, hash_slot, to));
     let mut seen = None;
     while c.deliver() {
-        seen = decided(&c, from, slot).or(seen);
+        seen = decided(&c, from, hash_slot).or(seen);
     }
     c.settle();
     let (number, key, value) = seen.expect("it was decided");
-    assert_eq!(decided(&c, from, slot), None, "it is forgotten");
+    assert_eq!(decided(&c, from, hash_slot), None, "it is forgotten");
     c.end_session(c.session);
     c.settle();
     c.stop();
@@ -95,9 +95,9 @@ impl Rows for Fails {
 #[test]
 fn a_handover_that_was_undone_is_no_damage() {
     let mut c = Cluster::busy();
-    let (slot, from, to) = of_linked(&c);
+    let (hash_slot, from, to) = of_linked(&c);
     let before = rows_of_all(&c);
-    c.send(from, Op::HandOver(from, slot, to));
+    c.send(from, Op::HandOver(from, hash_slot, to));
     c.settle();
     c.stop();
     let volume = c.volume.clone();

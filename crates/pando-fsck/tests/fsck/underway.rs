@@ -138,13 +138,13 @@ fn at_whatever_message_a_handover_stops_nothing_is_wrong() {
         arriving += u64::from(report.pending.arriving > 0);
         decided += u64::from(report.pending.decided > 0);
     };
-    let dirs = ["a", "b", "big", "deep"].map(|dir| c.dir(dir).id.slot());
-    let slots = dirs.into_iter().chain([c.ino("linked").slot()]);
-    for slot in slots {
+    let dirs = ["a", "b", "big", "deep"].map(|dir| c.dir(dir).id.hash_slot());
+    let hash_slots = dirs.into_iter().chain([c.ino("linked").hash_slot()]);
+    for hash_slot in hash_slots {
         // From the owner to the next shard, and once around.
         for shard in Cluster::all_shards() {
             let to = ShardIndex((shard.0 + 1) % support::SHARDS);
-            c.send(shard, Op::HandOver(shard, slot, to));
+            c.send(shard, Op::HandOver(shard, hash_slot, to));
             look(&mut c);
             while c.deliver() {
                 look(&mut c);

@@ -106,13 +106,13 @@ fn what_is_under_way_is_no_damage_if_the_word_of_it_cannot_be_read() {
     let mut c = Cluster::busy();
     let mut looks = 0;
     let [a, b, deep] = ["a", "b", "deep"].map(|dir| c.dir(dir));
-    let slot = b.id.slot();
+    let hash_slot = b.id.hash_slot();
     for op in [
         Cluster::rename_op(deep, "deeper", DirRef::ROOT, "moved"),
         Cluster::rename_op(a, "big-data", b, "moved-data"),
         Op::Mkdir(b, name("new"), 0o755),
-        Op::HandOver(ZERO, slot, ONE),
-        Op::HandOver(ONE, slot, ZERO),
+        Op::HandOver(ZERO, hash_slot, ONE),
+        Op::HandOver(ONE, hash_slot, ZERO),
     ] {
         for shard in Cluster::all_shards() {
             c.send(shard, op.clone());

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_tells_who_is_doomed() {
+    fn proc_tells_which_thread_is_doomed() {
         assert!(!is_doomed(0));
         assert!(!is_doomed(std::process::id()));
         assert!(is_doomed(u32::MAX));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_nobody_knows_the_end_of_ends_keeping() {
+    fn a_change_with_an_unknown_end_ends_keeping() {
         let kept = Kept::default();
         let leave = open(&kept).1.unwrap();
         assert!(kept.is_listed(leave));

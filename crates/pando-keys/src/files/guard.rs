@@ -98,8 +98,8 @@ pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |_, _| Ok(()))
 }
 
-/// As `write`, for the folder's owner: root may write in another user's volume, and that user's
-/// servers must read the file.
+/// Writes a file that appears as a whole or not at all, and that only the folder's owner may read.
+/// Root may write in another user's volume, and that user's servers must read the file.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, give_to_owner_of)
 }
@@ -117,10 +117,10 @@ fn write_as(
     write().map_err(|error| KeyError::Io { path: path.to_owned(), error })
 }
 
-/// As `write`, in a folder that is open. No path is looked up: whatever happens to folders
-/// meanwhile, the file goes where it belongs. It has mode 0600 from the beginning, and no other
-/// user can have put it there. `prepare` gives it its owner. `check` is called right before it
-/// takes its name.
+/// Writes a file, as a whole or not at all, in a folder that is open. No path is looked up:
+/// whatever happens to folders meanwhile, the file goes where it belongs. It has mode 0600 from the
+/// beginning, and no other user can have put it there. `prepare` gives it its owner. `check` is
+/// called right before it takes its name.
 pub fn write_in(
     folder: &File,
     name: &OsStr,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_may_see_nobody_else_may_write() {
+    fn what_all_may_see_no_other_user_may_write() {
         let (_temp, path) = made();
         for (mode, may) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
             set(&path, mode);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_there_is_refused() {
+    fn what_another_user_put_there_is_refused() {
         assert!(geteuid().is_root(), "this test gives files away");
         let (temp, path) = made();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_named_is_roots_or_ones_own_and_for_nobody_else() {
+    fn what_the_user_has_not_named_is_roots_or_ones_own_and_for_no_other_user() {
         assert!(geteuid().is_root(), "this test gives files away");
         let (temp, path) = made();
         assert_eq!(read_found(&path).unwrap(), "key");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_writes_in_somebodys_volume_is_theirs() {
+    fn what_root_writes_in_a_users_volume_is_the_users() {
         assert!(geteuid().is_root(), "this test gives files away");
         let temp = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(temp.path(), Some(65_534), Some(65_533)).unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_nobody_knows_are_refused() {
+    fn unknown_options_are_refused() {
         assert!(parse(GOOD, SERIAL).is_ok());
         for option in [
             "&rw",

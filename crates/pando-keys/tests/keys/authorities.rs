@@ -60,7 +60,7 @@ fn a_certificate_counts_from_an_hour_ago_to_its_end() {
 }
 
 #[test]
-fn another_volumes_authority_vouches_for_nobody_here() {
+fn another_volumes_authority_vouches_for_no_key_here() {
     let (ours, theirs) = ([7; 16], [8; 16]);
     let authority = Authority::create(ours).unwrap();
     let bundle = Authority::create(theirs).unwrap().issue(&wanted("x", KeyRole::Admin)).unwrap();
@@ -70,7 +70,7 @@ fn another_volumes_authority_vouches_for_nobody_here() {
 }
 
 #[test]
-fn nobody_issues_with_a_key_that_was_issued() {
+fn no_authority_issues_with_a_key_that_was_issued() {
     let authority = Authority::create(VOLUME).unwrap();
     let admin = authority.issue(&wanted("x", KeyRole::Server)).unwrap();
     let mut forged =

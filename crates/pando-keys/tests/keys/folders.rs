@@ -84,7 +84,7 @@ fn what_is_revoked_counts_no_more_and_its_name_is_free_for_another() {
 }
 
 #[test]
-fn no_more_is_revoked_than_everybody_is_told_of() {
+fn no_more_is_revoked_than_all_servers_are_told_of() {
     let (_temp, folder) = made();
     let authority = folder.authority(None).unwrap();
     let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
@@ -103,7 +103,7 @@ fn no_more_is_revoked_than_everybody_is_told_of() {
 }
 
 #[test]
-fn who_has_expired_can_be_renewed() {
+fn an_expired_key_can_be_renewed() {
     let (_temp, folder) = made();
     let authority = folder.authority(None).unwrap();
     let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
@@ -140,7 +140,7 @@ fn the_authoritys_key_may_be_elsewhere() {
 }
 
 #[test]
-fn without_its_list_of_what_was_revoked_a_server_trusts_nobody() {
+fn without_its_list_of_what_was_revoked_a_server_trusts_no_key() {
     let (_temp, folder) = made();
     let path = file(&folder, "revoked");
     let serial = Serial::random().unwrap();
@@ -167,7 +167,7 @@ fn without_its_list_of_what_was_revoked_a_server_trusts_nobody() {
 /// While two authorities are valid, each side that knows one of them accepts the others, and is
 /// accepted.
 #[test]
-fn a_rotation_leaves_nobody_outside() {
+fn a_rotation_leaves_no_key_outside() {
     let (_temp, folder) = made();
     let authority = folder.authority(None).unwrap();
     let add = |name: &str, role| {
@@ -256,7 +256,7 @@ fn a_finish_that_was_stopped_is_gone_on_with() {
 }
 
 #[test]
-fn the_newest_authority_comes_first_whoever_signs() {
+fn the_newest_authority_comes_first_whichever_signs() {
     let (temp, folder) = made();
     let old = folder.authority(None).unwrap();
     let old_key = temp.path().join("old.key");

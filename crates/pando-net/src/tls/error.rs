@@ -37,28 +37,28 @@ pub enum TlsError {
 /// Why a key is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Denial {
-    /// The other side has none.
+    /// The other side has no key.
     #[error("it has none")]
     NoKey,
-    /// No authority of this volume has signed it.
+    /// No authority of this volume has signed the key.
     #[error("no authority of this volume has signed it")]
     UnknownAuthority,
-    /// It was revoked.
+    /// The key was revoked.
     #[error("it was revoked")]
     Revoked,
-    /// It has expired.
+    /// The key has expired.
     #[error("it has expired, or a clock is wrong")]
     Expired,
-    /// It is not valid yet.
+    /// The key is not valid yet.
     #[error("it does not count yet: a clock is wrong")]
     Early,
     /// The side that answers has a key, but not a server's.
     #[error("it is not a server's")]
     NotAServer,
-    /// It is for another volume.
+    /// The key is for another volume.
     #[error("it is for another volume ({})", uuid(.0))]
     OtherVolume([u8; 16]),
-    /// It is not one of Pando's keys.
+    /// The certificate is not one of Pando's keys.
     #[error("{0}")]
     Malformed(String),
 }

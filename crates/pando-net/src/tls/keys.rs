@@ -289,7 +289,8 @@ impl Belief {
         &self.trust
     }
 
-    /// As [`Keys::judge`].
+    /// Whether the other side's certificates are accepted, by this belief and the present time.
+    /// With `is_server` only a server's key is.
     pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
         self.verifier.verify(shown.chain(), is_server, UnixTime::now())
     }

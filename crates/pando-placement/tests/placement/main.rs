@@ -4,9 +4,9 @@
 mod format;
 mod gigaplus;
 mod growing;
+mod hash_slots;
 mod infinifs;
 mod shrinking;
-mod slots;
 mod splits;
 mod stale;
 mod tree;

@@ -30,7 +30,7 @@ pub(crate) fn request_names_objects(request: &Request) -> bool {
 /// objects before the pages leave.
 fn in_peer(peer: &Peer) -> bool {
     let in_entry = |entry: &EntryRows| !entry.inode.slices.is_empty();
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Voted(Vote::Yes(Seen::Name { entry: Some(entry), .. })) => in_entry(entry),
         PeerMessage::Finish(Some(changes)) => changes.iter().any(|change| match change {
             Change::PutEntry { entry, .. } => in_entry(entry),

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_takes_nobodys_place() {
+    fn another_key_takes_no_callers_place() {
         let mut request = Request {
             head: Head::default(),
             credentials: Default::default(),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_answer_reaches_nobody() {
+    fn a_second_answer_reaches_no_caller() {
         let request = Request {
             head: Head::default(),
             credentials: Default::default(),

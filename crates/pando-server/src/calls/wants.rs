@@ -104,7 +104,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
 fn of_peer(peer: &Peer) -> Wants {
     // The log gets the message at most twice: as a record, and within an outcome.
     let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Page { .. }
         | PeerMessage::HashSlotPage { .. }
         | PeerMessage::Prepare(
@@ -131,7 +131,7 @@ fn of_peer(peer: &Peer) -> Wants {
 /// The answer to a peer message for which there is no room. `None`: no answer, the sender sends the
 /// message again.
 pub(crate) fn no_room_for(peer: &Peer) -> Option<PeerMessage> {
-    match &peer.say {
+    match &peer.message {
         PeerMessage::Prepare(..) => Some(PeerMessage::Voted(Vote::No(Errno::ENOSPC))),
         // The source gives up the split, merge or handover.
         PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } => {

@@ -68,7 +68,7 @@ pub enum FolderError {
     Locked {
         /// The folder.
         path: PathBuf,
-        /// That process; `unknown` if the lock file does not say.
+        /// The process that has locked the volume; `unknown` if the lock file does not say.
         pid: String,
     },
     /// Servers have locked some of the volume's shards.
@@ -89,7 +89,7 @@ pub enum FolderError {
         path: PathBuf,
         /// Index of the shard.
         shard: u16,
-        /// That process; `unknown` if the lock file does not say.
+        /// The process that serves the shard; `unknown` if the lock file does not say.
         pid: String,
     },
     /// The folder has no store of the shard.

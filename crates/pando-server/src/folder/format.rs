@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_holds_the_volume_and_the_other_learns_who() {
+    fn only_one_process_holds_the_volume_and_the_other_learns_which() {
         let (_temp, folder) = formatted();
         assert_eq!(folder.holder().unwrap(), None);
         let lock = folder.lock().unwrap();

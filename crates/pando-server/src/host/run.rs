@@ -70,7 +70,7 @@ impl Shared {
                 }
                 continue;
             };
-            let is_for_later = is_copying(&peer.say);
+            let is_for_later = is_copying(&peer.message);
             cell.push(Incoming::Peer(peer));
             if is_for_later {
                 self.timer.hand_over(to);
@@ -111,9 +111,9 @@ impl Shared {
 /// Whether a message is about rows that are copied while their names stay in use. No caller waits
 /// for these, least of all the one that made a partition large enough to split. So the timer's
 /// thread runs them, unless another thread takes the shard first.
-const fn is_copying(say: &PeerMessage) -> bool {
+const fn is_copying(message: &PeerMessage) -> bool {
     matches!(
-        say,
+        message,
         PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. } | PeerMessage::PageDone(_)
     )
 }

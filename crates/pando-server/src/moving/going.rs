@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_has_given_up_unless_the_shard_is_his() {
+    fn a_silent_target_has_given_up_unless_it_owns_the_shard() {
         let mut going = Going::default();
         let now = Instant::now();
         [1, 2, 3].into_iter().for_each(|shard| going.hear(copying(shard)));

@@ -84,9 +84,14 @@ impl State {
             // Only the machine knows whether the request has run before, and it was asked.
             Input::Client(..) => {}
             Input::Peer(peer) => {
-                if let Some(say) = no_room_for(peer) {
-                    let answer =
-                        Peer { from: self.shard, clock: 0, floor: Floor::default(), say, ..**peer };
+                if let Some(message) = no_room_for(peer) {
+                    let answer = Peer {
+                        from: self.shard,
+                        clock: 0,
+                        floor: Floor::default(),
+                        message,
+                        ..**peer
+                    };
                     self.leave.push(Out::Peer(peer.from, Box::new(answer)));
                 }
             }

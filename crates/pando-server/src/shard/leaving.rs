@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_slow_copies_anew() {
+    fn a_target_that_is_too_slow_copies_anew() {
         let mut leaving = Leaving::default();
         leaving.follow(ONE, Lsn(0), 0);
         let write = Write::Put(vec![1], vec![0; KEPT_MAX / 2]);

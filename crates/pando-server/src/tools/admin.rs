@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_ever_sees_a_socket_that_others_may_open() {
+    fn no_socket_is_ever_open_to_other_users() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("admin.sock");
         let is_over = AtomicBool::new(false);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_is_one_that_lets_nobody_in_any_more() {
+    fn nor_is_one_that_lets_no_caller_in_any_more() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("admin.sock");
         let _suspended = UnixListener::bind(&path).unwrap();

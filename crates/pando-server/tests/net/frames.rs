@@ -55,7 +55,7 @@ fn a_length_is_not_believed() {
 }
 
 #[test]
-fn a_frame_that_is_cut_short_hurts_nobody() {
+fn a_frame_that_is_cut_short_hurts_no_other_connection() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {

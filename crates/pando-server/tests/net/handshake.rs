@@ -65,7 +65,7 @@ fn another_volume_another_version_and_another_shard_are_told() {
 }
 
 #[test]
-fn who_can_do_too_little_is_told_on_both_sides() {
+fn a_peer_that_can_do_too_little_is_told_on_both_sides() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {

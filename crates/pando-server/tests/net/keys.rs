@@ -233,7 +233,7 @@ fn a_revoked_key_is_refused_and_what_it_has_open_is_cut() {
 }
 
 #[test]
-fn a_revoked_key_is_cut_also_while_nobody_can_be_believed() {
+fn a_revoked_key_is_cut_also_while_no_key_can_be_trusted() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let [ada, eve] = ["ada", "eve"].map(|name| volume.issue(&wanted(name)));
@@ -280,7 +280,7 @@ fn two_authorities_count_while_one_takes_the_others_place() {
 }
 
 #[test]
-fn all_servers_hear_what_is_revoked_also_who_was_away() {
+fn all_servers_hear_what_is_revoked_also_one_that_was_away() {
     let volume = Volume::new(3);
     let one = volume.serve(&[0], volume.options(0));
     // The servers have folders of their own, as on other machines: only servers tell each other.
@@ -408,7 +408,7 @@ fn a_key_that_may_only_read_changes_nothing() {
 }
 
 #[test]
-fn a_squashed_key_is_judged_as_who_it_acts_as() {
+fn a_squashed_key_is_judged_as_the_user_that_it_acts_as() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let (uid, gid) = (1000, 1001);
@@ -448,7 +448,7 @@ fn connect_from(host: [u8; 4], to: &Address) -> std::net::TcpStream {
 }
 
 #[test]
-fn a_flood_of_strangers_keeps_nobody_out() {
+fn a_flood_of_strangers_keeps_no_client_out() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let address = served.tcp();

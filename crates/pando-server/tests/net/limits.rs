@@ -11,7 +11,7 @@ use pando_wire::{Hosting, Refused, Role, encode_request};
 use crate::{Client, Served, Volume, mkdir, open_session, request, run, until};
 
 #[test]
-fn a_thousand_idle_connections_hurt_nobody() {
+fn a_thousand_idle_connections_hurt_no_client() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     run(async {
@@ -75,7 +75,7 @@ fn many_requests_at_once_are_all_answered() {
 }
 
 #[test]
-fn who_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
+fn a_client_that_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
     let volume = Volume::new(1);
     let mut options = volume.options(0);
     options.limits.replies = 64 << 10;
@@ -335,7 +335,7 @@ fn what_a_batch_may_bring_about_is_counted_before_it_is_run() {
 }
 
 #[test]
-fn whose_replies_are_more_than_is_allowed_is_cut_off_alone_and_counted() {
+fn a_connection_with_more_replies_than_allowed_is_cut_off_alone_and_counted() {
     let volume = Volume::new(1);
     let mut options = volume.options(0);
     options.limits.replies_cut = 100 << 10;

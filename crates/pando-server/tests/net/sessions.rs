@@ -87,7 +87,7 @@ fn a_foreign_session_is_none_and_that_is_counted() {
 
 /// Both requests are in one batch, under one id. Each connection gets its own reply.
 #[test]
-fn a_request_of_the_same_identity_takes_nobodys_answer() {
+fn a_request_of_the_same_identity_takes_no_other_keys_answer() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
     let (honest, liar) = (Connection::new(1), Connection::new(2));

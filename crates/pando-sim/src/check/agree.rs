@@ -9,13 +9,13 @@ use crate::model::{Op, Outcome, Stat, Tree, Value};
 /// How two answers compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// They are equal.
+    /// The answers are equal.
     Same,
-    /// They are equal except for what the excuse names.
+    /// The answers are equal except for what the excuse names.
     Alike(Excuse),
-    /// They differ, but the system may answer so. Then the operation changes nothing.
+    /// The answers differ, but the system may answer so. Then the operation changes nothing.
     Excused(Excuse),
-    /// They differ, and nothing excuses it.
+    /// The answers differ, and nothing excuses it.
     Different,
 }
 

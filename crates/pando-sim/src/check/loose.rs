@@ -60,40 +60,40 @@ impl Walked {
     /// The operation by number that `op` is judged as, and its sights. `None`: it is judged by
     /// path.
     pub fn judged(&self, op: &Op) -> Option<(Op, Vec<Sight>)> {
-        let (Op::ByPath { way, to_way, .. }, Some(last)) = (op, &self.last) else { return None };
+        let (Op::ByPath { path, to_path, .. }, Some(last)) = (op, &self.last) else { return None };
         if self.is_loose == Some(false) {
             return None;
         }
         let sights = match last {
             // The walk may have ended there.
             Op::Lookup(dir, _) => {
-                let sights = self.way_to(*dir)?;
+                let sights = self.path_to(*dir)?;
                 let names: Vec<&Name> = sights.iter().map(|sight| &sight.name).collect();
-                let is_on = |way: &[Name]| way.iter().take(names.len()).eq(names.iter().copied());
-                (is_on(way) || is_on(to_way)).then_some(sights)?
+                let is_on = |path: &[Name]| path.iter().take(names.len()).eq(names.iter().copied());
+                (is_on(path) || is_on(to_path)).then_some(sights)?
             }
             Op::Rename { from, to, .. } => {
-                [self.whole(*from, way)?, self.whole(*to, to_way)?].concat()
+                [self.whole(*from, path)?, self.whole(*to, to_path)?].concat()
             }
             Op::Create { dir, .. }
             | Op::Mkdir(dir, ..)
             | Op::Unlink(dir, _)
             | Op::Rmdir(dir, _)
             | Op::ReadDir(dir)
-            | Op::SetAttr(dir, _) => self.whole(*dir, way)?,
+            | Op::SetAttr(dir, _) => self.whole(*dir, path)?,
             _ => return None,
         };
         Some((last.clone(), sights))
     }
 
     /// The sights that led to `dir`, if their names are exactly these.
-    fn whole(&self, dir: Ino, way: &[Name]) -> Option<Vec<Sight>> {
-        let sights = self.way_to(dir)?;
-        way.iter().eq(sights.iter().map(|sight| &sight.name)).then_some(sights)
+    fn whole(&self, dir: Ino, path: &[Name]) -> Option<Vec<Sight>> {
+        let sights = self.path_to(dir)?;
+        path.iter().eq(sights.iter().map(|sight| &sight.name)).then_some(sights)
     }
 
     /// The sights that last led to `dir`, from the root on.
-    fn way_to(&self, dir: Ino) -> Option<Vec<Sight>> {
+    fn path_to(&self, dir: Ino) -> Option<Vec<Sight>> {
         let (mut at, mut sights) = (dir, Vec::new());
         let mut rest = &self.found[..];
         while at != Ino::ROOT {

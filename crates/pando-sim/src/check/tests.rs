@@ -127,7 +127,7 @@ fn one_wrong_answer_is_found() {
 }
 
 #[test]
-fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
+fn a_create_whose_end_no_client_saw_may_show_up_or_not() {
     for seen in [true, false] {
         let mut history = History::default();
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());
@@ -352,8 +352,8 @@ fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
             exclusive: true,
             open: false,
         };
-        let (way, to_way) = (vec![named("a")], Vec::new());
-        let by_path = Op::ByPath { way, to_way, op: Box::new(op) };
+        let (path, to_path) = (vec![named("a")], Vec::new());
+        let by_path = Op::ByPath { path, to_path, op: Box::new(op) };
         let create = history.invoke(b, call(by_path), false);
         history.found_loosely(create, Ino::ROOT, named("a"), found);
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
@@ -376,7 +376,7 @@ fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
         history
     };
     assert!(linearize(&history(Ino(9), true)).is_ok());
-    assert!(linearize(&history(Ino(9), false)).is_err(), "its way was promised at one moment");
+    assert!(linearize(&history(Ino(9), false)).is_err(), "its path was promised at one moment");
     assert!(linearize(&history(Ino(10), true)).is_err(), "it was made in the other");
     let says_otherwise = history(Ino(9), false);
     assert!(says_otherwise.events().iter().any(|event| event.walked.is_forbidden()));

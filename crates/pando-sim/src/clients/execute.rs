@@ -23,9 +23,9 @@ pub struct Executed {
 /// Runs `call`. A page of a listing holds `page` entries.
 pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Executed {
     let mut attr = None;
-    if let Op::ByPath { way, to_way, op } = &call.op {
+    if let Op::ByPath { path, to_path, op } = &call.op {
         let paths = Paths::new(client, call.credentials.clone());
-        let outcome = by_path(&paths, (way, to_way), op, &mut attr).await;
+        let outcome = by_path(&paths, (path, to_path), op, &mut attr).await;
         return Executed { outcome, is_loose: paths.was_loose(), attr };
     }
     let outcome = by_number(client, call, page, &mut attr).await;
@@ -87,11 +87,11 @@ async fn by_number(
 
 async fn by_path(
     paths: &Paths<'_>,
-    (way, to_way): (&[Name], &[Name]),
+    (path, to_path): (&[Name], &[Name]),
     op: &Op,
     seen: &mut Option<Attr>,
 ) -> Outcome {
-    let at = |name| path(way, Some(name));
+    let at = |name| path_bytes(path, Some(name));
     let mut stat = |attr: Attr| Ok(Value::Stat(to_stat(seen.insert(attr))));
     match op {
         Op::Lookup(_, name) => stat(paths.lstat(&at(name)).await?),
@@ -103,11 +103,13 @@ async fn by_path(
         Op::Unlink(_, name) => done(paths.unlink(&at(name)).await?),
         Op::Rmdir(_, name) => done(paths.rmdir(&at(name)).await?),
         Op::Rename { name, new_name, flags, .. } => {
-            done(paths.rename(&at(name), &path(to_way, Some(new_name)), *flags).await?)
+            done(paths.rename(&at(name), &path_bytes(to_path, Some(new_name)), *flags).await?)
         }
-        Op::SetAttr(_, set) => Ok(Value::Ino(paths.set_dir_attr(&path(way, None), set).await?)),
+        Op::SetAttr(_, set) => {
+            Ok(Value::Ino(paths.set_dir_attr(&path_bytes(path, None), set).await?))
+        }
         Op::ReadDir(_) => {
-            let listed = paths.readdir(&path(way, None)).await?;
+            let listed = paths.readdir(&path_bytes(path, None)).await?;
             let entry = |entry: DirEntry| (entry.name, (entry.ino, entry.kind));
             Ok(Value::Entries(listed.into_iter().map(entry).collect()))
         }
@@ -115,9 +117,9 @@ async fn by_path(
     }
 }
 
-fn path(way: &[Name], last: Option<&Name>) -> Vec<u8> {
+fn path_bytes(path: &[Name], last: Option<&Name>) -> Vec<u8> {
     let slashed = |name: &Name| [b"/", name.as_bytes()].concat();
-    match way.iter().chain(last).map(slashed).collect::<Vec<_>>().concat() {
+    match path.iter().chain(last).map(slashed).collect::<Vec<_>>().concat() {
         root if root.is_empty() => b"/".to_vec(),
         path => path,
     }

@@ -199,7 +199,7 @@ impl Known {
 
     /// An operation by path, on few directories that move all the time.
     fn by_path(&self, random: &mut Random) -> Op {
-        let (way, to_way) = (some_way(random), some_way(random));
+        let (path, to_path) = (some_path(random), some_path(random));
         let dir = Ino(0);
         let op = match random.below(100) {
             0..18 => Op::Create {
@@ -211,24 +211,24 @@ impl Known {
                 exclusive: true,
                 open: false,
             },
-            18..38 => Op::Mkdir(dir, way_name(random), *random.pick(&[0o755, 0o777, 0o700])),
+            18..38 => Op::Mkdir(dir, path_name(random), *random.pick(&[0o755, 0o777, 0o700])),
             38..46 => Op::Unlink(dir, self.file_name(random)),
-            46..52 => Op::Rmdir(dir, way_name(random)),
+            46..52 => Op::Rmdir(dir, path_name(random)),
             52..74 => {
                 let exchange = random.chance(1, 8);
                 Op::Rename {
                     from: dir,
-                    name: way_name(random),
+                    name: path_name(random),
                     to: dir,
-                    new_name: way_name(random),
+                    new_name: path_name(random),
                     flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
                 }
             }
             74..87 => Op::Lookup(dir, self.any_name(random)),
-            87..93 => Op::SetAttr(dir, way_change(random)),
+            87..93 => Op::SetAttr(dir, path_change(random)),
             _ => Op::ReadDir(dir),
         };
-        Op::ByPath { way, to_way, op: Box::new(op) }
+        Op::ByPath { path, to_path, op: Box::new(op) }
     }
 
     fn create(&self, dir: Ino, random: &mut Random) -> Op {
@@ -315,7 +315,7 @@ fn dir_change(random: &mut Random) -> SetAttr {
 }
 
 /// A change of a directory that closes a path to some users, or opens it again.
-fn way_change(random: &mut Random) -> SetAttr {
+fn path_change(random: &mut Random) -> SetAttr {
     let modes = [0o777, 0o777, 0o755, 0o750, 0o700, 0o700];
     let mode = Some(*random.pick(&modes));
     match random.below(6) {
@@ -378,13 +378,13 @@ fn inos(op: &Op) -> Vec<Ino> {
 }
 
 /// A directory's name for operations by path. There are few names, so that paths exist.
-fn way_name(random: &mut Random) -> Name {
+fn path_name(random: &mut Random) -> Name {
     name_of(*random.pick(b"ABC"))
 }
 
-fn some_way(random: &mut Random) -> Vec<Name> {
+fn some_path(random: &mut Random) -> Vec<Name> {
     let depth = *random.pick(&[0, 1, 1, 2, 2, 3]);
-    (0..depth).map(|_| way_name(random)).collect()
+    (0..depth).map(|_| path_name(random)).collect()
 }
 
 fn dir_name(random: &mut Random) -> Name {

@@ -36,7 +36,7 @@ counts! {
         /// Sessions that were ended while their clients worked.
         pub ended: u64,
         /// Hash slots with locks that were asked to move to another shard.
-        pub slots_moved: u64,
+        pub hash_slots_moved: u64,
         /// Files with locks that were renamed.
         pub renamed: u64,
     }

@@ -78,7 +78,7 @@ counts! {
         /// Changing requests refused because their session was over.
         pub refused_sessions: u64,
         /// Requests refused because their path had changed.
-        pub stale_ways: u64,
+        pub stale_trails: u64,
         /// Rounds in which clients guessed ids of directories.
         pub guesses: Guesses,
         /// Calls by path that were refused so often that the shards no longer judged their path.

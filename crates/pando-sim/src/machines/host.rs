@@ -213,12 +213,12 @@ impl Process {
     }
 
     /// Hash slots that the shard owns and that hold anything, except the root's.
-    pub fn slots(&self) -> Vec<HashSlot> {
-        let mut slots = BTreeSet::new();
+    pub fn hash_slots(&self) -> Vec<HashSlot> {
+        let mut hash_slots = BTreeSet::new();
         let scanned = self.look(|store| {
             [b'd', b'l'].iter().try_for_each(|&first| {
                 store.scan(&[first], &[first + 1], &mut |key, _| {
-                    slots.extend(keys::hash_slot_of_row(key));
+                    hash_slots.extend(keys::hash_slot_of_row(key));
                     true
                 })
             })
@@ -228,8 +228,8 @@ impl Process {
             return Vec::new();
         }
         let core = self.core();
-        slots.retain(|slot| slot.0 != 0 && core.owns(*slot));
-        slots.into_iter().collect()
+        hash_slots.retain(|hash_slot| hash_slot.0 != 0 && core.owns(*hash_slot));
+        hash_slots.into_iter().collect()
     }
 
     /// Whether a checkpoint of this shard is between two steps.

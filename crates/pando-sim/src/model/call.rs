@@ -106,9 +106,9 @@ pub enum Op {
     /// The directories' inos in `op` mean nothing.
     ByPath {
         /// Path from the root to the directory of the (old) name.
-        way: Vec<Name>,
+        path: Vec<Name>,
         /// Path from the root to the directory of a rename's new name.
-        to_way: Vec<Name>,
+        to_path: Vec<Name>,
         /// The operation on these directories.
         op: Box<Op>,
     },

@@ -62,10 +62,10 @@ impl Tree {
             }
             // One of the two directories may be removed while another reason is found in the other.
             // Only the shards of a removed directory know that it is.
-            Op::ByPath { way, to_way, op } => match &**op {
+            Op::ByPath { path, to_path, op } => match &**op {
                 Op::Rename { name, new_name, .. } => {
-                    let mut all = self.about_way(credentials, way, name);
-                    all.extend(self.about_way(credentials, to_way, new_name));
+                    let mut all = self.about_path(credentials, path, name);
+                    all.extend(self.about_path(credentials, to_path, new_name));
                     all
                 }
                 _ => Vec::new(),
@@ -74,8 +74,8 @@ impl Tree {
         }
     }
 
-    fn about_way(&self, credentials: &Credentials, way: &[Name], name: &Name) -> Vec<Errno> {
-        match self.walk(credentials, way) {
+    fn about_path(&self, credentials: &Credentials, path: &[Name], name: &Name) -> Vec<Errno> {
+        match self.walk(credentials, path) {
             Err(errno) => vec![errno],
             Ok(dir) => {
                 let found = self.search(credentials, dir, name);

@@ -28,18 +28,18 @@ impl Op {
 impl Tree {
     /// The call with its path resolved to inos. A symlink in the path counts as a missing name.
     pub fn resolved(&self, call: &Call) -> Result<Call, Errno> {
-        let Op::ByPath { way, to_way, op } = &call.op else { return Ok(call.clone()) };
+        let Op::ByPath { path, to_path, op } = &call.op else { return Ok(call.clone()) };
         let credentials = &call.credentials;
-        let at = self.walk(credentials, way)?;
+        let at = self.walk(credentials, path)?;
         let to = match **op {
-            Op::Rename { .. } => self.walk(credentials, to_way)?,
+            Op::Rename { .. } => self.walk(credentials, to_path)?,
             _ => at,
         };
         Ok(Call { op: op.in_dirs(at, to), ..call.clone() })
     }
 
-    pub(crate) fn walk(&self, credentials: &Credentials, way: &[Name]) -> Result<Ino, Errno> {
-        way.iter().try_fold(Ino::ROOT, |dir, name| {
+    pub(crate) fn walk(&self, credentials: &Credentials, path: &[Name]) -> Result<Ino, Errno> {
+        path.iter().try_fold(Ino::ROOT, |dir, name| {
             let ino = self.search(credentials, dir, name)?.ok_or(Errno::ENOENT)?;
             match self.node(ino)?.kind {
                 FileKind::Directory => Ok(ino),

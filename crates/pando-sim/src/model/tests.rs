@@ -199,7 +199,7 @@ fn renames_fail_in_linux_order() {
 }
 
 #[test]
-fn a_directory_changes_its_parent_only_for_who_may_write_it() {
+fn a_directory_changes_its_parent_only_for_callers_that_may_write_it() {
     let mut tree = sample();
     run(&mut tree, 1, chmod(7, 0o555), 0).unwrap();
     assert_eq!(run(&mut tree, 1, rename(5, "b", 11, "b", PLAIN), 0), Err(Errno::EACCES));

@@ -31,7 +31,7 @@ impl fmt::Display for Line<'_> {
             }
             Message::Reply(r) => write!(f, "call {} {:?}", self.stream.0, r.result),
             Message::Peer(p) => {
-                write!(f, "txn {} step {} floor {:?}: {:?}", p.txn, p.step, p.floor, p.say)
+                write!(f, "txn {} step {} floor {:?}: {:?}", p.txn, p.step, p.floor, p.message)
             }
             // Other messages begin connections or are questions of tools. The simulated connections
             // carry none of them.

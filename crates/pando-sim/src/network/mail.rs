@@ -83,9 +83,9 @@ impl Mail {
     /// Answers a call, or ends a sleep with any outcome. A late answer has no effect.
     pub fn answer(&self, ticket: Ticket, outcome: Result<Box<Reply>, TransportError>) {
         let waker = match self.lock().waiting.get_mut(&ticket) {
-            Some(slot) if slot.outcome.is_none() => {
-                slot.outcome = Some(outcome);
-                slot.waker.take()
+            Some(cell) if cell.outcome.is_none() => {
+                cell.outcome = Some(outcome);
+                cell.waker.take()
             }
             _ => None,
         };
@@ -138,13 +138,13 @@ impl Future for Pending {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut inner = self.mail.lock();
-        let Some(slot) = inner.waiting.get_mut(&self.ticket) else {
+        let Some(cell) = inner.waiting.get_mut(&self.ticket) else {
             return Poll::Ready(Err(TransportError::Stopped));
         };
-        match slot.outcome.take() {
+        match cell.outcome.take() {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                slot.waker = Some(context.waker().clone());
+                cell.waker = Some(context.waker().clone());
                 Poll::Pending
             }
         }

@@ -83,7 +83,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         _ => Excuse::PowerLost.count(gave_up.len(), excuses),
     }
     if let Some(event) = history.events().iter().find(|event| event.walked.is_forbidden()) {
-        return Err(format!("asked without its way, though not refused eight times: {event:?}"));
+        return Err(format!("asked without its trail, though not refused eight times: {event:?}"));
     }
     if let Some(ino) = history.ino_made_twice() {
         return Err(format!("{ino:?} was given twice"));

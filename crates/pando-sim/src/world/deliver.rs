@@ -20,7 +20,7 @@ impl World {
             Err(Refusal::NoSession) if asked.heard.id.sequence > 0 => {
                 self.stats.refused_sessions += 1;
             }
-            Err(Refusal::Stale) => self.stats.stale_ways += 1,
+            Err(Refusal::Stale) => self.stats.stale_trails += 1,
             _ => {}
         }
         self.ear.leaves(&asked.heard, result, is_doubtful);

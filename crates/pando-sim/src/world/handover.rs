@@ -13,21 +13,22 @@ impl World {
         if self.add_shard() {
             return;
         }
-        let Some((from, slot)) = self.locked_hash_slot().or_else(|| self.some_hash_slot()) else {
+        let Some((from, hash_slot)) = self.locked_hash_slot().or_else(|| self.some_hash_slot())
+        else {
             return;
         };
         let to = self.random.below(self.hosts.len() as u64) as u16;
         let (from_shard, to) = (ShardIndex(from as u16), ShardIndex(to));
-        let what = format_args!("slot {} is to go from {from} to {to}", slot.0);
+        let what = format_args!("slot {} is to go from {from} to {to}", hash_slot.0);
         self.trace.note(self.time, &[], what);
-        self.ask(from, Op::HandOver(from_shard, slot, to));
+        self.ask(from, Op::HandOver(from_shard, hash_slot, to));
     }
 
     fn some_hash_slot(&mut self) -> Option<(usize, HashSlot)> {
         let from = self.random.below(self.hosts.len() as u64) as usize;
-        let slots = self.hosts[from].process.as_ref()?.slots();
-        let is_any = !slots.is_empty();
-        is_any.then(|| (from, slots[self.random.below(slots.len() as u64) as usize]))
+        let hash_slots = self.hosts[from].process.as_ref()?.hash_slots();
+        let is_any = !hash_slots.is_empty();
+        is_any.then(|| (from, hash_slots[self.random.below(hash_slots.len() as u64) as usize]))
     }
 
     /// With probability 1/4, asks shard 0 to add a formatted shard that has not joined. Returns

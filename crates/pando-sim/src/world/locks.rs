@@ -49,36 +49,40 @@ impl World {
         if self.config.locking == 0 || !self.random.chance(1, 2) {
             return None;
         }
-        let slots = |(shard, process): (usize, &Process)| {
-            process.locked_hash_slots().into_iter().map(|slot| (shard, slot)).collect::<Vec<_>>()
+        let hash_slots = |(shard, process): (usize, &Process)| {
+            process
+                .locked_hash_slots()
+                .into_iter()
+                .map(|hash_slot| (shard, hash_slot))
+                .collect::<Vec<_>>()
         };
         let hosts = self.hosts.iter().enumerate();
         let running = hosts.filter_map(|(shard, host)| Some((shard, host.process.as_ref()?)));
-        let slots: Vec<_> = running.flat_map(slots).collect();
-        if slots.is_empty() {
+        let hash_slots: Vec<_> = running.flat_map(hash_slots).collect();
+        if hash_slots.is_empty() {
             return None;
         }
         if let Some(locks) = &self.ear.locks {
-            lock(locks).counts.slots_moved += 1;
+            lock(locks).counts.hash_slots_moved += 1;
         }
-        Some(*self.random.pick(&slots))
+        Some(*self.random.pick(&hash_slots))
     }
 }
 
 impl Process {
     /// Hash slots of the shard in which there are locks of programs.
     fn locked_hash_slots(&self) -> BTreeSet<HashSlot> {
-        let mut slots = BTreeSet::new();
+        let mut hash_slots = BTreeSet::new();
         let prefix = keys::table(Table::Lock);
         // If the disk has stopped, only the rows read so far count.
         let _ = self.look(|store| {
             store.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
-                slots.extend(keys::hash_slot_of_row(key));
+                hash_slots.extend(keys::hash_slot_of_row(key));
                 true
             })
         });
         let core = self.core();
-        slots.retain(|slot| core.owns(*slot));
-        slots
+        hash_slots.retain(|hash_slot| core.owns(*hash_slot));
+        hash_slots
     }
 }

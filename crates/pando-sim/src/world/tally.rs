@@ -46,9 +46,9 @@ impl Stats {
 
     /// Adds the counts of one client.
     pub fn client(&mut self, client: &pando_client::Client, lost_opens: u64) {
-        let (counters, ways) = (client.counters(), client.path_stats());
-        self.guesses.rounds += ways.rounds;
-        self.guesses.repeats += ways.repeats;
+        let (counters, paths) = (client.counters(), client.path_stats());
+        self.guesses.rounds += paths.rounds;
+        self.guesses.repeats += paths.repeats;
         self.lost_sessions.over += counters.sessions_over();
         self.lost_opens += lost_opens;
         let [not_run, run] = counters.resolved();

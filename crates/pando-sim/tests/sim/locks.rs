@@ -24,7 +24,7 @@ fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
     hit("of those, found by the next", locks.unsure_found, 25);
     hit("requests that came when the lock was another's", locks.late, 75);
     hit("sessions ended while their clients worked", locks.ended, 500);
-    hit("slots with locks that were to move", locks.slots_moved, 1_250);
+    hit("slots with locks that were to move", locks.hash_slots_moved, 1_250);
     hit("locked files renamed", locks.renamed, 200);
     hit("clients that died", stats.client_deaths, 100);
     hit("clients that stood still", stats.pauses, 250);

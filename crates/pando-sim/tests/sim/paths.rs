@@ -26,7 +26,7 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
             "{changed} directories changed by path, {announced} over shards; {closed} mkdirs refused"
         );
         assert!(changed > 500 && announced > 350 && closed > 500);
-        assert!(stats.stale_ways > 500, "{} requests came by an old way", stats.stale_ways);
+        assert!(stats.stale_trails > 500, "{} requests came by an old trail", stats.stale_trails);
         let Splits { local: within, moved: to_others } = stats.splits;
         println!(
             "{within} splits within a shard, {to_others} to others; {:?} guesses",

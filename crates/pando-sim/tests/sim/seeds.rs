@@ -162,7 +162,7 @@ fn enough_was_split(stats: &Stats) {
 const HANDING_OVER_SEEDS: u64 = 100;
 
 #[test]
-fn slots_that_are_handed_over_under_load_lose_and_double_nothing() {
+fn hash_slots_that_are_handed_over_under_load_lose_and_double_nothing() {
     if let Some(stats) = all_hold(HANDING_OVER_SEEDS, SimConfig::handing_over) {
         enough_was_handed_over(&stats);
     }

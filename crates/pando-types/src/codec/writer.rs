@@ -62,12 +62,12 @@ impl<'a> Writer<'a> {
     fn number(&mut self, number: u64) {
         let mut left = number;
         let mut used = 0;
-        for slot in self.room::<LONGEST>() {
+        for byte in self.room::<LONGEST>() {
             used += 1;
-            *slot = left as u8 | 0x80;
+            *byte = left as u8 | 0x80;
             left >>= 7;
             if left == 0 {
-                *slot &= 0x7f;
+                *byte &= 0x7f;
                 break;
             }
         }

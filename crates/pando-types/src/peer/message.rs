@@ -33,7 +33,7 @@ pub struct Peer {
     /// In messages of a coordinator: which of its transactions are over. Empty in other messages.
     pub floor: Floor,
     /// The message proper.
-    pub say: PeerMessage,
+    pub message: PeerMessage,
 }
 
 /// Kinds of peer messages.
@@ -74,7 +74,7 @@ pub enum PeerMessage {
     /// To the target of a handover: a page of what belongs to a hash slot.
     HashSlotPage {
         /// The hash slot, with the version and owner that it will have.
-        slot: HashSlotNews,
+        hash_slot: HashSlotNews,
         /// Number of the page, from 0. Page 0 clears what an earlier attempt left.
         number: u64,
         /// The page leaves when the source's log is synced. The target answers when its own log is.

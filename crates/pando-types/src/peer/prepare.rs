@@ -160,7 +160,7 @@ pub type OpenEntry = Option<(DirId, u64)>;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HashSlotArrival {
     /// The hash slot, with the version and owner that it will have.
-    pub slot: HashSlotNews,
+    pub hash_slot: HashSlotNews,
     /// Number of pages that the target must have logged before.
     pub pages: u64,
     /// The last changed rows, as one more page. Empty in the target's own record.

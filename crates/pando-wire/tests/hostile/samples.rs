@@ -45,7 +45,7 @@ const LOCK: Lock = Lock {
     kind: LockKind::Exclusive,
     pid: 70_000,
 };
-const SLOT: HashSlotNews = HashSlotNews { slot: HashSlot(300), version: 2, owner: SHARD };
+const HASH_SLOT: HashSlotNews = HashSlotNews { hash_slot: HashSlot(300), version: 2, owner: SHARD };
 const TALLY: Tally = Tally { entries: 5, subdirs: 1, inodes: 4, bytes: 1 << 33 };
 
 /// All samples.
@@ -293,12 +293,12 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Answered,
         Refusal::NoSession,
         Refusal::Stale,
-        Refusal::HashSlot(SLOT),
+        Refusal::HashSlot(HASH_SLOT),
         Refusal::Improper(Improper::ForeignObject),
     ]
 }
 
-fn peer(say: PeerMessage) -> Message {
+fn peer(message: PeerMessage) -> Message {
     Message::Peer(Peer {
         from: SHARD,
         trace: u64::MAX / 3,
@@ -307,7 +307,7 @@ fn peer(say: PeerMessage) -> Message {
         txn: TxnId { shard: SHARD, number: 1 << 20 },
         step: 3,
         floor: Floor { below: 1 << 19, but: vec![3, 1 << 18] },
-        say,
+        message,
     })
 }
 
@@ -372,7 +372,7 @@ fn says() -> Vec<PeerMessage> {
         }),
         Prepare::Invalidate { dirs: vec![Ino(5), Ino(6)], graph: Some(2) },
         Prepare::TakeHashSlot(HashSlotArrival {
-            slot: SLOT,
+            hash_slot: HASH_SLOT,
             pages: 9,
             rows: rows(),
             tally: TALLY,
@@ -422,8 +422,8 @@ fn says() -> Vec<PeerMessage> {
             rows: rows(),
         },
         PeerMessage::PageDone(9),
-        PeerMessage::HashSlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
-        PeerMessage::Elsewhere(SLOT),
+        PeerMessage::HashSlotPage { hash_slot: HASH_SLOT, number: 1, synced: false, rows: rows() },
+        PeerMessage::Elsewhere(HASH_SLOT),
         PeerMessage::Versions {
             since: 38,
             version: 40,
@@ -461,7 +461,7 @@ fn votes() -> Vec<Vote> {
         Vote::Busy,
         Vote::Redirect(history()),
         Vote::AskHome,
-        Vote::HashSlot(SLOT),
+        Vote::HashSlot(HASH_SLOT),
         Vote::Overtaken(8),
     ]);
     votes
@@ -489,7 +489,7 @@ fn changes() -> Vec<Change> {
         Change::AddName { ino: Ino(78), dir, name: name(), at },
         Change::DropName { ino: Ino(78), dir, name: name(), at },
         Change::Own { dir, partition },
-        Change::OwnHashSlot(SLOT),
+        Change::OwnHashSlot(HASH_SLOT),
         Change::Join(session_table()),
     ]
 }

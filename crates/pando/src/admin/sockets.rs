@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_folder_that_nobody_else_may_enter_will_do() {
+    fn only_a_folder_that_no_other_user_may_enter_will_do() {
         let temp = tempfile::tempdir().unwrap();
         let (folder, link) = (temp.path().join("folder"), temp.path().join("link"));
         DirBuilder::new().mode(0o700).create(&folder).unwrap();

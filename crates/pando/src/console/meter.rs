@@ -9,7 +9,7 @@ use crate::console::text::{bytes, count};
 /// The unit of progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    Slots,
+    HashSlots,
     Bytes,
 }
 
@@ -75,7 +75,7 @@ impl Lines {
             line.push_str(&format!("{stage}, "));
         }
         line.push_str(&match self.unit {
-            Unit::Slots => format!("{} of {} hash slots", count(done), count(total)),
+            Unit::HashSlots => format!("{} of {} hash slots", count(done), count(total)),
             Unit::Bytes => format!("{} of about {}", bytes(done), bytes(total)),
         });
         if let Some(rate) = self.rate(now, done) {
@@ -94,7 +94,7 @@ impl Lines {
         let rate = self
             .rate(now, done)
             .map_or_else(String::new, |rate| format!(", {} a second", self.amount(rate as u64)));
-        let slots = if self.unit == Unit::Slots { " hash slots" } else { "" };
+        let slots = if self.unit == Unit::HashSlots { " hash slots" } else { "" };
         Some(format!("  {}: {}{slots} in {took:.1} s{rate}", self.what, self.amount(here)))
     }
 
@@ -107,7 +107,7 @@ impl Lines {
 
     fn amount(&self, n: u64) -> String {
         match self.unit {
-            Unit::Slots => count(n),
+            Unit::HashSlots => count(n),
             Unit::Bytes => bytes(n),
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     fn a_line_from_time_to_time_tells_rate_and_time_left_and_one_the_end() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let mut lines = Lines::new("shard 4", Unit::Slots, EVERY, begun);
+        let mut lines = Lines::new("shard 4", Unit::HashSlots, EVERY, begun);
         assert_eq!(lines.at(at(0), "", 0, 13_124), None);
         assert_eq!(lines.at(at(4), "", 900, 13_124), None);
         let line = lines.at(at(5), "", 1_250, 13_124).unwrap();

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const BUSY_FOR: Duration = Duration::from_secs(5);
 /// After a detach, programs may use the mount for this long.
 const LINGER: Duration = Duration::from_secs(3);
-/// As `LINGER`, for a detach by a command that waits.
+/// After a detach by a command that waits, programs may use the mount for this long.
 const LINGER_FORCED: Duration = Duration::from_secs(1);
 /// An end within this time needs no notice to the user.
 const QUIET_FOR: Duration = Duration::from_secs(2);

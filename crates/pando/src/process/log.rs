@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_in_no_folder_of_all_and_nobody_elses() {
+    fn a_log_is_in_no_folder_of_all_and_in_no_other_users() {
         use std::fs::{self, Permissions};
         use std::os::unix::fs::PermissionsExt;
         let temp = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@ pub enum Stop {
     Signal(i32),
     /// Another Pando process asked for it. The mount is gone already.
     Asked,
-    /// As `Asked`, but programs may still use the mount. They are left behind.
+    /// Another Pando process asked for it, while programs may still use the mount. They are left
+    /// behind.
     Forced,
 }
 

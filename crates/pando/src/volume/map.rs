@@ -1,4 +1,4 @@
-//! What the servers of a volume know together: the owners of slots, and the superblock.
+//! What the servers of a volume know together: the owners of hash slots, and the superblock.
 
 use pando_placement::ClusterMap;
 use pando_server::Superblock;
@@ -8,7 +8,7 @@ use pando_wire::{Ask, Told};
 use super::questioner::Questioner;
 use crate::failure::Failure;
 
-/// The owners of all slots, merged from every server that answers.
+/// The owners of all hash slots, merged from every server that answers.
 pub fn whole_map(questioner: &mut Questioner) -> ClusterMap {
     let mut map = questioner.facts().map.clone();
     for (addresses, _) in questioner.processes() {

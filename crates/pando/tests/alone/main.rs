@@ -40,7 +40,7 @@ fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
 }
 
 #[test]
-fn whoever_joins_and_whoever_was_alone_see_each_other_at_once() {
+fn a_mount_that_joins_and_one_that_was_alone_see_each_other_at_once() {
     let volume = alone(&[]);
     for round in 0..3 {
         let name = |what: &str| format!("{what}-{round}");

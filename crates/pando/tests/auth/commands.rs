@@ -158,7 +158,7 @@ fn what_cannot_be_issued_is_refused_and_nothing_remembered() {
 
 /// A process that opened the shell's file while every user could reads nothing.
 #[test]
-fn a_key_is_written_where_nobody_looks() {
+fn a_key_is_written_where_no_other_user_reads_it() {
     let volume = Formatted::new();
     let path = volume.scratch.path().join("ada.pem");
     let file =
@@ -265,7 +265,7 @@ fn the_authoritys_key_may_go_offline() {
 }
 
 #[test]
-fn an_authority_ends_when_nobody_needs_it() {
+fn an_authority_ends_when_no_key_needs_it() {
     let volume = Formatted::new();
     let old = volume.to_file(&["add", "ada"], "ada.pem");
     let said = volume.done(&["rotate"]);

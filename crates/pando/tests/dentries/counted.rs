@@ -140,7 +140,7 @@ fn a_path_costs_a_request_for_each_component_where_there_are_several_mounts() {
 
 /// What `--attr-timeout` and `--entry-timeout` save, and what they allow to be old.
 #[test]
-fn whoever_wants_speed_may_have_old_attributes_and_old_files_but_no_old_directories() {
+fn a_fast_mount_may_have_old_attributes_and_old_files_but_no_old_directories() {
     let mut site = Site::new(&["all"], &[]);
     site.mount(&["--attr-timeout", "3600", "--entry-timeout", "3600"]);
     site.mount(&[]);

@@ -110,7 +110,7 @@ fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_w
 /// A process that holds a directory, as its working directory or by a descriptor, goes on in it
 /// wherever the directory was moved.
 #[test]
-fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {
+fn a_program_in_a_directory_that_another_mount_moves_goes_on_there() {
     let site = Site::pair();
     for (number, (what, act)) in ACTS.iter().enumerate() {
         let tree = format!("t{number}");

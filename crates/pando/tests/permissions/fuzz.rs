@@ -19,12 +19,12 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn whoever_calls_alone_finds_what_a_local_disk_answers() {
+fn a_program_that_calls_alone_finds_what_a_local_disk_answers() {
     compare_with(Kind::Alone);
 }
 
 #[test]
-fn whoever_calls_through_two_mounts_finds_what_a_local_disk_answers() {
+fn a_program_that_calls_through_two_mounts_finds_what_a_local_disk_answers() {
     compare_with(Kind::Two);
 }
 

@@ -165,7 +165,7 @@ fn says(mut stranger: impl Read + Write, sends: &[u8], end: impl FnOnce()) {
 }
 
 #[test]
-fn who_begins_wrongly_is_shut_out_and_the_log_says_why() {
+fn a_connection_that_begins_wrongly_is_closed_and_the_log_says_why() {
     let guarded = Guarded::new();
     let volume = guarded.volume();
     let hello = Hello::new(volume, Role::Client(ShardIndex(0)), Vec::new());
@@ -197,7 +197,7 @@ fn who_begins_wrongly_is_shut_out_and_the_log_says_why() {
 }
 
 #[test]
-fn who_sends_nonsense_later_is_shut_out_and_the_log_says_why() {
+fn a_connection_that_sends_nonsense_later_is_closed_and_the_log_says_why() {
     let guarded = Guarded::new();
     let ask = framed(&Message::Ask(Ask::Hosts));
     let request = framed(&Message::Request(Request {
@@ -254,7 +254,7 @@ async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
 
 /// A holder of a key may send any number of questions that the key does not allow.
 #[test]
-fn who_is_refused_answers_fills_no_log() {
+fn a_peer_that_is_refused_answers_fills_no_log() {
     const ASKED: usize = 1000;
     let guarded = Guarded::new();
     let keys = Keys::new(&Bundle::read(&guarded.key).unwrap()).unwrap();

@@ -217,7 +217,7 @@ fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
 }
 
 #[test]
-fn forced_it_ends_within_5_seconds_whoever_does_not_answer() {
+fn forced_it_ends_within_5_seconds_whichever_process_does_not_answer() {
     for (signal, is_written) in [(Signal::STOP, true), (Signal::KILL, true), (Signal::STOP, false)]
     {
         let (site, process) = mounted(&[]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::site::until;
 use crate::common::{Scratch, Volume, all, pando, shell};
 use crate::site::{
-    Running, Server, Site, Worker, hosts_of, is_whole, list, shard_add, shard_move, slots,
+    Running, Server, Site, Worker, hash_slots, hosts_of, is_whole, list, shard_add, shard_move,
 };
 
 #[test]
@@ -18,7 +18,7 @@ fn a_shard_is_added_while_a_client_works() {
     assert_eq!((told["shard"].as_u64(), &told["moved"]), (Some(4), &told["slots"]));
     worker.goes_on(200);
     for target in [site.old.folder.to_str().unwrap(), &site.new.address] {
-        let slots = slots(target);
+        let slots = hash_slots(target);
         assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
         assert_eq!(Some(slots[4]), told["slots"].as_u64());
         assert_eq!(hosts_of(4, target), std::slice::from_ref(&site.new.address));
@@ -48,7 +48,7 @@ fn a_server_may_be_started_for_the_next_shard() {
     assert!(output.status.success(), "{}", all(&output));
     worker.goes_on(200);
     let shown = folder.to_str().unwrap();
-    assert_eq!((slots(shown).len(), hosts_of(7, shown)), (8, vec![new.address.clone()]));
+    assert_eq!((hash_slots(shown).len(), hosts_of(7, shown)), (8, vec![new.address.clone()]));
     worker.end();
     is_whole(&old.address);
 }
@@ -70,7 +70,7 @@ fn a_volume_that_is_up_grows_and_is_found_so_when_it_is_up_again() {
     volume.kill();
     volume.start(&[]);
     assert_eq!(shell(&volume.mount, "ls d*/before d*/after | wc -l").trim(), "300");
-    assert_eq!(slots(volume.folder.to_str().unwrap()).len(), 8);
+    assert_eq!(hash_slots(volume.folder.to_str().unwrap()).len(), 8);
     volume.stop();
     let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
@@ -84,7 +84,7 @@ fn whatever_is_killed_while_a_shard_is_added_the_same_command_goes_on() {
     let begin = || Running::of(shard_add(&folder, &["--to", &to, "--rate", "1500"]));
     let come = |more: u64| {
         let shown = folder.to_str().unwrap();
-        let arrived = || slots(shown).get(4).copied().unwrap_or(0);
+        let arrived = || hash_slots(shown).get(4).copied().unwrap_or(0);
         let so_far = arrived();
         until("slots come", || arrived() >= so_far + more);
     };
@@ -101,7 +101,7 @@ fn whatever_is_killed_while_a_shard_is_added_the_same_command_goes_on() {
     site.goes_on(100);
     let output = command.result();
     assert!(output.status.success(), "{}", all(&output));
-    let slots = slots(folder.to_str().unwrap());
+    let slots = hash_slots(folder.to_str().unwrap());
     assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
     site.goes_on(200);
     site.end();

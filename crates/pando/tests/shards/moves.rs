@@ -131,7 +131,7 @@ fn a_source_that_has_given_its_first_shard_away_is_found_where_it_was() {
 /// The source has written that the shard is given away, but does not know whether that is durable.
 /// It reads its folder when it starts again.
 #[test]
-fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_knows() {
+fn a_shard_that_may_have_been_given_away_is_served_by_no_process_until_its_source_knows() {
     let mut site = Site::new(&["--fail-at", "committed"], &[]);
     site.worker.take().unwrap().end();
     let moving = Running::moving(2, &site.new.address, &[]);

@@ -48,7 +48,7 @@ fn remarks(folder: &Path) -> String {
 }
 
 #[test]
-fn a_move_tells_how_far_it_is_and_so_does_the_list_of_those_who_do_not_know_where_to() {
+fn a_move_tells_how_far_it_is_and_so_does_the_list_of_moves_without_a_known_target() {
     let site = Site::new(&[], &["--may-be-held"]);
     let old = site.old.folder.to_str().unwrap();
     assert_eq!(list(old)["moves"].as_array().unwrap().len(), 0);
@@ -81,7 +81,7 @@ fn a_move_tells_how_far_it_is_and_so_does_the_list_of_those_who_do_not_know_wher
 }
 
 #[test]
-fn an_addition_tells_how_far_it_is_and_the_list_shows_it_until_all_slots_have_come() {
+fn an_addition_tells_how_far_it_is_and_the_list_shows_it_until_all_hash_slots_have_come() {
     let site = Site::of(12, &[], &[]);
     let old = site.old.folder.to_str().unwrap();
     let add = |rate: &str, name: &str| {

@@ -152,7 +152,7 @@ pub fn shard_add(target: &Path, extra: &[&str]) -> Command {
 }
 
 /// Number of hash slots of each shard.
-pub fn slots(target: &str) -> Vec<u64> {
+pub fn hash_slots(target: &str) -> Vec<u64> {
     let list = list(target);
     list["shards"].as_array().unwrap().iter().map(|row| row["slots"].as_u64().unwrap()).collect()
 }

@@ -257,11 +257,11 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
     let mut damaged = files.clone();
     damaged.get_mut(LOG).unwrap()[groups[2].start + 60] ^= 1;
     assert!(open(&disk_of(&damaged)).is_err());
-    // Either mark slot may be lost: the other one still claims group 2.
-    for slot in [512, 1024] {
+    // Either mark place may be lost: the other one still claims group 2.
+    for mark_place in [512, 1024] {
         let mut damaged = files.clone();
         let log = damaged.get_mut(LOG).unwrap();
-        log[slot] ^= 1;
+        log[mark_place] ^= 1;
         log[groups[1].start + 60] ^= 1;
         assert!(open(&disk_of(&damaged)).is_err());
     }

@@ -153,7 +153,7 @@ fn callers_that_wait_for_a_sync_share_the_next_one() {
 }
 
 #[test]
-fn who_is_durable_already_waits_for_no_sync_though_more_is_written() {
+fn a_group_that_is_durable_already_waits_for_no_sync_though_more_is_written() {
     let disk = GateDisk { disk: MemDisk::new(), gate: Arc::default() };
     let (mut db, _) = Db::open(Arc::new(disk.clone()), small_options()).unwrap();
     let syncer = db.syncer();
@@ -240,7 +240,7 @@ fn with_durability_against_loss_of_power_a_write_that_has_returned_is_durable() 
 }
 
 #[test]
-fn whoever_syncs_the_log_what_it_relies_on_is_made_durable_before() {
+fn whichever_thread_syncs_the_log_what_it_relies_on_is_made_durable_before() {
     accompanied();
 }
 

@@ -123,7 +123,7 @@ fn a_checkpoint_under_way_and_a_choice_meet_in_any_order() {
 }
 
 #[test]
-fn damage_in_kept_log_is_named_and_keeps_nobody_from_the_data() {
+fn damage_in_kept_log_is_named_and_keeps_no_reader_from_the_data() {
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk).unwrap();
     keep(&mut db, Some(1));

@@ -127,7 +127,7 @@ impl Moved {
     pub(crate) fn first(&self) -> Vec<u8> {
         match self {
             Self::Half { dir, orders, .. } => keys::dir_range(dir.id, keys::MOVING[0], orders).0,
-            Self::HashSlot(slot) => keys::hash_slot_dirs(*slot).0,
+            Self::HashSlot(hash_slot) => keys::hash_slot_dirs(*hash_slot).0,
         }
     }
 
@@ -135,7 +135,7 @@ impl Moved {
     pub fn key(&self) -> LockKey {
         match self {
             Self::Half { dir, from, .. } => LockKey::Partition(dir.id, *from),
-            Self::HashSlot(slot) => LockKey::HashSlot(*slot),
+            Self::HashSlot(hash_slot) => LockKey::HashSlot(*hash_slot),
         }
     }
 
@@ -165,7 +165,7 @@ impl Moved {
                     && keys::order_of(key).is_some_and(|order| orders.contains(&order.0))
                     && keys::MOVING.iter().any(|kind| keys::kind_of(key) == Some(*kind as u8))
             }
-            Self::HashSlot(slot) => keys::hash_slot_of_row(key) == Some(*slot),
+            Self::HashSlot(hash_slot) => keys::hash_slot_of_row(key) == Some(*hash_slot),
         }
     }
 
@@ -175,10 +175,10 @@ impl Moved {
             Self::Half { dir, orders, .. } => {
                 keys::MOVING.iter().map(|kind| keys::dir_range(dir.id, *kind, orders)).collect()
             }
-            Self::HashSlot(slot) => alloc::vec![
-                keys::hash_slot_dirs(*slot),
-                keys::hash_slot_links(*slot),
-                keys::hash_slot_locks(*slot),
+            Self::HashSlot(hash_slot) => alloc::vec![
+                keys::hash_slot_dirs(*hash_slot),
+                keys::hash_slot_links(*hash_slot),
+                keys::hash_slot_locks(*hash_slot),
             ],
         }
     }
@@ -231,8 +231,8 @@ impl Copy {
     }
 
     /// A copy of a hash slot, bare or not.
-    pub fn of_hash_slot(slot: HashSlot, is_bare: bool, now: u64) -> Self {
-        Self { is_bare, ..Self::of(Moved::HashSlot(slot), now) }
+    pub fn of_hash_slot(hash_slot: HashSlot, is_bare: bool, now: u64) -> Self {
+        Self { is_bare, ..Self::of(Moved::HashSlot(hash_slot), now) }
     }
 
     pub(crate) fn of(moved: Moved, now: u64) -> Self {
@@ -269,10 +269,10 @@ impl Copy {
     }
 
     /// Whether the copy moves rows that belong to this hash slot.
-    pub fn touches(&self, slot: HashSlot) -> bool {
+    pub fn touches(&self, hash_slot: HashSlot) -> bool {
         match &self.moved {
-            Moved::Half { dir, from, .. } => from.0 == 0 && dir.id.slot() == slot,
-            Moved::HashSlot(moved) => *moved == slot,
+            Moved::Half { dir, from, .. } => from.0 == 0 && dir.id.hash_slot() == hash_slot,
+            Moved::HashSlot(moved) => *moved == hash_slot,
         }
     }
 
@@ -362,9 +362,9 @@ impl Copy {
     pub(crate) fn read_rows(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let (dir, orders) = match &self.moved {
             Moved::Half { dir, orders, .. } => (dir.id, orders.clone()),
-            Moved::HashSlot(slot) => {
+            Moved::HashSlot(hash_slot) => {
                 let Some(from) = self.cursor.take() else { return Ok(Vec::new()) };
-                let (rows, next) = read_page(ctx, *slot, from, most)?;
+                let (rows, next) = read_page(ctx, *hash_slot, from, most)?;
                 self.cursor = next;
                 return Ok(rows);
             }

@@ -62,8 +62,8 @@ impl Count {
     }
 
     /// Whether the split would change partition 0 of a directory of this hash slot.
-    pub fn touches(&self, slot: HashSlot) -> bool {
-        self.from.0 == 0 && self.dir.id.slot() == slot
+    pub fn touches(&self, hash_slot: HashSlot) -> bool {
+        self.from.0 == 0 && self.dir.id.hash_slot() == hash_slot
     }
 
     /// Reads the next page.

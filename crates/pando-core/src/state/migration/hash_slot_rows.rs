@@ -47,8 +47,8 @@ pub fn belongs(ctx: &Ctx<'_>, change: &RowChange) -> Result<bool, Halt> {
 }
 
 /// Directories of a hash slot that have any row on this shard.
-pub fn dirs_of(ctx: &Ctx<'_>, slot: HashSlot) -> Result<Vec<DirId>, Halt> {
-    let (mut at, end) = keys::hash_slot_dirs(slot);
+pub fn dirs_of(ctx: &Ctx<'_>, hash_slot: HashSlot) -> Result<Vec<DirId>, Halt> {
+    let (mut at, end) = keys::hash_slot_dirs(hash_slot);
     let mut dirs = Vec::new();
     while let Some(key) = first_key(ctx, &at, &end)? {
         let Some(dir) = keys::dir_of(&key) else { break };
@@ -68,9 +68,9 @@ pub fn first_key(ctx: &Ctx<'_>, from: &[u8], to: &[u8]) -> Result<Option<Vec<u8>
 }
 
 /// The next range of rows, at `at` or after it, that all belong to the hash slot. It may be empty.
-pub fn segment(ctx: &Ctx<'_>, slot: HashSlot, at: Vec<u8>) -> Result<Option<Span>, Halt> {
-    let (_, dirs_end) = keys::hash_slot_dirs(slot);
-    let (links, links_end) = keys::hash_slot_links(slot);
+pub fn segment(ctx: &Ctx<'_>, hash_slot: HashSlot, at: Vec<u8>) -> Result<Option<Span>, Halt> {
+    let (_, dirs_end) = keys::hash_slot_dirs(hash_slot);
+    let (links, links_end) = keys::hash_slot_links(hash_slot);
     let mut at = at;
     while at < dirs_end {
         let Some(key) = first_key(ctx, &at, &dirs_end)? else { break };
@@ -105,14 +105,14 @@ pub fn segment(ctx: &Ctx<'_>, slot: HashSlot, at: Vec<u8>) -> Result<Option<Span
     if from < links_end {
         return Ok(Some((from, links_end)));
     }
-    let (locks, locks_end) = keys::hash_slot_locks(slot);
+    let (locks, locks_end) = keys::hash_slot_locks(hash_slot);
     let from = from.max(locks);
     Ok((from < locks_end).then_some((from, locks_end)))
 }
 
 /// Whether a hash slot has no rows.
-pub fn is_bare(ctx: &Ctx<'_>, slot: HashSlot) -> Result<bool, Halt> {
-    let (rows, _) = read_page(ctx, slot, keys::hash_slot_dirs(slot).0, 1)?;
+pub fn is_bare(ctx: &Ctx<'_>, hash_slot: HashSlot) -> Result<bool, Halt> {
+    let (rows, _) = read_page(ctx, hash_slot, keys::hash_slot_dirs(hash_slot).0, 1)?;
     Ok(rows.is_empty())
 }
 
@@ -120,13 +120,13 @@ pub fn is_bare(ctx: &Ctx<'_>, slot: HashSlot) -> Result<bool, Halt> {
 /// the last.
 pub fn read_page(
     ctx: &Ctx<'_>,
-    slot: HashSlot,
+    hash_slot: HashSlot,
     from: Vec<u8>,
     most: usize,
 ) -> Result<(Vec<RowChange>, Option<Vec<u8>>), Halt> {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let mut at = from;
-    while let Some((from, to)) = segment(ctx, slot, at)? {
+    while let Some((from, to)) = segment(ctx, hash_slot, at)? {
         let mut last = None;
         ctx.scan(&from, &to, &mut |key, value| {
             bytes += key.len() + value.len();

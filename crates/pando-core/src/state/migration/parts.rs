@@ -34,9 +34,9 @@ pub struct Migration {
     /// Counts under way of halves that split off within this shard, by the number of the
     /// transaction that holds the partition.
     pub(crate) counts: BTreeMap<u64, Count>,
-    /// Those of `counts` that may read their next page.
+    /// Counts that may read their next page, by their numbers in `counts`.
     pub(crate) counting: VecDeque<u64>,
-    /// Those of `copies` that waited for transactions and may go on.
+    /// Copies that waited for transactions and may go on, by their numbers in `copies`.
     pub(crate) ripe: VecDeque<u64>,
     /// Targets to which no split or handover goes before this time, nanoseconds.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,

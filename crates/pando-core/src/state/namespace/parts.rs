@@ -21,7 +21,7 @@ pub struct Namespace {
     pub(crate) program_locks: Locked,
     /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     pub(crate) shreds: BTreeMap<Vec<u8>, Shred>,
-    /// Those of `shreds` that have slices which could not be read.
+    /// Removals in `shreds` that have slices which could not be read.
     pub(crate) stuck: BTreeMap<Vec<u8>, Stuck>,
     /// No step of `shreds` runs before this time, nanoseconds.
     pub(crate) shreds_until: u64,

@@ -30,7 +30,7 @@ impl Locked {
         self.0.range((session, Ino(0))..=(session, Ino(u64::MAX))).map(|(_, ino)| *ino)
     }
 
-    pub(crate) fn of_hash_slot(&self, slot: HashSlot) -> Vec<(SessionId, Ino)> {
-        self.0.iter().filter(|(_, ino)| ino.slot() == slot).copied().collect()
+    pub(crate) fn of_hash_slot(&self, hash_slot: HashSlot) -> Vec<(SessionId, Ino)> {
+        self.0.iter().filter(|(_, ino)| ino.hash_slot() == hash_slot).copied().collect()
     }
 }

@@ -31,9 +31,9 @@ pub struct SessionLog {
     pub(crate) reached: VecDeque<(u64, u64)>,
     /// Sessions that are over and have left something here, or may be alive on another shard.
     pub(crate) over: BTreeMap<SessionId, Over>,
-    /// Those of `over` for which cleaning can do something now.
+    /// Sessions in `over` for which cleaning can do something now.
     pub(crate) unclean: BTreeSet<SessionId>,
-    /// Those of `unclean` that are cleaned next, in order.
+    /// Sessions in `unclean` that are cleaned next, in order.
     pub(crate) cleaning: VecDeque<SessionId>,
     /// When cleaning takes up `unclean` again, nanoseconds.
     pub(crate) clean_at: u64,

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_longest_is_found_without_a_look_at_all_others() {
+    fn the_transaction_that_waits_longest_is_found_without_a_look_at_all_others() {
         let (mut agenda, mut last) = (Agenda::default(), BTreeMap::new());
         let mut now = 1;
         for key in 0..10_000_u64 {

@@ -139,5 +139,5 @@ pub enum What {
 #[derive(Debug)]
 pub struct Handover {
     /// The hash slot, with the version and owner that it will have.
-    pub(crate) slot: HashSlotNews,
+    pub(crate) hash_slot: HashSlotNews,
 }

@@ -32,7 +32,7 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
         Prepare::TakeHashSlot(arrival) => {
-            (Some(LockKey::HashSlot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
+            (Some(LockKey::HashSlot(arrival.hash_slot.hash_slot)), Hold::Arrival { from: 0, to: 0 })
         }
         Prepare::Join => (Some(LockKey::Join), Hold::Plain),
         Prepare::Look(_) | Prepare::LookFile { .. } | Prepare::Invalidate { .. } => {

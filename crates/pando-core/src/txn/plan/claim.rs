@@ -6,7 +6,7 @@ use pando_types::op::Place;
 use pando_types::peer::{Claim, Prepare, Seen};
 use pando_types::{DirRef, Errno};
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::stop::Stop;
 use crate::state::txn::transaction::{Step, StepState};
 use crate::txn::plan::view::{Next, View};
@@ -45,14 +45,14 @@ impl Looks<'_> {
 
 /// Result of a walk.
 enum Walk {
-    /// It came to the root, or to the directory that moves, by way of these.
+    /// The walk came to the root, or to the directory that moves, through these directories.
     Whole(Vec<DirRef>),
-    /// It came to a directory that has not been looked at.
+    /// The walk came to a directory that has not been looked at.
     At(DirRef),
-    /// It went too deep.
+    /// The walk went too deep.
     Deep,
-    /// It came to a directory again. Looks of different moments may show that, and so may a damaged
-    /// volume.
+    /// The walk came to a directory again. Looks of different moments may show that, and so may a
+    /// damaged volume.
     Circle,
 }
 
@@ -88,7 +88,7 @@ fn look(view: &View<'_, '_>, dir: DirRef) -> Result<Next, Stop> {
 }
 
 fn ask(claim: Claim) -> Next {
-    Next::Ask(Place::Shard(COORDINATOR), Prepare::Graph(claim))
+    Next::Ask(Place::Shard(SHARD_0), Prepare::Graph(claim))
 }
 
 /// Asks for the graph alone.
@@ -100,9 +100,9 @@ pub(super) fn claim_all(view: &View<'_, '_>) -> Option<Next> {
 pub(super) enum Claimed {
     /// Nothing yet: ask for this.
     Ask(Next),
-    /// It is the directory that moves, or beneath it, until the claim ends.
+    /// The new parent is the directory that moves, or beneath it, until the claim ends.
     Beneath,
-    /// It is neither, until the claim ends.
+    /// The new parent is neither the directory that moves nor beneath it, until the claim ends.
     Apart,
 }
 

@@ -29,11 +29,11 @@ use crate::txn::plan::view::{Decision, Next, View};
 /// What becomes of a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is in its entry, and moves with it.
+    /// The inode is in its entry, and moves with it.
     Inline,
-    /// It is in its entry and open elsewhere, so it moves to its link shard.
+    /// The inode is in its entry and open elsewhere, so it moves to its link shard.
     Parks(Ino),
-    /// It is at its link shard already.
+    /// The inode is at its link shard already.
     Linked(Ino),
 }
 

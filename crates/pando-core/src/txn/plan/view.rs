@@ -9,7 +9,7 @@ use pando_types::{
     Attr, Credentials, DirId, DirRef, Ino, Name, Order, PartitionIndex, Radix, ShardIndex, TxnId,
 };
 
-use crate::contract::COORDINATOR;
+use crate::contract::SHARD_0;
 use crate::state::ctx::Ctx;
 use crate::state::namespace::headers::Leaves;
 use crate::state::shard::Shard;
@@ -81,7 +81,7 @@ impl View<'_, '_> {
             return None;
         }
         let graph = self.votes.claim().map(|(step, _)| step);
-        Some(Next::Ask(Place::Shard(COORDINATOR), Prepare::Invalidate { dirs, graph }))
+        Some(Next::Ask(Place::Shard(SHARD_0), Prepare::Invalidate { dirs, graph }))
     }
 
     /// Asks for the lock of a link inode or, with `new`, of the place for one.

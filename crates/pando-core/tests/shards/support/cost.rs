@@ -32,7 +32,7 @@ impl Cost {
     pub fn about_versions(&self) -> usize {
         let is_such = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
             matches!(
-                peer.say,
+                peer.message,
                 PeerMessage::Versions { .. }
                     | PeerMessage::VersionsKnown(_)
                     | PeerMessage::Prepare(_, Prepare::Invalidate { .. })

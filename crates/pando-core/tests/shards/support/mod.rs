@@ -437,7 +437,7 @@ impl Cluster {
     ) {
         loop {
             let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
-            if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.say)) {
+            if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.message)) {
                 return;
             }
             let Some(at) = self.messages.iter().position(|(_, peer)| is_its(peer)) else { return };

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_locked_costs_nothing() {
+    fn an_owner_that_never_locked_costs_nothing() {
         let locking = Arc::new(Locking::default());
         assert!(!locking.is_used() && !locking.wants_flush(FILE));
         assert!(locking.flushed(FILE, 1).is_none() && locking.released(FILE, 1).is_empty());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_the_kernel_gives_again_ends_nobody_who_is_there() {
+    fn a_number_that_the_kernel_gives_again_ends_no_owner_that_is_there() {
         let locking = Arc::new(Locking::default());
         let (number, _) = locking.owner(FILE, RECORD, 100, 1);
         // The release of handle 1 comes late.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ending_is_waited_for() {
+    fn an_owner_that_is_ending_is_waited_for() {
         let locking = Arc::new(Locking::default());
         let (number, _) = locking.owner(FILE, FLOCK, 100, 1);
         let ending = locking.released(FILE, 1);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_overflow_group_stands_for_is_nobodys_group() {
+    fn what_the_overflow_group_stands_for_is_no_callers_group() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let caller = Caller { uid, gid, pid: std::process::id(), request: 0 };
         let groups = |sight| match known(&sight, caller).unwrap().judge {
@@ -184,7 +184,7 @@ mod tests {
 
     /// As Linux's `capable_wrt_inode_uidgid` decides.
     #[test]
-    fn a_capability_is_over_files_of_whose_both_user_and_group_the_namespace_has() {
+    fn a_capability_is_over_files_with_a_user_and_a_group_that_the_namespace_has() {
         let map = ranges(&[(0, 1000, 1), (1, 100_000, 10)], false);
         let powers =
             Powers { capabilities: 2, users: map.clone(), groups_known: map, ..Powers::default() };

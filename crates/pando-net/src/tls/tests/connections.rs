@@ -223,7 +223,7 @@ fn all_that_is_revoked_is_told_however_much_it_is() {
 }
 
 #[test]
-fn who_hears_too_much_that_is_revoked_believes_nobody() {
+fn a_process_that_hears_of_too_many_revoked_keys_trusts_none() {
     let authority = Authority::create(VOLUME).unwrap();
     let keys = Keys::new(&issue(&authority, KeyRole::Server)).unwrap();
     keys.learn(serials(REVOKED_IN_ALL_MAX));
@@ -262,7 +262,7 @@ fn what_was_shown_is_judged_again_by_what_was_heard_since() {
 
 /// Keys that were issued during a rotation bring the old authority along.
 #[test]
-fn an_authority_that_was_ended_is_believed_by_nobody_who_has_heard_so() {
+fn an_ended_authority_is_trusted_by_no_process_that_has_heard_of_the_end() {
     let old = Authority::create(VOLUME).unwrap();
     let next = old.succeed().unwrap();
     let keys = |authority, role| Keys::new(&issue(authority, role)).unwrap();

@@ -215,7 +215,7 @@ fn keys_change_in_both_directions_and_a_wish_for_it_is_granted() {
 }
 
 #[test]
-fn who_only_changes_keys_is_shown_out() {
+fn a_connection_that_only_changes_keys_is_closed() {
     let [(mut sealer, _), (_, mut opener)] = pair();
     let mut bytes = Vec::new();
     let mut at = 0;

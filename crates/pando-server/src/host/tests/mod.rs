@@ -58,7 +58,7 @@ impl Toy {
         })
     }
 
-    fn peer(&self, number: u64, say: PeerMessage) -> Box<Peer> {
+    fn peer(&self, number: u64, message: PeerMessage) -> Box<Peer> {
         let txn = TxnId { shard: self.shard, number };
         Box::new(Peer {
             from: self.shard,
@@ -68,7 +68,7 @@ impl Toy {
             txn,
             step: 0,
             floor: Floor::default(),
-            say,
+            message,
         })
     }
 }
@@ -98,7 +98,7 @@ impl Machine for Toy {
                     _ => return Err(Halt::Broken("file x is damaged at offset 9".to_owned())),
                 }
             }
-            Input::Peer(peer) => match peer.say {
+            Input::Peer(peer) => match peer.message {
                 PeerMessage::Ask => {
                     let answer = self.peer(peer.txn.number, PeerMessage::Finished);
                     effects.out.push((Need::Committed, Out::Peer(peer.from, answer)));
@@ -173,7 +173,7 @@ const ONE: ShardIndex = ShardIndex(1);
 const TWO: ShardIndex = ShardIndex(2);
 
 #[test]
-fn every_caller_gets_his_own_reply() {
+fn every_caller_gets_its_own_reply() {
     let temp = tempfile::tempdir().unwrap();
     let options = HostOptions { checkpoint_bytes: 64 << 10, ..HostOptions::default() };
     let (host, _) = start(temp.path(), &options);
@@ -298,7 +298,7 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
 
 /// A checkpoint syncs the log, too.
 #[test]
-fn no_group_is_durable_before_the_objects_whoever_syncs_the_log() {
+fn no_group_is_durable_before_the_objects_whichever_thread_syncs_the_log() {
     let temp = tempfile::tempdir().unwrap();
     let options = HostOptions { checkpoint_bytes: 16 << 10, ..HostOptions::default() };
     let (host, _) = start(temp.path(), &options);
@@ -364,7 +364,7 @@ fn a_broken_shard_answers_eio_and_the_others_go_on() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits() {
+fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_no_caller_waits() {
     let temp = tempfile::tempdir().unwrap();
     let options = HostOptions { checkpoint_bytes: 16 << 10, ..HostOptions::default() };
     let (host, _) = start(temp.path(), &options);
@@ -384,7 +384,7 @@ fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits(
 }
 
 #[test]
-fn who_reads_is_answered_at_once_unless_he_would_see_what_is_not_acknowledged() {
+fn a_read_is_answered_at_once_unless_it_would_see_what_is_not_acknowledged() {
     let temp = tempfile::tempdir().unwrap();
     let options = HostOptions { durability: Durability::Disk, ..HostOptions::default() };
     let (host, _) = start(temp.path(), &options);
@@ -413,7 +413,7 @@ fn who_reads_is_answered_at_once_unless_he_would_see_what_is_not_acknowledged() 
 /// A move that is refused, or a look at the store, takes the shard for a moment. A call that comes
 /// meanwhile is run after that.
 #[test]
-fn who_comes_while_a_shard_is_held_is_run_when_it_is_let_go() {
+fn a_request_to_a_held_shard_is_run_when_the_shard_is_released() {
     let temp = tempfile::tempdir().unwrap();
     let (host, _) = start(temp.path(), &HostOptions::default());
     let cell = host.shared.cell(ONE).unwrap();
@@ -480,7 +480,7 @@ impl ReplySink for Watching {
 /// A client that is redirected from a partition's old owner to its new one must arrive after the
 /// message that makes it the owner.
 #[test]
-fn other_shards_hear_before_who_is_answered() {
+fn other_shards_hear_before_the_caller_is_answered() {
     let temp = tempfile::tempdir().unwrap();
     let (host, _) = start(temp.path(), &HostOptions::default());
     let [one, two] = [ONE, TWO].map(|shard| host.shared.cell(shard).unwrap());
@@ -505,7 +505,7 @@ const HOUR: u64 = 3_600_000_000_000;
 const NOON: u64 = 500_000 * HOUR;
 
 #[test]
-fn a_clock_that_is_set_back_keeps_nobody_waiting() {
+fn a_clock_that_is_set_back_keeps_no_caller_waiting() {
     let temp = tempfile::tempdir().unwrap();
     let clock = Arc::new(Set::default());
     clock.wall.store(NOON, Ordering::SeqCst);

@@ -51,7 +51,7 @@ impl Machine for Reading {
 }
 
 #[test]
-fn who_needs_a_block_that_cannot_be_read_is_told_and_the_shard_goes_on() {
+fn a_request_for_a_block_that_cannot_be_read_is_told_and_the_shard_goes_on() {
     let machine = || {
         let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
         Reading { toy, failed: None }

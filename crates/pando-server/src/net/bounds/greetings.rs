@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_is_full_who_has_most_loses_one() {
+    fn when_all_is_full_the_source_with_most_loses_one() {
         let greetings = Arc::new(Greetings::default());
         let (_few, mut few) = greetings.enter(v4(200));
         let mut many = Vec::new();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_let_in_causes_some_lines_at_once_and_then_one_a_second() {
+    fn an_admitted_peer_causes_some_lines_at_once_and_then_one_a_second() {
         let murmur = Murmur::of_guests();
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);

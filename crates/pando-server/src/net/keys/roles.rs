@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_question_is_for_whom_the_table_says() {
+    fn each_question_is_for_the_roles_in_the_table() {
         const ALL: [bool; 4] = [true; 4];
         const TRUSTED: [bool; 4] = [true, true, true, false];
         const SERVERS: [bool; 4] = [true, true, false, false];
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_is_for_whom_the_table_says() {
+    fn each_request_is_for_the_roles_in_the_table() {
         let name = || Name::new(b"name").unwrap();
         let open = |access, truncate| Op::Open { file: file(), access, truncate, kill: None };
         let lock = |space, kind| {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_squashed_acts_as_another_and_the_shard_judges() {
+    fn a_squashed_key_acts_as_another_user_and_the_shard_judges() {
         let root = Squash::Root { uid: 1000, gid: 1001 };
         let all = Squash::All { uid: 1000, gid: 1001 };
         let powers = |groups: &[u32]| {

@@ -130,13 +130,13 @@ impl Footprint {
             }
             Op::SetXattr(ino, ..) | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
             Op::EndSession | Op::Linger(_) => {}
-            Op::ByPath { way, to_way, op } => {
+            Op::ByPath { path, to_path, op } => {
                 self.add(op);
                 // By path, inode numbers in the operation mean nothing.
                 (self.reads, self.changes) = (vec![Ino::ROOT], Vec::new());
                 self.names.iter_mut().for_each(|(dir, _)| *dir = None);
-                for way in [way, to_way] {
-                    for (depth, name) in way.iter().enumerate() {
+                for path in [path, to_path] {
+                    for (depth, name) in path.iter().enumerate() {
                         self.names.push(((depth == 0).then_some(Ino::ROOT), name.clone()));
                     }
                 }

@@ -4,7 +4,7 @@
 //! The steps:
 //! 1. The process that is to serve the shard makes it.
 //! 2. Shard 0 takes it into the volume.
-//! 3. The shards that own its share of hash slots hand them over, slot by slot.
+//! 3. The shards that own its share of hash slots hand them over, one by one.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ use crate::volume::questioner::Questioner;
 struct List {
     volume: String,
     uuid: String,
-    /// Epoch of the map of slots to shards.
+    /// Epoch of the map of hash slots to shards.
     map_epoch: u64,
     shards: Vec<Row>,
     adds: Vec<Addition>,
@@ -47,7 +47,7 @@ struct Row {
     error: Option<String>,
 }
 
-/// A shard that was added and does not own its whole share of slots yet. `pando shard add` is
+/// A shard that was added and does not own its whole share of hash slots yet. `pando shard add` is
 /// running, or was interrupted.
 #[derive(Serialize)]
 struct Addition {
@@ -85,7 +85,7 @@ pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
 fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
     let mut facts = questioner.facts().clone();
     facts.map = whole_map(questioner);
-    let slots = slots(&facts.map);
+    let slots = hash_slots(&facts.map);
     let mut rows: Vec<Row> = (0..facts.map.shards)
         .map(|shard| Row {
             shard,
@@ -130,7 +130,8 @@ fn additions(questioner: &mut Questioner, map: &ClusterMap) -> Vec<Addition> {
     let unfinished = unfinished(map, superblock.shards).into_iter();
     let addition = |shard: ShardIndex| Addition {
         shard: shard.0,
-        slots: share(shard).filter(|&slot| map.hash_slot_owner(slot) == shard).count() as u64,
+        slots: share(shard).filter(|&hash_slot| map.hash_slot_owner(hash_slot) == shard).count()
+            as u64,
         of_slots: share(shard).count() as u64,
     };
     unfinished.map(addition).collect()
@@ -160,10 +161,10 @@ fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
     under_way.map(shown).collect()
 }
 
-fn slots(map: &ClusterMap) -> Vec<u32> {
+fn hash_slots(map: &ClusterMap) -> Vec<u32> {
     let mut slots = vec![0; usize::from(map.shards)];
-    for slot in 0..=u16::MAX {
-        slots[usize::from(map.hash_slot_owner(HashSlot(slot)).0)] += 1;
+    for hash_slot in 0..=u16::MAX {
+        slots[usize::from(map.hash_slot_owner(HashSlot(hash_slot)).0)] += 1;
     }
     slots
 }
@@ -290,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_is_somebodys() {
-        let slots = slots(&ClusterMap::new(4));
+    fn every_hash_slot_has_an_owner() {
+        let slots = hash_slots(&ClusterMap::new(4));
         assert_eq!((slots.len(), slots.iter().sum::<u32>()), (4, 1 << 16));
         assert!(slots.iter().all(|&slots| slots > 1 << 13), "{slots:?}");
     }

@@ -22,11 +22,11 @@ pub const PAUSE: Duration = Duration::from_millis(200);
 /// Hash slots that one shard may be handing over at one time. A shard allows fewer if they hold
 /// rows.
 const AT_ONCE: usize = 32;
-/// After this many slots that are still under way, no further one is polled in a round. It is more
-/// than the number of slots with rows that a shard hands over at one time.
+/// After this many hash slots that are still under way, no further one is polled in a round. It is
+/// more than the number of hash slots with rows that a shard hands over at one time.
 const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Interval of checks whether a progress line is due, and whether all slots have moved.
+/// Interval of checks whether a progress line is due, and whether all hash slots have moved.
 const TELL_WITHIN: Duration = Duration::from_millis(20);
 
 pub fn take_over(
@@ -36,10 +36,10 @@ pub fn take_over(
     args: &ShardAddArgs,
 ) -> Result<u64, Failure> {
     let mut queues = vec![VecDeque::new(); usize::from(SHARDS_MAX)];
-    for slot in share(shard) {
-        let owner = map.hash_slot_owner(slot);
+    for hash_slot in share(shard) {
+        let owner = map.hash_slot_owner(hash_slot);
         if owner != shard {
-            queues[usize::from(owner.0)].push_back(slot);
+            queues[usize::from(owner.0)].push_back(hash_slot);
         }
     }
     let total: u64 = queues.iter().map(|queue| queue.len() as u64).sum();
@@ -57,7 +57,7 @@ pub fn take_over(
         bar.set_style(style);
     }
     let every = Duration::from_millis(args.tell_every);
-    let mut meter = Meter::new(&format!("shard {shard}"), Unit::Slots, every);
+    let mut meter = Meter::new(&format!("shard {shard}"), Unit::HashSlots, every);
     std::thread::scope(|scope| {
         for owner in (0..map.shards).filter(|&owner| owner != shard.0) {
             let (work, bar, owner) = (&work, &bar, ShardIndex(owner));
@@ -88,8 +88,8 @@ pub fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Resul
     Some(reply.result.map(drop))
 }
 
-/// Slots that have not moved yet, by the shard that is thought to own them, and the progress so
-/// far.
+/// Hash slots that have not moved yet, by the shard that is thought to own them, and the progress
+/// so far.
 struct Work {
     queues: Vec<Mutex<VecDeque<HashSlot>>>,
     left: AtomicU64,
@@ -100,7 +100,7 @@ struct Work {
 }
 
 impl Work {
-    /// The next slot to ask this owner for, if the rate allows another one.
+    /// The next hash slot to ask this owner for, if the rate allows another one.
     fn next(&self, owner: ShardIndex) -> Option<HashSlot> {
         let may = self.began.elapsed().as_millis() as u64 * self.rate / 1_000;
         if self.moved.load(Ordering::Relaxed) > may {
@@ -109,9 +109,9 @@ impl Work {
         self.queue(owner).lock().pop_front()
     }
 
-    /// Puts a slot back at the end of its owner's queue.
-    fn put_back(&self, owner: ShardIndex, slot: HashSlot) {
-        self.queue(owner).lock().push_back(slot);
+    /// Puts a hash slot back at the end of its owner's queue.
+    fn put_back(&self, owner: ShardIndex, hash_slot: HashSlot) {
+        self.queue(owner).lock().push_back(hash_slot);
     }
 
     fn queue(&self, owner: ShardIndex) -> &Mutex<VecDeque<HashSlot>> {
@@ -123,18 +123,18 @@ impl Work {
     }
 }
 
-/// The state of a slot that a shard was asked to hand over.
+/// The state of a hash slot that a shard was asked to hand over.
 enum Answer {
     Begun,
     /// Its handover has begun already, or cannot begin now.
     Busy,
-    /// The shard need not be asked for this slot any more: the slot has moved, has another owner,
+    /// The shard need not be asked for this hash slot any more: it has moved, has another owner,
     /// or has failed.
     Over,
     Silent,
 }
 
-/// A shard that hands its slots over, as one thread sees it.
+/// A shard that hands its hash slots over, as one thread sees it.
 struct Owner<'a> {
     transport: &'a dyn Transport,
     work: &'a Work,
@@ -145,20 +145,20 @@ struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Asks the shard to hand over its slots, until no slot is left at any shard. Other shards may
-    /// still hand slots to this one.
+    /// Asks the shard to hand over its hash slots, until none is left at any shard. Other shards
+    /// may still hand hash slots to this one.
     fn drain(&self) {
         let mut under_way: Vec<HashSlot> = Vec::new();
         while !self.work.is_over() {
             let (mut is_silent, mut busy) = (false, 0);
             let before = under_way.len();
-            under_way.retain(|&slot| {
-                // Slots that began together end together. If these are busy, the rest is busy as
-                // well.
+            under_way.retain(|&hash_slot| {
+                // Hash slots that began together end together. If these are busy, the rest is busy
+                // as well.
                 if is_silent || busy == BUSY_MAX {
                     return true;
                 }
-                let answer = self.hand_over(slot);
+                let answer = self.hand_over(hash_slot);
                 is_silent = matches!(answer, Answer::Silent);
                 busy += usize::from(matches!(answer, Answer::Busy));
                 !matches!(answer, Answer::Over)
@@ -166,15 +166,15 @@ impl Owner<'_> {
             let mut has_changed = under_way.len() < before;
             while !is_silent
                 && under_way.len() < AT_ONCE
-                && let Some(slot) = self.work.next(self.owner)
+                && let Some(hash_slot) = self.work.next(self.owner)
             {
-                let answer = self.hand_over(slot);
+                let answer = self.hand_over(hash_slot);
                 is_silent = matches!(answer, Answer::Silent);
                 match answer {
-                    Answer::Begun => under_way.push(slot),
+                    Answer::Begun => under_way.push(hash_slot),
                     Answer::Over => {}
                     Answer::Busy | Answer::Silent => {
-                        self.work.put_back(self.owner, slot);
+                        self.work.put_back(self.owner, hash_slot);
                         break;
                     }
                 }
@@ -188,8 +188,8 @@ impl Owner<'_> {
         }
     }
 
-    fn hand_over(&self, slot: HashSlot) -> Answer {
-        let op = Op::HandOver(self.owner, slot, self.to);
+    fn hand_over(&self, hash_slot: HashSlot) -> Answer {
+        let op = Op::HandOver(self.owner, hash_slot, self.to);
         match ask(self.transport, self.owner, op) {
             None => return Answer::Silent,
             Some(Ok(())) => return Answer::Begun,
@@ -199,10 +199,11 @@ impl Owner<'_> {
                 self.work.left.fetch_sub(1, Ordering::Release);
                 self.bar.inc(1);
             }
-            Some(Err(Refusal::HashSlot(news))) => self.work.put_back(news.owner, slot),
+            Some(Err(Refusal::HashSlot(news))) => self.work.put_back(news.owner, hash_slot),
             Some(Err(refusal)) => {
-                let (owner, slot) = (self.owner, slot.0);
-                let why = format!("shard {owner} does not hand over hash slot {slot}: {refusal:?}");
+                let (owner, hash_slot) = (self.owner, hash_slot.0);
+                let why =
+                    format!("shard {owner} does not hand over hash slot {hash_slot}: {refusal:?}");
                 self.work.failure.lock().get_or_insert(why);
             }
         }

@@ -290,7 +290,7 @@ fn what(connection: u64, stream: u64, message: Message) -> Option<What> {
             What::Request(connection, stream)
         }
         Message::Reply(_) => What::Reply(connection, stream),
-        Message::Peer(peer) => match peer.say {
+        Message::Peer(peer) => match peer.message {
             PeerMessage::Prepare(_, prepare) => What::Prepare(peer.txn, peer.step, part(&prepare)?),
             PeerMessage::Voted(_) => What::Voted(peer.txn, peer.step),
             PeerMessage::Versions { .. } => What::Versions,

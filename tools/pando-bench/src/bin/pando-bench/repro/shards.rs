@@ -389,7 +389,7 @@ impl Shards {
         }
         let bytes = self.frame.len() as u64;
         self.sent.bytes += bytes;
-        match &peer.say {
+        match &peer.message {
             PeerMessage::Page { rows, .. } => {
                 self.sent.page_bytes += bytes;
                 self.sent.page_rows += rows.len() as u64;
@@ -429,7 +429,7 @@ impl Kind {
     fn of(input: &Input) -> Self {
         match input {
             Input::Client(_, request) if matches!(request.op, Op::Create { .. }) => Self::Create,
-            Input::Peer(peer) => match &peer.say {
+            Input::Peer(peer) => match &peer.message {
                 PeerMessage::Page { rows, .. } => Self::Page(rows.len() as u64),
                 PeerMessage::Prepare(_, Prepare::Arrive(_)) => Self::Arrive,
                 PeerMessage::Voted(_) => Self::Voted,
@@ -449,7 +449,7 @@ impl Kind {
     fn step(&self, out: &[(Need, Out)], before: &Counters, after: &Counters) -> (Step, u64) {
         for (_, out) in out {
             match (out, self) {
-                (Out::Peer(_, peer), _) => match &peer.say {
+                (Out::Peer(_, peer), _) => match &peer.message {
                     PeerMessage::Page { rows, .. } => return (Step::PageRead, rows.len() as u64),
                     PeerMessage::Prepare(_, Prepare::Arrive(it)) => {
                         return (Step::Close, it.rows.len() as u64);

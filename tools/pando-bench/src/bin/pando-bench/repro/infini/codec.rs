@@ -19,7 +19,7 @@ pub fn nanos() -> Result<f64, Failure> {
         txn: TxnId { shard: ShardIndex(0), number: 1 << 20 },
         step: 0,
         floor: Floor::default(),
-        say: PeerMessage::Versions {
+        message: PeerMessage::Versions {
             since: 1 << 20,
             version: (1 << 20) + 1,
             changed: vec![((1 << 20) + 1, Ino::ROOT)],

@@ -365,7 +365,7 @@ fn kind(input: &Input) -> &'static str {
         },
         Input::Tick => "a look at the clock",
         Input::Ready => "something that waited goes on",
-        Input::Peer(peer) => match &peer.say {
+        Input::Peer(peer) => match &peer.message {
             PeerMessage::Prepare(_, Prepare::Graph(_)) => "the graph is locked",
             PeerMessage::Prepare(_, Prepare::Look(_)) => "a parent is told",
             PeerMessage::Prepare(_, Prepare::Name { .. }) => "a name is locked",

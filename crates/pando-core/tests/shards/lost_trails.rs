@@ -13,7 +13,7 @@ const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 3;
 
 /// The caller that comes by the path.
-fn somebody() -> Credentials {
+fn caller() -> Credentials {
     Credentials::new(7, 70, vec![])
 }
 
@@ -59,7 +59,7 @@ fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
 }
 
 #[test]
-fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_returns() {
+fn a_caller_that_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_returns() {
     for (what, before, after) in losses() {
         let mut c = Cluster::new(SHARDS, 1000);
         c.settle();
@@ -69,10 +69,10 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
         c.done(&Op::DirSetAttr(a, before)).unwrap();
         c.settle();
         let version = c.newest_version();
-        c.by = somebody();
+        c.by = caller();
         assert!(matches!(c.lookup(a, "b"), Ok(Found::Dir(_))), "{what}");
-        let old_way = [ROOT, a, b];
-        assert_eq!(refused(&mut c, version, &old_way), [false; SHARDS as usize]);
+        let old_trail = [ROOT, a, b];
+        assert_eq!(refused(&mut c, version, &old_trail), [false; SHARDS as usize]);
         c.by = Credentials::ROOT;
         let announced = versions(&c);
         // Not settled: what the change has to tell others afterwards is still on its way.
@@ -83,10 +83,10 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
         }
         assert!(matches!(answer, Some(Ok(Body::Dir(_)))), "{what}: {answer:?}");
         assert_eq!(versions(&c), announced + 1, "{what}");
-        c.by = somebody();
-        assert_eq!(refused(&mut c, version, &old_way), [true; SHARDS as usize], "{what}");
+        c.by = caller();
+        assert_eq!(refused(&mut c, version, &old_trail), [true; SHARDS as usize], "{what}");
         let op = create(&c, b, "f");
-        let made = c.begin(c.home(b), op, Some(trail(version, &old_way)));
+        let made = c.begin(c.home(b), op, Some(trail(version, &old_trail)));
         assert_eq!(made, Some(Err(Refusal::Stale)), "{what}");
         assert_eq!(c.lookup(a, "b"), Err(Errno::EACCES), "{what}");
         c.by = Credentials::ROOT;
@@ -168,10 +168,10 @@ impl Race {
     /// The caller looks the name up, and remembers the answers. A late answer is remembered later.
     fn look(&mut self, before: Search) {
         let Op::Mkdir(dir, name, _) = &self.mkdir else { panic!("a mkdir") };
-        let way = trail(self.version, &[ROOT, self.parent, *dir]);
-        self.c.by = somebody();
+        let trail = trail(self.version, &[ROOT, self.parent, *dir]);
+        self.c.by = caller();
         self.asked += 1;
-        self.c.ask_as(self.asked, self.owner, Op::Lookup(*dir, name.clone()), Some(way));
+        self.c.ask_as(self.asked, self.owner, Op::Lookup(*dir, name.clone()), Some(trail));
         self.c.by = Credentials::ROOT;
         for asked in 11..=self.asked {
             let Some(reply) = self.c.reply(asked) else { continue };
@@ -230,10 +230,10 @@ impl Race {
         let Some(Ok(Body::Made(sub, _))) = made else { panic!("{what}: {made:?}") };
         for (version, found) in &self.learnt {
             assert_eq!(*found, sub);
-            let way = trail(*version, &[ROOT, self.parent, self.dir, sub]);
-            self.c.by = somebody();
+            let trail = trail(*version, &[ROOT, self.parent, self.dir, sub]);
+            self.c.by = caller();
             let op = create(&self.c, sub, "through");
-            let through = self.c.begin(self.c.home(sub), op, Some(way));
+            let through = self.c.begin(self.c.home(sub), op, Some(trail));
             self.c.by = Credentials::ROOT;
             assert_eq!(through, Some(Err(Refusal::Stale)), "{what}: learnt at {version}");
         }
@@ -286,7 +286,7 @@ fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_mes
 /// is back. While the rename waits for it, it comes in time. It refuses the old path from the
 /// answer on.
 #[test]
-fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() {
+fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_trail_when_it_is_back() {
     for (is_restarted, late) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut c = Cluster::new(4, 1000);
         c.settle();
@@ -298,7 +298,7 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() 
         let (_, b) = dir_at(&mut c, a, "b", |home| home == away);
         c.settle();
         let version = c.newest_version();
-        let old_way = trail(version, &[ROOT, a, b]);
+        let old_trail = trail(version, &[ROOT, a, b]);
         c.silence([away]);
         let (from, to) = (c.name(&name), c.name("z"));
         let flags = RenameFlags::default();
@@ -319,7 +319,7 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() 
                 c.pass_time(10_000_000);
             }
             answer = answer.or_else(|| c.answer(tag));
-            let stat = c.ask(away, Op::StatFs(away), Some(old_way.clone()));
+            let stat = c.ask(away, Op::StatFs(away), Some(old_trail.clone()));
             let stat = stat.map(|reply| reply.result);
             if answer.is_some() {
                 looks += 1;
@@ -331,7 +331,7 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() 
         }
         assert!(matches!(answer, Some(Ok(Body::Moved(..)))), "{answer:?}");
         let op = create(&c, b, "f");
-        let made = c.begin(away, op, Some(old_way.clone()));
+        let made = c.begin(away, op, Some(old_trail.clone()));
         assert_eq!(made, Some(Err(Refusal::Stale)));
         c.settle();
         assert_eq!(c.list(b), Vec::<String>::new());

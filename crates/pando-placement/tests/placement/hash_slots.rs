@@ -3,7 +3,7 @@
 use pando_placement::{ClusterMap, HandoverError, Secrets, rendezvous};
 use pando_types::{DirId, HashSlot, Ino, Name, ShardIndex};
 
-fn slots() -> impl Iterator<Item = HashSlot> {
+fn hash_slots() -> impl Iterator<Item = HashSlot> {
     (0..=u16::MAX).map(HashSlot)
 }
 
@@ -24,7 +24,8 @@ fn deviation_permille(counts: &[u32]) -> u32 {
 #[test]
 fn slots_are_balanced_from_1_to_64_shards() {
     for shards in 1..=64 {
-        let deviation = deviation_permille(&counts(shards, slots().map(|s| rendezvous(s, shards))));
+        let deviation =
+            deviation_permille(&counts(shards, hash_slots().map(|s| rendezvous(s, shards))));
         let sigma_permille = (1_000_000 * u32::from(shards)).isqrt() / 256;
         assert!(deviation <= 7 * sigma_permille / 2, "{shards} shards: {deviation} ‰");
     }
@@ -34,9 +35,13 @@ fn slots_are_balanced_from_1_to_64_shards() {
 fn a_further_shard_takes_its_share_and_nothing_moves_between_others() {
     for shards in 1..64 {
         let mut moved = 0;
-        for slot in slots() {
-            let (before, after) = (rendezvous(slot, shards), rendezvous(slot, shards + 1));
-            assert!(after == before || after == ShardIndex(shards), "{slot} at {shards} shards");
+        for hash_slot in hash_slots() {
+            let (before, after) =
+                (rendezvous(hash_slot, shards), rendezvous(hash_slot, shards + 1));
+            assert!(
+                after == before || after == ShardIndex(shards),
+                "{hash_slot} at {shards} shards"
+            );
             moved += u32::from(after != before);
         }
         let share = 65_536 / (u32::from(shards) + 1);
@@ -57,39 +62,46 @@ fn the_root_is_on_shard_0_in_every_cluster() {
 #[test]
 fn a_new_map_is_the_rendezvous_table() {
     let map = ClusterMap::new(5);
-    assert!(slots().all(|slot| map.hash_slot_owner(slot) == rendezvous(slot, 5)));
+    assert!(
+        hash_slots().all(|hash_slot| map.hash_slot_owner(hash_slot) == rendezvous(hash_slot, 5))
+    );
 }
 
 #[test]
-fn homes_and_link_shards_follow_the_slot_table() {
+fn homes_and_link_shards_follow_the_hash_slot_table() {
     let mut map = ClusterMap::new(4);
     let dir = DirId([0x12, 0x34, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
-    let ino = (2..).map(Ino).find(|ino| ino.slot() != HashSlot(0x1234)).unwrap();
+    let ino = (2..).map(Ino).find(|ino| ino.hash_slot() != HashSlot(0x1234)).unwrap();
     let link = map.link(ino);
     for shard in (0..4).map(ShardIndex) {
         map.hand_over(HashSlot(0x1234), shard).unwrap();
         assert_eq!((map.home(dir), map.link(ino)), (shard, link));
     }
-    map.hand_over(ino.slot(), ShardIndex(3)).unwrap();
+    map.hand_over(ino.hash_slot(), ShardIndex(3)).unwrap();
     assert_eq!(map.link(ino), ShardIndex(3));
 }
 
 #[test]
-fn growth_adds_an_empty_shard_and_then_hands_slots_to_it() {
+fn growth_adds_an_empty_shard_and_then_hands_hash_slots_to_it() {
     let mut map = ClusterMap::new(3);
     let old = map.clone();
     let new = map.add_shard().unwrap();
     assert_eq!((new, map.shards), (ShardIndex(3), 4));
-    assert!(slots().all(|slot| map.hash_slot_owner(slot) == old.hash_slot_owner(slot)));
+    assert!(
+        hash_slots()
+            .all(|hash_slot| map.hash_slot_owner(hash_slot) == old.hash_slot_owner(hash_slot))
+    );
 
-    for slot in slots().filter(|&slot| rendezvous(slot, 4) == new) {
+    for hash_slot in hash_slots().filter(|&hash_slot| rendezvous(hash_slot, 4) == new) {
         let epoch = map.epoch;
-        map.hand_over(slot, new).unwrap();
+        map.hand_over(hash_slot, new).unwrap();
         assert!(map.epoch > epoch);
     }
-    assert!(slots().all(|slot| map.hash_slot_owner(slot) == rendezvous(slot, 4)));
     assert!(
-        slots().all(|slot| old.hash_slot_owner(slot) == rendezvous(slot, 3)),
+        hash_slots().all(|hash_slot| map.hash_slot_owner(hash_slot) == rendezvous(hash_slot, 4))
+    );
+    assert!(
+        hash_slots().all(|hash_slot| old.hash_slot_owner(hash_slot) == rendezvous(hash_slot, 3)),
         "a copy is apart"
     );
 }
@@ -112,25 +124,28 @@ fn a_cluster_map_survives_the_wire() {
 }
 
 #[test]
-fn of_two_words_about_a_slot_the_later_one_is_believed() {
+fn of_two_words_about_a_hash_slot_the_later_one_is_believed() {
     let mut map = ClusterMap::new(4);
-    let slot = HashSlot(77);
-    assert_eq!(map.news(slot), None);
+    let hash_slot = HashSlot(77);
+    assert_eq!(map.news(hash_slot), None);
     let mut other = map.clone();
-    other.hand_over(slot, ShardIndex(1)).unwrap();
-    let first = other.news(slot).unwrap();
-    other.hand_over(slot, ShardIndex(3)).unwrap();
-    let second = other.news(slot).unwrap();
+    other.hand_over(hash_slot, ShardIndex(1)).unwrap();
+    let first = other.news(hash_slot).unwrap();
+    other.hand_over(hash_slot, ShardIndex(3)).unwrap();
+    let second = other.news(hash_slot).unwrap();
     assert_eq!((first.version, second.version), (1, 2));
     assert!(map.learn(second) && !map.learn(first) && !map.learn(second));
-    assert_eq!((map.hash_slot_owner(slot), map.news(slot)), (ShardIndex(3), Some(second)));
+    assert_eq!(
+        (map.hash_slot_owner(hash_slot), map.news(hash_slot)),
+        (ShardIndex(3), Some(second))
+    );
     let beyond = ShardIndex(pando_types::SHARDS_MAX);
     let nobody = pando_types::reply::HashSlotNews { owner: beyond, version: 9, ..second };
     assert!(!map.learn(nobody), "there can be no such shard");
 }
 
 #[test]
-fn who_owns_a_slot_is_a_shard_and_so_are_all_below_it() {
+fn the_owner_of_a_hash_slot_is_a_shard_and_so_are_all_below_it() {
     let (mut map, mut other) = (ClusterMap::new(4), ClusterMap::new(4));
     other.hand_over(HashSlot(77), ShardIndex(6)).unwrap();
     other.hand_over(HashSlot(78), ShardIndex(2)).unwrap();
@@ -143,15 +158,15 @@ fn who_owns_a_slot_is_a_shard_and_so_are_all_below_it() {
 
 #[test]
 fn cluster_maps_that_cannot_be_are_refused() {
-    let refused = |shards: u16, slots: Vec<u16>| {
+    let refused = |shards: u16, hash_slots: Vec<u16>| {
         let versions = std::collections::BTreeMap::<u16, u32>::new();
-        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, slots, versions)).unwrap();
+        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, hash_slots, versions)).unwrap();
         postcard::from_bytes::<ClusterMap>(&bytes).is_err()
     };
-    let with = |slot: usize, owner| {
-        let mut slots = vec![0; 1 << 16];
-        slots[slot] = owner;
-        slots
+    let with = |hash_slot: usize, owner| {
+        let mut hash_slots = vec![0; 1 << 16];
+        hash_slots[hash_slot] = owner;
+        hash_slots
     };
     assert!(!refused(3, with(9, 2)));
     assert!(refused(3, with(9, 3)), "an owner that does not exist");
@@ -162,15 +177,15 @@ fn cluster_maps_that_cannot_be_are_refused() {
 
 /// 2¹⁶ ids over 2⁸ groups of hash slots: 256 in each, σ = 16.
 #[test]
-fn directory_ids_fall_evenly_on_slots() {
+fn directory_ids_fall_evenly_on_hash_slots() {
     let secrets = Secrets { dir: [3; 32], name: [3; 16] };
     let mut groups = vec![0; 256];
     let mut taken = vec![false; 1 << 16];
     for n in 0..1 << 16 {
         let name = Name::new(format!("run.{n}").as_bytes()).unwrap();
-        let slot = secrets.dir_id(DirId::ROOT, &name, 0).slot();
-        groups[usize::from(slot.0 >> 8)] += 1;
-        taken[usize::from(slot.0)] = true;
+        let hash_slot = secrets.dir_id(DirId::ROOT, &name, 0).hash_slot();
+        groups[usize::from(hash_slot.0 >> 8)] += 1;
+        taken[usize::from(hash_slot.0)] = true;
     }
     assert!(groups.iter().all(|count| (176..=336).contains(count)), "within 5 σ");
     // 1 − 1/e of the hash slots have at least one id.
