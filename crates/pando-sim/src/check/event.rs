@@ -69,15 +69,21 @@ impl Event {
     /// requests are not watched.
     #[must_use]
     pub fn was_nothing(&self) -> bool {
-        let is_watched = !matches!(
-            self.call.op,
-            Op::Write(..) | Op::Release(_) | Op::EndSession | Op::Linger(_)
-        );
         self.skipped
             || self.returned.is_none()
                 && (reads(self.call.op.inner())
                     || matches!(self.fate, Fate::Refused(_))
-                    || (is_watched && !self.asked))
+                    || (self.is_watched() && !self.asked))
+    }
+
+    fn is_watched(&self) -> bool {
+        !matches!(self.call.op, Op::Write(..) | Op::Release(_) | Op::EndSession | Op::Linger(_))
+    }
+
+    /// Whether it has no answer, and no shard was seen applying it. Most such operations have
+    /// changed nothing.
+    pub(super) fn is_unseen(&self) -> bool {
+        self.ended().is_none() && self.applied.is_none() && self.is_watched()
     }
 
     /// The time by which it had happened, if that is known.

@@ -283,6 +283,14 @@ impl History {
         (!old.is_empty()).then_some(all)
     }
 
+    /// The history without changes that no shard was seen making. An order of it is one of the whole
+    /// history, since such a change may never have happened.
+    pub(super) fn without_unseen(&self) -> Self {
+        let mut all = self.clone();
+        all.events.iter_mut().for_each(|event| event.skipped |= event.is_unseen());
+        all
+    }
+
     /// Turns calls by a path that no shard judged into operations by number, with a sight of each
     /// component.
     fn loosen(&mut self) {

@@ -177,7 +177,7 @@ impl DiskFile for FlawedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let flaws = &mut lock(&self.on.flaws);
         match flaws.damage(&self.name, offset, buffer.len() as u64) {
-            Damage::Nothing => return self.file.read_at(offset, buffer),
+            Damage::Nothing => self.file.read_at(offset, buffer),
             Damage::NotRead => {
                 flaws.has_failed = true;
                 flaws.counts.reads += 1;

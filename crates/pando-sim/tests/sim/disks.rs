@@ -14,7 +14,8 @@ fn enough_went_wrong(stats: &Stats, runs: u64) {
     hit("syncs of a log that failed", disks.failed.log_syncs, runs * 2);
     hit("writes that failed", disks.failed.writes, runs / 2);
     hit("writes to a log that failed", disks.failed.log_writes, runs / 5);
-    hit("reads that failed", disks.failed.reads, runs * 4);
+    hit("reads that failed", disks.failed.reads, runs * 2);
+    hit("bits that were wrong", disks.failed.flipped, runs * 2);
     hit("disks that filled", disks.filled, runs * 3);
     hit("slow disks", disks.slow, runs * 3);
     hit("shards that stopped", disks.stopped, runs);

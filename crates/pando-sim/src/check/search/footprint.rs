@@ -30,8 +30,8 @@ pub struct Footprint {
     changes: Vec<Ino>,
     reads_any: bool,
     changes_any: bool,
-    /// Whether it reads the whole tree.
-    reads_all: bool,
+    /// Directories of which it reads all names: the size and the link count tell their number.
+    lists: Vec<Ino>,
 }
 
 impl Footprint {
@@ -49,8 +49,11 @@ impl Footprint {
         let mut print = Self { ..Self::default() };
         let op = &event.call.op;
         print.add(op);
-        // Of a directory, these read the size, too.
-        print.reads_all = event.exact && matches!(op, Op::GetAttr(_) | Op::ReadDir(_));
+        if let Op::GetAttr(ino) | Op::ReadDir(ino) = op
+            && event.exact
+        {
+            print.lists.push(*ino);
+        }
         match op {
             Op::EndSession | Op::Linger(_) => {
                 let of = opened.get(&event.call.who).into_iter().flatten();
@@ -239,11 +242,13 @@ impl Footprint {
         if self.changes_any && (has_any || other.reads.iter().chain(&other.changes).any(is_other)) {
             return true;
         }
-        if other.reads_all && (self.changes_names || self.changes_any || !self.changes.is_empty()) {
-            return true;
-        }
         if !self.changes_names {
             return false;
+        }
+        let is_listed =
+            |(dir, _): &(Option<Ino>, Name)| dir.is_none_or(|dir| other.lists.contains(&dir));
+        if !other.lists.is_empty() && self.names.iter().any(is_listed) {
+            return true;
         }
         let is_below = |(dir, _): &(Option<Ino>, Name)| *dir != Some(Ino::ROOT);
         let is_in =
