@@ -24,7 +24,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use crate::tls::error::TlsError;
 use crate::tls::shown::Shown;
-use crate::tls::verify::Verifier;
+use crate::tls::verify::{Accepts, Verifier};
 
 /// A key with its certificate, and the authorities that it trusts. Clones share their state.
 #[derive(Clone)]
@@ -188,9 +188,9 @@ impl Keys {
     }
 
     /// Whether the other side's certificates are still accepted, by what is known now and by the
-    /// present time. With `is_server` only a server's key is.
-    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
-        self.belief()?.judge(shown, is_server)
+    /// present time.
+    pub fn judge(&self, shown: &Shown, accepts: Accepts) -> Result<(), TlsError> {
+        self.belief()?.judge(shown, accepts)
     }
 
     /// Revoked certificates, even while no key can be accepted. They are those of the folder, now
@@ -290,8 +290,8 @@ impl Belief {
     }
 
     /// As [`Keys::judge`].
-    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
-        self.verifier.verify(shown.chain(), is_server, UnixTime::now())
+    pub fn judge(&self, shown: &Shown, accepts: Accepts) -> Result<(), TlsError> {
+        self.verifier.verify(shown.chain(), accepts, UnixTime::now())
     }
 
     fn is_of(&self, known: &Arc<Trust>, news: u64) -> bool {
