@@ -10,6 +10,15 @@ use crate::state::lock_key::Hold;
 use crate::state::migration::copy::{Copy, Moved, OPEN_BETWEEN, PAUSE, Phase, TRIES_MAX};
 use crate::state::shard::Shard;
 
+/// Why a move is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// Another transaction wants the partition.
+    Wanted,
+    /// The target is held at fault.
+    AtFault,
+}
+
 impl Shard {
     /// Notes what an input changed in ranges that are copied. A range that changes faster than it
     /// is sent is closed. Of a hash slot's directories, rows of partitions other than the first are
@@ -105,20 +114,20 @@ impl Shard {
                     (copy.phase, copy.is_synced) = (Phase::Open, false);
                     self.advance(ctx, number)?;
                 }
-                _ => self.give_up_copy(ctx, number, false)?,
+                _ => self.give_up_copy(ctx, number, GivenUp::AtFault)?,
             }
         }
         Ok(())
     }
 
-    /// Gives a move up. Unless another transaction wants the partition, the target is held at
-    /// fault.
+    /// Gives a move up.
     pub(crate) fn give_up_copy(
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
-        is_wanted: bool,
+        why: GivenUp,
     ) -> Result<(), Halt> {
+        let is_wanted = why == GivenUp::Wanted;
         if self.forget_count(number).is_some() {
             self.counters.splits_yielded += u64::from(is_wanted);
             return Ok(());

@@ -18,6 +18,7 @@ use crate::namespace::inode::{self, Loc};
 use crate::namespace::{names, perm};
 use crate::records::keys;
 use crate::records::record::{Floor, Header, Prepared, Record};
+use crate::split::copying::GivenUp;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
 use crate::state::migration::whereabouts::Whereabouts;
@@ -384,7 +385,7 @@ impl Shard {
             }
         }
         if let Some((split, Hold::Copy)) = hold {
-            self.give_up_copy(ctx, split.number, true)?;
+            self.give_up_copy(ctx, split.number, GivenUp::Wanted)?;
         }
         Ok(Some((history(self.config.shard, &headers), header.subdirs)))
     }

@@ -14,7 +14,7 @@ use crate::namespace::perm;
 use crate::records::format::new_dir;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Mkdir;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{By, Decision, Next, View};
 
 /// Most versions that are tried. To exhaust them, as many siblings of one name must have been
 /// renamed away.
@@ -27,7 +27,7 @@ impl Mkdir {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let Some((at, entry, inherit)) = view.votes.name(self.dir, &self.name) else {
-            return Ok(view.ask_name(self.dir, &self.name, true));
+            return Ok(view.ask_name(self.dir, &self.name, By::Caller));
         };
         if entry.is_some() {
             return Err(Errno::EEXIST.into());
