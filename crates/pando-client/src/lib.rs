@@ -73,6 +73,7 @@ pub use cache::remembered::PathStats;
 pub use calls::by_dentry::ByDentry;
 pub use calls::files::{Content, WriteError};
 pub use calls::make::{IfThere, Then};
+pub use calls::volume::Usage;
 pub use client::{Client, Options, Volume};
 pub use listing::ahead::{BUFFERED_MAX, Listing};
 pub use listing::page::DirEntry;

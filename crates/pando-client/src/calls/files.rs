@@ -18,12 +18,12 @@ const PLACES_MAX: u32 = 64;
 /// over and over could stay ahead of it.
 const CHASES_MAX: u32 = 8;
 
-/// What an open does with what a file has.
+/// What an open does with the content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// It leaves the content.
+    /// It leaves it.
     Kept,
-    /// It truncates the file.
+    /// It truncates it.
     Cut,
 }
 

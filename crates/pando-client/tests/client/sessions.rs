@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use pando_client::path::Paths;
-use pando_client::{IfThere, Options, Then, block_on};
+use pando_client::{IfThere, Options, Then, Usage, block_on};
 use pando_types::op::{RenameFlags, RequestId, XattrMode};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, Errno, Ino, SessionId, ShardIndex, Timestamp};
@@ -147,7 +147,7 @@ fn clocks_and_versions_heard_of_are_told_on() {
         assert!(head.clock > 0 && head.version == 3 && head.trace > 0);
         Some(Fate::Answer(Ok(Body::StatFs { inodes: 2, bytes: 5 })))
     });
-    assert_eq!(block_on(client.statfs()), Ok((8, 20)));
+    assert_eq!(block_on(client.statfs()), Ok(Usage { inodes: 8, bytes: 20 }));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Client, Content, DirEntry, IfThere, Then};
+use pando_client::{BoxFuture, Client, Content, DirEntry, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -232,7 +232,7 @@ impl Namespace for Client {
         Box::pin(self.removexattr(credentials, ino, name))
     }
 
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage> {
         Box::pin(self.statfs())
     }
 

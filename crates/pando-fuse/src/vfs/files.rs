@@ -83,9 +83,10 @@ impl Vfs {
         kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
-        let open = |content| self.namespace.open(credentials, ino, flags.access(), content, kill);
+        let content = if truncates { Content::Cut } else { Content::Kept };
         if truncates {
-            let ask = || block_on(open(Content::Cut));
+            let ask =
+                || block_on(self.namespace.open(credentials, ino, flags.access(), content, kill));
             if let Some(cut) = self.data.open_cut(ino, ask) {
                 let (attr, info) = cut?;
                 return Ok(self.tell_opened(attr, info, flags));
@@ -93,7 +94,7 @@ impl Vfs {
             // Anything that is flushed from now on was written through an open that began after
             // this call. Either order is right.
         }
-        let attr = open(if truncates { Content::Cut } else { Content::Kept }).await?;
+        let attr = self.namespace.open(credentials, ino, flags.access(), content, kill).await?;
         let info = self.data.opened(&attr, truncates);
         Ok(self.tell_opened(attr, info, flags))
     }

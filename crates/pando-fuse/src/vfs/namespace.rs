@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Content, DirEntry, IfThere, Then};
+use pando_client::{BoxFuture, Content, DirEntry, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -164,7 +164,7 @@ pub trait Namespace: Send + Sync {
         ino: Ino,
         name: &'a [u8],
     ) -> Answer<'a, ()>;
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage>;
     /// Whether the lock methods below work. Otherwise the kernel keeps locks, for this mount alone.
     fn keeps_locks(&self) -> bool {
         false

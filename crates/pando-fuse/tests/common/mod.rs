@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pando_client::{Content, DirEntry, IfThere, Then};
+use pando_client::{Content, DirEntry, IfThere, Then, Usage};
 use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
 use pando_fuse::{Answer, Namespace, Pages, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
@@ -427,8 +427,8 @@ impl Memory {
         tree.xattrs.entry(ino).or_default().remove(name).map(drop).ok_or(Errno::ENODATA)
     }
 
-    fn do_statfs(&self) -> Result<(u64, u64), Errno> {
-        Ok((self.tree().attrs.len() as u64, 0))
+    fn do_statfs(&self) -> Result<Usage, Errno> {
+        Ok(Usage { inodes: self.tree().attrs.len() as u64, bytes: 0 })
     }
 }
 
@@ -582,7 +582,7 @@ impl Namespace for Memory {
         now(self.do_removexattr(by, ino, name))
     }
 
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage> {
         now(self.do_statfs())
     }
 }
