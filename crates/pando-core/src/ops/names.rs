@@ -10,7 +10,7 @@ use crate::contract::ClientTag;
 use crate::namespace::attrs::{Left, apply, moved, new_dir_attr};
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::names::{self, FoundEntry};
-use crate::namespace::perm;
+use crate::namespace::perm::{self, Inherited};
 use crate::records::format::{first_header, new_dir};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Content, Header, Record};
@@ -41,7 +41,8 @@ impl Shard {
             let plan = Mkdir::new(*dir, name.clone(), *mode);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));
         }
-        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, credentials)?;
+        let Inherited { mode, gid } =
+            perm::inherit(&header.inherit, FileKind::Directory, *mode, credentials)?;
         let ino = self.numbers.ino(ctx);
         let base = new_dir(ino, mode, credentials.uid, gid, header.inherit.project, ctx.time);
         let made = DirRef { id, ino };

@@ -66,7 +66,10 @@ impl Pair {
         let opens = random.below(2) == 0;
         match random.below(12) {
             0..=4 => {
-                let op = self.both[0].create_op_by(dir, &word, opens);
+                let op = match opens {
+                    true => self.both[0].create_open_op(dir, &word),
+                    false => self.both[0].create_op(dir, &word),
+                };
                 if let Ok(Body::Created(attr, ..)) = self.run(random, &op)
                     && opens
                 {

@@ -10,7 +10,7 @@ use pando_types::reply::{Access, Body};
 use pando_types::{DirRef, Errno, FileKind, Ino, Name};
 
 use crate::namespace::attrs::new_dir_attr;
-use crate::namespace::perm;
+use crate::namespace::perm::{self, Inherited};
 use crate::records::format::new_dir;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Mkdir;
@@ -45,7 +45,7 @@ impl Mkdir {
             Some(ino) => ino,
             None => *self.ino.insert(view.shard.numbers.ino(view.ctx)),
         };
-        let (mode, gid) =
+        let Inherited { mode, gid } =
             perm::inherit(&inherit, FileKind::Directory, self.mode, view.credentials)?;
         let now = view.ctx.time;
         let base = new_dir(ino, mode, view.credentials.uid, gid, inherit.project, now);

@@ -828,16 +828,16 @@ impl Cluster {
     }
 
     pub fn create_op(&self, dir: DirRef, name: &str) -> Op {
-        self.create_op_by(dir, name, false)
+        let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+        Op::Create { dir, name: self.name(name), node, exclusive: true, open: false }
     }
 
     pub fn create_open_op(&self, dir: DirRef, name: &str) -> Op {
-        self.create_op_by(dir, name, true)
-    }
-
-    pub fn create_op_by(&self, dir: DirRef, name: &str, open: bool) -> Op {
-        let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-        Op::Create { dir, name: self.name(name), node, exclusive: true, open }
+        let mut op = self.create_op(dir, name);
+        if let Op::Create { open, .. } = &mut op {
+            *open = true;
+        }
+        op
     }
 
     pub fn create(&mut self, dir: DirRef, name: &str) -> Result<Attr, Errno> {
