@@ -69,9 +69,19 @@ struct Known {
     own: Option<Arc<SingleCertAndKey>>,
 }
 
-/// State of a folder's files, to know whether any has changed: name, device, inode, length, last
-/// changes.
-type Stamp = BTreeSet<(std::ffi::OsString, u64, u64, u64, Option<SystemTime>, (i64, i64))>;
+/// State of a folder's files, to know whether any has changed.
+type Stamp = BTreeSet<FileStamp>;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct FileStamp {
+    name: std::ffi::OsString,
+    device: u64,
+    ino: u64,
+    len: u64,
+    modified: Option<SystemTime>,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
 
 impl Keys {
     /// Keys that trust the authorities of `bundle`.
@@ -337,8 +347,14 @@ fn stamp(folder: &Path) -> Option<Stamp> {
     let one = |entry: std::io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let is = fs::metadata(entry.path()).ok()?;
-        let changed = (is.ctime(), is.ctime_nsec());
-        Some((entry.file_name(), is.dev(), is.ino(), is.len(), is.modified().ok(), changed))
+        Some(FileStamp {
+            name: entry.file_name(),
+            device: is.dev(),
+            ino: is.ino(),
+            len: is.len(),
+            modified: is.modified().ok(),
+            changed: (is.ctime(), is.ctime_nsec()),
+        })
     };
     entries.map(one).collect()
 }
