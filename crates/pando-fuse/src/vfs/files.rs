@@ -95,7 +95,7 @@ impl Vfs {
             // this call. Either order is right.
         }
         let attr = self.namespace.open(credentials, ino, flags.access(), content, kill).await?;
-        let info = self.data.opened(&attr, truncates);
+        let info = if truncates { self.data.opened_cut(&attr) } else { self.data.opened(&attr) };
         Ok(self.tell_opened(attr, info, flags))
     }
 

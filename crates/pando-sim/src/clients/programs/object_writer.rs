@@ -90,7 +90,7 @@ impl ClientRun {
         let ino = stat.ino;
         if let Ok(attr) = client.open(&ROOT, ino, READ_WRITE, Content::Kept, None).await {
             lock(&objects.contents).made(ino, name.clone());
-            desk.work(move |fs| fs.opened(&attr, false)).await;
+            desk.work(move |fs| fs.opened(&attr)).await;
             desk.files.push(File { ino, name, content: Vec::new() });
         }
     }
