@@ -6,6 +6,7 @@ use std::sync::Arc;
 use babu::{Batch, CheckpointNowError, Db, MemDisk, OpenError, Options, Priority, ReserveError};
 use fastrand::Rng;
 
+use crate::common::crashes::End;
 use crate::common::{Model, contents};
 
 const CAPACITY: u64 = 1500 << 10;
@@ -196,13 +197,6 @@ fn a_database_on_a_disk_full_to_the_last_byte_opens_and_comes_back_by_deletions(
         assert_eq!(contents(&db).unwrap(), work.model);
         assert!(babu::check(&disk.crash_process()).unwrap().is_clean());
     });
-}
-
-/// What ends a test's work.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Process,
-    Power,
 }
 
 /// Crashes the disk. With other users on the disk, these take all room that the crash left free.
