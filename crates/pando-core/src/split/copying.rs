@@ -7,17 +7,8 @@ use pando_types::{DirId, ShardIndex, TxnId};
 use crate::contract::{Halt, Write};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::Hold;
-use crate::state::migration::copy::{Copy, Moved, OPEN_BETWEEN, PAUSE, Phase, TRIES_MAX};
+use crate::state::migration::copy::{Copy, GivenUp, Moved, OPEN_BETWEEN, PAUSE, Phase, TRIES_MAX};
 use crate::state::shard::Shard;
-
-/// Why a move is given up.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GivenUp {
-    /// Another transaction wants the partition.
-    Wanted,
-    /// The target is held at fault.
-    AtFault,
-}
 
 impl Shard {
     /// Notes what an input changed in ranges that are copied. A range that changes faster than it
