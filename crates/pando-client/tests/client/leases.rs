@@ -102,7 +102,7 @@ fn many_callers_share_one_new_session() {
             let client = &client;
             scope.spawn(move || {
                 let name = name(&thread.to_string());
-                let made = make(&client, &name, Then::Open);
+                let made = make(client, &name, Then::Open);
                 assert!(made.expect("made").1);
             });
         }

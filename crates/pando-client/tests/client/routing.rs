@@ -114,7 +114,7 @@ fn creates_go_astray_only_while_the_directory_splits() {
         for (who, client) in clients.iter().enumerate() {
             cluster.take_log();
             let name = name(&format!("{who}.{n}"));
-            make(&client, &name, Then::Nothing).expect("made");
+            make(client, &name, Then::Nothing).expect("made");
             let wrong = cluster.take_log().len() - 1;
             if wrong > 0 {
                 (astray, last, worst) = (astray + 1, n, worst.max(wrong));

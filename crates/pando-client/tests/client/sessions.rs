@@ -125,7 +125,7 @@ fn many_threads_share_few_slots_and_no_identity_serves_twice() {
             scope.spawn(move || {
                 for n in 0..50 {
                     let name = name(&format!("{thread}-{n}"));
-                    let made = make(&client, &name, Then::Nothing);
+                    let made = make(client, &name, Then::Nothing);
                     assert!(made.expect("made").1);
                     assert_eq!(block_on(client.unlink(ROOT, Ino::ROOT, &name)), Ok(()));
                 }
