@@ -52,14 +52,23 @@ pub struct Collected {
     pub bytes: u64,
 }
 
-/// Deletes all objects that no file names and none will. With `is_trial` it only counts them. `ids`
-/// yields numbers that no other collection has.
+/// What a collection does with objects that no file names and none will.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unneeded {
+    /// It deletes them.
+    Delete,
+    /// It only counts them: a trial.
+    Count,
+}
+
+/// Finds all objects that no file names and none will. `ids` yields numbers that no other
+/// collection has.
 pub fn collect(
     volume: &mut dyn Watched,
     shards: u16,
     objects: &mut dyn Objects,
     mut ids: impl FnMut() -> u64,
-    is_trial: bool,
+    unneeded: Unneeded,
 ) -> Result<Collected, String> {
     let mut collected = Collected::default();
     let mut after = None;
@@ -82,7 +91,7 @@ pub fn collect(
         round.settle(&mut candidates)?;
         round.make_durable()?;
         for stored in candidates.unneeded() {
-            if !is_trial {
+            if unneeded == Unneeded::Delete {
                 round.volume.go_on()?;
                 objects.delete(stored.id)?;
             }

@@ -86,7 +86,7 @@ mod sweep;
 mod unfinished;
 
 pub use check::check;
-pub use collect::{Collected, Watched, collect};
+pub use collect::{Collected, Unneeded, Watched, collect};
 pub use findings::code::Code;
 pub use findings::finding::Finding;
 pub use findings::report::{Pending, Report};

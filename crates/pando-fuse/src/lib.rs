@@ -39,7 +39,7 @@ pub use mounting::mount::can_mount;
 pub use mounting::mounted::{Mounted, mount_filesystem};
 pub use mounting::mountinfo::is_mountpoint;
 pub use mounting::options::Options;
-pub use mounting::unmount::{abort_at, unmount_at};
+pub use mounting::unmount::{abort_at, detach_at, unmount_at};
 pub use vfs::file_system::{StatFs, Vfs};
 pub use vfs::files::{OpenFlags, Opened};
 pub use vfs::listing::{DirHandle, Listed};

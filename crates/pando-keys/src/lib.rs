@@ -26,6 +26,7 @@ pub use files::guard::{Lock, lock, write_for_owner};
 pub use folder::authority::{Authority, Wanted};
 pub use folder::issued::Issued;
 pub use folder::keys::{DAYS, KeysFolder, REVOCATIONS_MAX};
+pub use folder::rotation::IfInUse;
 pub use folder::trust::{Revocation, Trust, revoked};
 pub use identity::certificate::{identity_of, validity_of};
 pub use identity::error::KeyError;

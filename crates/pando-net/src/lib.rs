@@ -46,5 +46,5 @@ pub use pando_keys::Serial;
 pub use stream::{Detached, Impostor, Stream, check_server, short_path};
 #[cfg(feature = "fuzzing")]
 pub use tls::fuzzing;
-pub use tls::{Belief, Keys, Shown};
+pub use tls::{Accepts, Belief, Keys, Shown};
 pub use who::Who;

@@ -215,7 +215,7 @@ async fn list(
     watch.begin("list", files);
     let begun = Instant::now();
     loop {
-        let page = client.readdir(&Credentials::ROOT, ino, position, PAGE, false).await;
+        let page = client.readdir(&Credentials::ROOT, ino, position, PAGE).await;
         let page = page.map_err(failed)?;
         if count == 0 {
             first = begun.elapsed().as_secs_f64() * 1e6;

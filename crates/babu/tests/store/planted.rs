@@ -3,7 +3,7 @@
 use babu::Planted;
 
 use crate::common;
-use crate::common::crashes::{Kind, crash_everywhere, lose_power_after_checkpoint};
+use crate::common::crashes::{End, Kind, crash_everywhere, lose_power_after_checkpoint};
 use crate::common::{around, damages, reads};
 
 fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
@@ -12,7 +12,7 @@ fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
 }
 
 fn lose_power(seed: u64) {
-    crash_everywhere(10_000 + seed, true, Kind::Plain);
+    crash_everywhere(10_000 + seed, End::Power, Kind::Plain);
 }
 
 #[test]

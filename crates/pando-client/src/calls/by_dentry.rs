@@ -7,6 +7,7 @@ use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, News, SetAttr};
 
 use crate::cache::on_path::{At, OnPath};
+use crate::calls::make::{IfThere, Then};
 use crate::calls::names::{Entry, brief};
 use crate::client::Client;
 use crate::nodes::openers::{READ, SYSTEM, WRITE};
@@ -175,20 +176,21 @@ impl<'a> ByDentry<'a> {
         parent: Ino,
         name: &Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Result<(Attr, bool), Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
+        let (exclusive, open) = (if_there == IfThere::Refuse, then == Then::Open);
         let op = Op::Create { dir: at.dir, name: name.clone(), node, exclusive, open };
         let (Entry { attr, spot }, is_new, session) =
             client.create_by(credentials, &op, at.on).await?;
-        match open {
-            true => {
+        match then {
+            Then::Open => {
                 client.opened(attr.ino, spot, asked, session, 1).await;
                 client.openers.opened(attr.ino, credentials, READ | WRITE);
             }
-            false => client.nodes.look_up(attr.ino, spot, asked),
+            Then::Nothing => client.nodes.look_up(attr.ino, spot, asked),
         }
         Ok((attr, is_new))
     }

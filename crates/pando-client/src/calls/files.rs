@@ -18,6 +18,15 @@ const PLACES_MAX: u32 = 64;
 /// over and over could stay ahead of it.
 const CHASES_MAX: u32 = 8;
 
+/// What an open does with the content of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// It leaves it.
+    Kept,
+    /// It truncates it.
+    Cut,
+}
+
 /// Why data was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
@@ -87,19 +96,18 @@ impl Client {
         take!(body, Body::Bytes(target) => target)
     }
 
-    /// Opens a file. It lives until [`Client::release`], even without a name. With `truncate`,
-    /// `kill` names the set-id bits that the truncation clears; if the shard judges the caller, the
-    /// shard decides.
+    /// Opens a file. It lives until [`Client::release`], even without a name. `kill` names the
+    /// set-id bits that a truncation clears; if the shard judges the caller, the shard decides.
     pub async fn open(
         &self,
         credentials: &Credentials,
         ino: Ino,
         access: AccessMask,
-        truncate: bool,
+        content: Content,
         kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
-        self.open_at(credentials, file, access, (truncate, kill)).await
+        self.open_at(credentials, file, access, (content == Content::Cut, kill)).await
     }
 
     pub(crate) async fn open_at(

@@ -12,20 +12,36 @@ use crate::request::backoff::Backoff;
 use crate::request::outcome::{stale, take};
 use crate::request::pending::{Asked, Via};
 
+/// What a create does about a file that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IfThere {
+    /// It fails with `EEXIST`.
+    Refuse,
+    /// It takes the file as it is.
+    Take,
+}
+
+/// What a create does with the file that it has made or taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// It opens the file, without a check of its permissions.
+    Open,
+    /// It only looks the file up.
+    Nothing,
+}
+
 impl Client {
-    /// Makes anything but a directory. Returns also whether it is new. Without `exclusive` an
-    /// existing file is taken as it is. With `open` the file is also opened, without a check of its
-    /// permissions. Counts as one more lookup.
+    /// Makes anything but a directory. Returns also whether it is new. Counts as one more lookup.
     pub async fn create(
         &self,
         credentials: &Credentials,
         parent: Ino,
         name: &Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Result<(Attr, bool), Errno> {
-        self.by_dentry(None).create(credentials, parent, name, node, exclusive, open).await
+        self.by_dentry(None).create(credentials, parent, name, node, if_there, then).await
     }
 
     /// Makes a directory. Counts as one lookup of it.

@@ -95,12 +95,14 @@ impl Client {
         if let Body::Moved(ino, kind, is_linked) = body
             && *kind != FileKind::Directory
         {
-            self.nodes.moved(*ino, place(*is_linked, to, new_name));
+            let name = || FileAt::Name(to, new_name.clone());
+            self.nodes.moved(*ino, if *is_linked { FileAt::Link } else { name() });
         }
         if flags.exchange {
             // The answer names only one of the two files.
+            let is = FileAt::Name(from, name.clone());
             match self.found(SYSTEM, &from.into(), name).await {
-                Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
+                Ok(Found::File(attr)) => self.nodes.moved(attr.ino, is),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
                 Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}
                 // The lookup failed, such as by a timeout. The file that the table had under the
@@ -110,8 +112,7 @@ impl Client {
                         Body::Moved(ino, ..) => Some(*ino),
                         _ => None,
                     };
-                    let (was, is) = (place(false, to, new_name), place(false, from, name));
-                    for ino in self.nodes.files_at(&was) {
+                    for ino in self.nodes.files_at(&FileAt::Name(to, new_name.clone())) {
                         if Some(ino) != moved {
                             self.nodes.moved(ino, is.clone());
                         }
@@ -120,8 +121,4 @@ impl Client {
             }
         }
     }
-}
-
-fn place(is_linked: bool, dir: DirRef, name: &Name) -> FileAt {
-    if is_linked { FileAt::Link } else { FileAt::Name(dir, name.clone()) }
 }

@@ -16,6 +16,15 @@ use crate::route::plan::Route;
 /// Most objects asked of one shard at once.
 const GARBAGE_PAGE: u32 = 1024;
 
+/// What is used of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Number of inodes.
+    pub inodes: u64,
+    /// Logical bytes of file data.
+    pub bytes: u64,
+}
+
 impl Client {
     /// The shard that has a file, as far as is known without asking.
     pub fn shard_of(&self, ino: Ino) -> ShardIndex {
@@ -38,12 +47,13 @@ impl Client {
         Timestamp::from_nanos(self.clocks.at(shard, now).unwrap_or_else(here))
     }
 
-    /// Number of inodes, and of logical bytes of file data, in the whole volume.
-    pub async fn statfs(&self) -> Result<(u64, u64), Errno> {
-        let mut total = (0, 0);
+    /// What is used of the whole volume.
+    pub async fn statfs(&self) -> Result<Usage, Errno> {
+        let mut total = Usage { inodes: 0, bytes: 0 };
         for (_, body) in self.each(self.routes.shards(), Op::StatFs).await? {
             let (inodes, bytes) = take!(body, Body::StatFs { inodes, bytes } => (inodes, bytes))?;
-            total = (total.0 + inodes, total.1 + bytes);
+            total.inodes += inodes;
+            total.bytes += bytes;
         }
         Ok(total)
     }

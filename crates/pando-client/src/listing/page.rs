@@ -59,23 +59,32 @@ pub(crate) const fn order_after(position: u64) -> Order {
 
 impl Client {
     /// The next entries after `position`, at most `limit`; none at the end. A page ends where a
-    /// partition ends. With `plus` it also asks for attributes, and each entry that has them counts
-    /// as one more lookup. To list all of a directory use [`Listing`](crate::Listing), which
-    /// fetches ahead.
+    /// partition ends. To list all of a directory use [`Listing`](crate::Listing), which fetches
+    /// ahead.
     pub async fn readdir(
         &self,
         credentials: &Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
-        plus: bool,
+    ) -> Result<Vec<DirEntry>, Errno> {
+        let dir = self.nodes.dir(ino)?;
+        let (page, _) = self.page(credentials, dir.into(), position, limit).await?;
+        Ok(page.into_iter().map(|listed| plain(&listed)).collect())
+    }
+
+    /// As [`readdir`](Client::readdir), with attributes. Each entry that has them counts as one
+    /// more lookup.
+    pub async fn readdir_plus(
+        &self,
+        credentials: &Credentials,
+        ino: Ino,
+        position: u64,
+        limit: u32,
     ) -> Result<Vec<DirEntry>, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
         let (page, _) = self.page(credentials, dir.into(), position, limit).await?;
-        if !plus {
-            return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
-        }
         let entries = page.into_iter().map(|listed| self.looked_up(dir, listed, asked));
         Ok(stream::iter(entries).buffered(LOOKUPS_MAX).collect().await)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pando_net::{HandshakeError, Keys, Opened, Serial, Stream, open};
+use pando_net::{Accepts, HandshakeError, Keys, Opened, Serial, Stream, open};
 use pando_wire::{Address, Role};
 use tokio::time::timeout;
 
@@ -28,7 +28,7 @@ pub(super) async fn dial(
             learn(keys, &opened.welcome.revoked);
             // During the handshake another server may have told that this one is revoked.
             if let Some(shown) = &opened.shown {
-                keys.judge(shown, true).map_err(HandshakeError::Tls)?;
+                keys.judge(shown, Accepts::Servers).map_err(HandshakeError::Tls)?;
             }
         }
         Ok(opened)

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use pando_net::tls::{Denial, TlsError};
-use pando_net::{HostsFolder, Inbound, Keys, Shown, newest, this_host};
+use pando_net::{Accepts, HostsFolder, Inbound, Keys, Shown, newest, this_host};
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;
@@ -112,7 +112,7 @@ impl Finder {
             return Ok(());
         }
         judged.news = news;
-        keys.judge(shown, true).map_err(|error| error.to_string())
+        keys.judge(shown, Accepts::Servers).map_err(|error| error.to_string())
     }
 
     /// Connects to a shard.

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::listing::page::DirEntry;
 use crate::path::paths::Paths;
 use crate::path::tries::walked;
-use crate::path::walk::Here;
+use crate::path::walk::{AtLink, Here};
 
 /// A directory as one user sees it. Calls fail with `ESTALE` or `ENOENT` once it is removed.
 pub struct Dir<'a> {
@@ -26,7 +26,7 @@ impl<'a> Paths<'a> {
     /// The directory at `path`, through symlinks; `ENOTDIR` if it is something else.
     pub async fn dir(&self, path: &[u8]) -> Result<Dir<'a>, Errno> {
         walked!(self, walk => {
-            let Here::Dir(at) = walk.end_of(path, true).await? else {
+            let Here::Dir(at) = walk.end_of(path, AtLink::Follow).await? else {
                 return Err(Errno::ENOTDIR);
             };
             walk.make_sure(at).await?;

@@ -5,6 +5,7 @@ use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, Errno, FileKind, Name};
 
 use crate::cache::on_path::At;
+use crate::calls::files::Content;
 use crate::client::Client;
 use crate::nodes::table::Spot;
 use crate::request::pending::{Asked, Via};
@@ -24,9 +25,10 @@ impl Client {
         At { dir, on }: At<'_>,
         name: &Name,
         access: AccessMask,
-        truncate: bool,
+        content: Content,
     ) -> Result<Opened, Errno> {
         let asked = self.nodes.stamp();
+        let truncate = content == Content::Cut;
         let op = Op::OpenName { dir, name: name.clone(), access, truncate, kill: None };
         let (body, session) =
             self.run_told(Via::Current, credentials, Asked { op: &op, on }).await?;

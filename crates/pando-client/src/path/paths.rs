@@ -7,12 +7,14 @@ use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
 use crate::cache::on_path::At;
+use crate::calls::files::Content;
+use crate::calls::make::IfThere;
 use crate::client::Client;
 use crate::listing::page::{DirEntry, plain};
 use crate::nodes::table::Spot;
 use crate::path::open::Opened;
 use crate::path::tries::walked;
-use crate::path::walk::{Here, Last};
+use crate::path::walk::{AtLink, Here, Last};
 use crate::request::outcome::{stale, take};
 
 const READ: AccessMask = 4;
@@ -44,7 +46,7 @@ impl<'a> Paths<'a> {
     pub async fn resolve(&self, path: &[u8]) -> Result<Ino, Errno> {
         walked!(self, walk => {
             let asked = self.client.nodes.stamp();
-            let (ino, spot) = match walk.end_of(path, true).await? {
+            let (ino, spot) = match walk.end_of(path, AtLink::Follow).await? {
                 Here::Dir(dir) => {
                     walk.make_sure(dir).await?;
                     (dir.ino, Spot::Dir(dir))
@@ -58,16 +60,16 @@ impl<'a> Paths<'a> {
 
     /// Attributes of a path, through symlinks.
     pub async fn stat(&self, path: &[u8]) -> Result<Attr, Errno> {
-        self.attributes(path, true).await
+        self.attributes(path, AtLink::Follow).await
     }
 
     /// Attributes of what the path itself names.
     pub async fn lstat(&self, path: &[u8]) -> Result<Attr, Errno> {
-        self.attributes(path, false).await
+        self.attributes(path, AtLink::Stop).await
     }
 
-    async fn attributes(&self, path: &[u8], follow: bool) -> Result<Attr, Errno> {
-        walked!(self, walk => match walk.end_of(path, follow).await? {
+    async fn attributes(&self, path: &[u8], at_link: AtLink) -> Result<Attr, Errno> {
+        walked!(self, walk => match walk.end_of(path, at_link).await? {
             Here::Dir(dir) => {
                 let on = walk.on();
                 self.client.stat_dir(At { dir, on: on.as_ref() }).await
@@ -76,17 +78,18 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Makes a regular file. Returns also whether it is new. Without `exclusive` an existing file
-    /// is taken as it is, through symlinks.
+    /// Makes a regular file. Returns also whether it is new. It takes an existing file through
+    /// symlinks.
     pub async fn create(
         &self,
         path: &[u8],
         mode: u16,
-        exclusive: bool,
+        if_there: IfThere,
     ) -> Result<(Attr, bool), Errno> {
         walked!(self, walk => {
             let mut next = walk.last_of(path).await?;
             loop {
+                let exclusive = if_there == IfThere::Refuse;
                 let if_dir = if exclusive { Errno::EEXIST } else { Errno::EISDIR };
                 let (dir, last) = next.ok_or(if_dir)?;
                 let name = last.file(Errno::EISDIR)?;
@@ -131,7 +134,7 @@ impl<'a> Paths<'a> {
 
     /// The target of a symlink.
     pub async fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        walked!(self, walk => match walk.end_of(path, false).await? {
+        walked!(self, walk => match walk.end_of(path, AtLink::Stop).await? {
             Here::File(file, attr) if attr.kind == FileKind::Symlink => {
                 self.client.readlink_at(&self.credentials, file).await
             }
@@ -142,7 +145,7 @@ impl<'a> Paths<'a> {
     /// Gives a file a further name. A symlink is not followed.
     pub async fn link(&self, existing: &[u8], path: &[u8]) -> Result<Attr, Errno> {
         walked!(self, walk => {
-            let Here::File(file, _) = walk.end_of(existing, false).await? else {
+            let Here::File(file, _) = walk.end_of(existing, AtLink::Stop).await? else {
                 return Err(Errno::EPERM);
             };
             walk.again();
@@ -175,7 +178,7 @@ impl<'a> Paths<'a> {
     /// Changes mode, owner, group or times of a directory, through symlinks. Returns its ino.
     pub async fn set_dir_attr(&self, path: &[u8], set: &SetAttr) -> Result<Ino, Errno> {
         walked!(self, walk => {
-            let Here::Dir(dir) = walk.end_of(path, true).await? else {
+            let Here::Dir(dir) = walk.end_of(path, AtLink::Follow).await? else {
                 return Err(Errno::ENOTDIR);
             };
             let (op, on) = (Op::DirSetAttr(dir, set.clone()), walk.on());
@@ -206,7 +209,7 @@ impl<'a> Paths<'a> {
     /// All entries of a directory, in the order of their positions.
     pub async fn readdir(&self, path: &[u8]) -> Result<Vec<DirEntry>, Errno> {
         walked!(self, walk => {
-            let Here::Dir(dir) = walk.end_of(path, true).await? else {
+            let Here::Dir(dir) = walk.end_of(path, AtLink::Follow).await? else {
                 return Err(Errno::ENOTDIR);
             };
             let on = walk.on();
@@ -222,7 +225,7 @@ impl<'a> Paths<'a> {
         &self,
         path: &[u8],
         access: AccessMask,
-        truncate: bool,
+        content: Content,
     ) -> Result<Attr, Errno> {
         walked!(self, walk => {
             let mut next = walk.last_of(path).await?;
@@ -237,7 +240,7 @@ impl<'a> Paths<'a> {
                 } else {
                     let on = walk.on();
                     let at = At { dir, on: on.as_ref() };
-                    match self.client.open_name(&self.credentials, at, &name, access, truncate).await? {
+                    match self.client.open_name(&self.credentials, at, &name, access, content).await? {
                         Opened::Open(attr) => return Ok(attr),
                         Opened::Symlink(link) => link,
                     }

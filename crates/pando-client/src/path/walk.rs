@@ -45,6 +45,15 @@ impl Last {
     }
 }
 
+/// What a walk does at a symlink that is the last component.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtLink {
+    /// It goes through the symlink.
+    Follow,
+    /// It ends at the symlink, unless slashes follow it.
+    Stop,
+}
+
 /// What a walk knows beforehand, and whether its requests carry a trail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
@@ -158,8 +167,8 @@ impl<'a> Walk<'a> {
         self.path.push(dir);
     }
 
-    /// Walks to what `path` names. With `follow` also through a symlink at its end.
-    pub(super) async fn end_of(&mut self, path: &[u8], follow: bool) -> Result<Here, Errno> {
+    /// Walks to what `path` names.
+    pub(super) async fn end_of(&mut self, path: &[u8], at_link: AtLink) -> Result<Here, Errno> {
         let mut next = self.last_of(path).await?;
         loop {
             let Some((_, Last { name, is_dir })) = next else { return Ok(Here::Dir(self.at())) };
@@ -167,7 +176,7 @@ impl<'a> Walk<'a> {
                 Here::Dir(dir) => return Ok(Here::Dir(dir)),
                 Here::File(file, attr) => (file, attr),
             };
-            let follow = follow || is_dir;
+            let follow = at_link == AtLink::Follow || is_dir;
             if attr.kind != FileKind::Symlink || !follow {
                 return if is_dir { Err(Errno::ENOTDIR) } else { Ok(Here::File(file, attr)) };
             }

@@ -148,9 +148,16 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// What a call had when it leaves an owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Turn,
+    Wait,
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.locks.leave(self.key, true);
+        self.locks.leave(self.key, After::Turn);
     }
 }
 
@@ -164,7 +171,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.locks.leave(self.key, false);
+            self.locks.leave(self.key, After::Wait);
         }
     }
 }
@@ -176,11 +183,11 @@ impl Locks {
         f(owners.get_mut(&key).unwrap_or_else(|| unreachable!("it is there while it is called")))
     }
 
-    fn leave(&self, key: Key, had_turn: bool) {
+    fn leave(&self, key: Key, after: After) {
         let mut owners = self.owners.lock();
         let Some(owner) = owners.get_mut(&key) else { return };
         owner.calls -= 1;
-        owner.is_busy &= !had_turn;
+        owner.is_busy &= after == After::Wait;
         let woken = std::mem::take(&mut owner.waiting);
         if owner.calls == 0 && (owner.set.0.is_empty() || owner.is_forgotten) {
             owners.remove(&key);

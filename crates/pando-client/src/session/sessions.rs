@@ -47,6 +47,15 @@ enum Phase {
     Closed,
 }
 
+/// What needs a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The task that drives `maintain`.
+    Maintain,
+    /// A call.
+    Call,
+}
+
 /// The client's sessions.
 pub(crate) struct Sessions {
     state: RwLock<State>,
@@ -134,9 +143,9 @@ impl Sessions {
         self.state.read().live().cloned()
     }
 
-    /// Waits for a session, or for the task to open one. If `maintain` is driven, only a call with
-    /// `maintains` gets the task.
-    pub(crate) async fn need(&self, maintains: bool) -> Need<'_> {
+    /// Waits for a session, or for the task to open one. If `maintain` is driven, only that gets
+    /// the task.
+    pub(crate) async fn need(&self, asker: Asker) -> Need<'_> {
         self.when(|| {
             if let Some(session) = self.live() {
                 return Some(Need::Has(session));
@@ -144,7 +153,10 @@ impl Sessions {
             let mut state = self.state.write();
             match state.phase {
                 Phase::Closed => Some(Need::Closed),
-                Phase::Over if maintains || self.maintainers.load(Ordering::Acquire) == 0 => {
+                Phase::Over
+                    if asker == Asker::Maintain
+                        || self.maintainers.load(Ordering::Acquire) == 0 =>
+                {
                     state.phase = Phase::Reopening;
                     Some(Need::Leads(Lead { sessions: self, is_done: false }))
                 }

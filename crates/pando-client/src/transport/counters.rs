@@ -27,6 +27,13 @@ kinds! {
     Lock, Unlock, TestLock, OpenLocalSession, Alone, LockOf, SyncFile,
 }
 
+/// How a request in doubt was resolved.
+#[derive(Clone, Copy)]
+pub(crate) enum Resolved {
+    NeverRan,
+    HasRun,
+}
+
 /// Counts since the client began. They only go up.
 pub struct Counters {
     requests: [AtomicU64; NAMES.len()],
@@ -67,8 +74,8 @@ impl Counters {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn doubt_resolved(&self, has_run: bool) {
-        self.resolved[usize::from(has_run)].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn doubt_resolved(&self, doubt: Resolved) {
+        self.resolved[doubt as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn session_begun(&self) {

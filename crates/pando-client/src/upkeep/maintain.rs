@@ -17,7 +17,8 @@ use crate::request::outcome::{Answer, Failure, Unanswered};
 use crate::request::pending::Asked;
 use crate::route::plan::{Route, plan};
 use crate::session::doubts::Taken;
-use crate::session::sessions::{Maintained, Need, Session};
+use crate::session::sessions::{Asker, Maintained, Need, Session};
+use crate::transport::counters::Resolved;
 use crate::transport::traits::BoxFuture;
 use crate::upkeep::reopen::NotOpened;
 
@@ -91,7 +92,7 @@ impl Client {
         maintained: &mut Option<Maintained<'a>>,
     ) -> Option<Arc<Session>> {
         loop {
-            let lead = match self.sessions.need(true).await {
+            let lead = match self.sessions.need(Asker::Maintain).await {
                 Need::Has(session) => return Some(session),
                 Need::Closed => return None,
                 Need::Leads(lead) => lead,
@@ -118,7 +119,7 @@ impl Client {
         let pending = self.pending(&doubt.credentials, asked, route, id);
         match self.chase(&pending, &mut true).await {
             Ok(Answer::Final(Ok(body))) => {
-                self.counters.doubt_resolved(true);
+                self.counters.doubt_resolved(Resolved::HasRun);
                 let (session, op) = (doubt.session.clone(), doubt.op.clone());
                 self.settle(&op, &body).await;
                 taken.settled();
@@ -128,7 +129,7 @@ impl Client {
                 }
             }
             Ok(Answer::Final(Err(failure))) => {
-                self.counters.doubt_resolved(false);
+                self.counters.doubt_resolved(Resolved::NeverRan);
                 // A shard that failed gives this answer whatever its log has.
                 if !matches!(failure, Failure::Unsure(_) | Failure::Errno(Errno::EIO)) {
                     self.not_written(&doubt.op);
@@ -137,7 +138,7 @@ impl Client {
             }
             // If the request has not run, it never will.
             Ok(Answer::NoSession) => {
-                self.counters.doubt_resolved(false);
+                self.counters.doubt_resolved(Resolved::NeverRan);
                 self.session_over(doubt.session.id);
                 taken.settled();
             }

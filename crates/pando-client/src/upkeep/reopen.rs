@@ -25,7 +25,7 @@ use crate::request::backoff::Backoff;
 use crate::request::outcome::{Answer, Failure, Unanswered, stale};
 use crate::request::pending::Via;
 use crate::route::plan::Route;
-use crate::session::sessions::{Lead, Need, Session};
+use crate::session::sessions::{Asker, Lead, Need, Session};
 
 /// Most files that are opened at once.
 const CLAIMS_MAX: usize = 128;
@@ -53,7 +53,7 @@ impl Client {
     /// `ETIMEDOUT` after `deadline`, `EIO` if the client is closed.
     pub(crate) async fn session_for(&self, deadline: Option<u64>) -> Result<Arc<Session>, Errno> {
         loop {
-            let need = self.within(deadline, self.sessions.need(false)).await;
+            let need = self.within(deadline, self.sessions.need(Asker::Call)).await;
             match need.ok_or(Errno::ETIMEDOUT)? {
                 Need::Has(session) => return Ok(session),
                 Need::Closed => return Err(Errno::EIO),

@@ -4,13 +4,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pando_client::{Client, Options, WriteError, block_on};
+use pando_client::{Client, Content, Options, Then, WriteError, block_on};
 use pando_types::op::{ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Errno, Ino, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::file;
+use crate::routing::make;
 
 pub const MILLISECOND: u64 = 1_000_000;
 const PATIENCE: u64 = 50 * MILLISECOND;
@@ -32,8 +32,8 @@ pub fn maintain(cluster: &Cluster, client: &Client, mut is_done: impl FnMut() ->
     panic!("what must be done is not done");
 }
 
-fn create(client: &Client, text: &str, open: bool) -> Result<Ino, Errno> {
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, open));
+fn create(client: &Client, text: &str, then: Then) -> Result<Ino, Errno> {
+    let made = make(client, &name(text), then);
     made.map(|(attr, _)| attr.ino)
 }
 
@@ -48,11 +48,15 @@ pub fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free
         let client = impatient(&cluster, 1);
         let fate = move || if lose_reply { Fate::LoseReply } else { Fate::LoseRequest };
         cluster.on_request(move |_, _, _| Some(fate()));
-        assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+        assert_eq!(create(&client, "a", Then::Nothing), Err(Errno::ETIMEDOUT));
         assert_eq!(client.doubts(), 1);
         cluster.on_request(|_, _, _| None);
         cluster.take_log();
-        assert_eq!(create(&client, "b", false), Err(Errno::ETIMEDOUT), "there is no other slot");
+        assert_eq!(
+            create(&client, "b", Then::Nothing),
+            Err(Errno::ETIMEDOUT),
+            "there is no other slot"
+        );
         assert_eq!(cluster.ops(), [""; 0]);
         assert!(block_on(client.getattr(Ino::ROOT)).is_ok(), "reads need no slot");
         cluster.take_log();
@@ -60,8 +64,12 @@ pub fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free
         let sent = cluster.take_log();
         let again = sent.iter().find(|(_, request)| matches!(request.op, Op::Create { .. }));
         assert_eq!(again.map(|(_, request)| request.head.id.sequence), Some(1));
-        assert!(create(&client, "b", false).is_ok());
-        assert_eq!(create(&client, "a", false), Err(Errno::EEXIST), "it has run, in the end");
+        assert!(create(&client, "b", Then::Nothing).is_ok());
+        assert_eq!(
+            create(&client, "a", Then::Nothing),
+            Err(Errno::EEXIST),
+            "it has run, in the end"
+        );
         assert_eq!((client.counters().given_up(), client.counters().resolved()), (1, [0, 1]));
     }
 }
@@ -71,12 +79,12 @@ fn what_was_opened_for_a_caller_that_is_gone_is_released() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 4);
     cluster.on_request(|_, _, _| Some(Fate::LoseReply));
-    assert_eq!(create(&client, "a", true), Err(Errno::ETIMEDOUT));
+    assert_eq!(create(&client, "a", Then::Open), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
     let made = block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))).expect("made").ino;
     assert_eq!(cluster.state().namespace.opens(made), 1);
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
-    assert_eq!(block_on(client.open(ROOT, made, 4, false, None)), Err(Errno::ETIMEDOUT));
+    assert_eq!(block_on(client.open(ROOT, made, 4, Content::Kept, None)), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
     maintain(&cluster, &client, || {
         client.doubts() == 0 && cluster.state().namespace.opens(made) == 0
@@ -89,7 +97,7 @@ pub fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
-    assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+    assert_eq!(create(&client, "a", Then::Nothing), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
     let unlink = |text| block_on(client.unlink(ROOT, Ino::ROOT, &name(text)));
     assert_eq!(unlink("a"), Err(Errno::ETIMEDOUT), "a late create would come over it");
@@ -102,8 +110,8 @@ pub fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
 fn a_file_is_settled_once_nothing_that_changes_it_is_in_doubt() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
-    let a = create(&client, "a", true).expect("made");
-    let b = create(&client, "b", true).expect("made");
+    let a = create(&client, "a", Then::Open).expect("made");
+    let b = create(&client, "b", Then::Open).expect("made");
     assert_eq!(block_on(client.settled(a)), Ok(()));
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
     let set = SetAttr { size: Some(5), ..SetAttr::default() };
@@ -119,7 +127,7 @@ fn a_file_is_settled_once_nothing_that_changes_it_is_in_doubt() {
 fn an_open_file_is_found_after_a_rename_that_the_client_has_not_heard_of() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
-    let ino = create(&client, "a", true).expect("made");
+    let ino = create(&client, "a", Then::Open).expect("made");
     cluster.on_request(|_, _, _| Some(Fate::LoseReply));
     let flags = RenameFlags::default();
     let (a, b) = (name("a"), name("b"));
@@ -156,7 +164,8 @@ fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
 fn an_open_file_is_found_after_an_exchange_though_no_shard_could_be_asked_for_it() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
-    let (a, b) = (create(&client, "a", true).expect("made"), create(&client, "b", true));
+    let (a, b) =
+        (create(&client, "a", Then::Open).expect("made"), create(&client, "b", Then::Open));
     let b = b.expect("made");
     cluster.on_request(|_, _, request| {
         matches!(request.op, Op::Lookup(..)).then_some(Fate::LoseRequest)
@@ -176,7 +185,7 @@ fn maintenance_of_a_closed_client_ends_whatever_is_in_doubt() {
     cluster.on_request(|_, _, request| {
         (!matches!(request.op, Op::EndSession(_))).then_some(Fate::LoseRequest)
     });
-    assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+    assert_eq!(create(&client, "a", Then::Nothing), Err(Errno::ETIMEDOUT));
     cluster.state().delay = 1;
     let mut maintain = pin!(client.maintain());
     let context = &mut Context::from_waker(Waker::noop());
@@ -206,7 +215,7 @@ fn objects_of_a_write_in_doubt_are_unneeded_once_it_is_known_that_it_was_not_mad
     ] {
         let cluster = Cluster::new();
         let client = impatient(&cluster, 8);
-        let ino = create(&client, "a", true).expect("made");
+        let ino = create(&client, "a", Then::Open).expect("made");
         let attr = block_on(client.getattr(ino)).expect("made");
         cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
         let written = block_on(client.write_data(ino, None, vec![piece.clone()], None, None));

@@ -1,6 +1,6 @@
 //! Sessions that end before their client does.
 
-use pando_client::{Options, WriteError, block_on};
+use pando_client::{Content, Options, Then, WriteError, block_on};
 use pando_types::op::{ObjectId, ObjectRange, Op, Payload, Piece, Request, RequestId};
 use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
 use pando_types::{Attr, Errno, Ino, SessionId};
@@ -9,7 +9,7 @@ use crate::doubts::{MILLISECOND, maintain};
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::namespace::LEASE;
 use crate::remembered::{deep, mv, paths};
-use crate::routing::file;
+use crate::routing::make;
 
 const FIRST: SessionId = SessionId(1);
 const SECOND: SessionId = SessionId(2);
@@ -49,11 +49,11 @@ pub fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
     let cluster = Cluster::new();
     let client = cluster.client();
     let create = |text| {
-        let made = block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, true));
+        let made = make(&client, &name(text), Then::Open);
         made.expect("made").0.ino
     };
     let (a, b, gone) = (create("a"), create("b"), create("gone"));
-    block_on(client.open(ROOT, a, 4, false, None)).expect("opened");
+    block_on(client.open(ROOT, a, 4, Content::Kept, None)).expect("opened");
     block_on(client.unlink(ROOT, Ino::ROOT, &name("gone"))).expect("removed, and still open");
     cluster.take_log();
     cluster.expire(FIRST);
@@ -80,7 +80,7 @@ pub fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
 fn a_release_in_a_session_that_is_over_is_done() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let ino = made.expect("made").0.ino;
     cluster.take_log();
     cluster.expire(FIRST);
@@ -102,7 +102,7 @@ fn many_callers_share_one_new_session() {
             let client = &client;
             scope.spawn(move || {
                 let name = name(&thread.to_string());
-                let made = block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, true));
+                let made = make(client, &name, Then::Open);
                 assert!(made.expect("made").1);
             });
         }
@@ -157,7 +157,7 @@ fn an_idle_client_whose_session_is_over_begins_the_next_and_keeps_what_is_open()
     let cluster = Cluster::new();
     let patience = Some(50 * MILLISECOND);
     let client = cluster.client_with(Options { slots: 2, patience, ..Options::default() });
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let ino = made.expect("made").0.ino;
     cluster.expire(FIRST);
     assert_eq!(cluster.state().namespace.opens(ino), 0);
@@ -182,7 +182,7 @@ fn maintenance_ends_with_the_client() {
 fn an_object_of_a_session_that_is_over_is_stored_again() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let ino = made.expect("made").0.ino;
     let object = client.new_object();
     assert_eq!(object.session(), FIRST);
@@ -238,7 +238,7 @@ fn a_session_that_another_client_has_ended_is_closed() {
 fn a_layout_that_comes_in_parts_is_one() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let attr = Attr { size: 30, ..made.expect("made").0 };
     let ino = attr.ino;
     let slice = |offset| {
@@ -268,7 +268,7 @@ fn a_layout_that_comes_in_parts_is_one() {
 fn a_layout_that_does_not_go_on_is_an_error() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let attr = Attr { size: 30, data_version: 7, ..made.expect("made").0 };
     let ino = attr.ino;
     cluster.on_request(move |_, _, request| {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pando_client::{Client, Options, block_on};
+use pando_client::{Client, Options, Then, block_on};
 use pando_types::op::Op;
 use pando_types::reply::Refusal;
 use pando_types::{Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
 
 use crate::doubts::maintain;
-use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::file;
+use crate::fake::{Cluster, Fate, name};
+use crate::routing::make;
 
 const SPACE: LockSpace = LockSpace::Record;
 
@@ -21,7 +21,7 @@ fn of(owner: u64, first: u64, last: u64) -> Lock {
 
 fn made(client: &Client) -> Ino {
     let name = name("file");
-    block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, true)).expect("made").0.ino
+    make(client, &name, Then::Open).expect("made").0.ino
 }
 
 #[test]

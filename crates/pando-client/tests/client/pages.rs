@@ -6,13 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use pando_client::{BUFFERED_MAX, Client, DirEntry, Listing, Options, block_on};
+use pando_client::{BUFFERED_MAX, Client, DirEntry, Listing, Options, Then, block_on};
 use pando_types::op::Op;
 use pando_types::reply::Refusal;
 use pando_types::{DirRef, Errno, Ino, ShardIndex};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::{file, fill};
+use crate::routing::{fill, make};
 
 /// Polls that a request takes to its shard, and again back.
 const FAR: u32 = 3;
@@ -161,7 +161,7 @@ fn every_entry_is_listed_once_while_the_directory_grows_shrinks_and_splits() {
         let all = rest(&mut begin(&client, 0, 1 + seed as u32 % 9), |_| {
             let new = name(&format!("new{made}"));
             made += 1;
-            block_on(busy.create(ROOT, Ino::ROOT, &new, file(), true, false)).expect("made");
+            make(&busy, &new, Then::Nothing).expect("made");
             if gone > 200 && random.bool() {
                 gone -= 1;
                 block_on(busy.unlink(ROOT, Ino::ROOT, &name(&gone.to_string()))).expect("removed");
@@ -310,7 +310,7 @@ fn a_page_that_timed_out_while_no_caller_waited_for_it_is_asked_again() {
 fn a_directory_that_is_gone_is_stale_and_a_file_is_none() {
     let cluster = Cluster::new();
     let client = Arc::new(cluster.client());
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false));
+    let made = make(&client, &name("a"), Then::Nothing);
     let ino = made.expect("made").0.ino;
     assert_eq!(client.listing(ROOT, ino, 0).err(), Some(Errno::ENOTDIR));
     assert_eq!(client.listing(ROOT, Ino(99), 0).err(), Some(Errno::ESTALE));

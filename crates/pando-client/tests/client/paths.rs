@@ -1,7 +1,7 @@
 //! Paths, walked as Linux walks them.
 
-use pando_client::block_on;
 use pando_client::path::Paths;
+use pando_client::{Content, IfThere, block_on};
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, FileKind};
 
@@ -15,7 +15,7 @@ fn a_tree_is_made_read_and_removed_by_path() {
     block_on(async {
         paths.mkdir(b"/a", 0o755).await?;
         paths.mkdir(b"a//b/", 0o755).await?;
-        let (made, is_new) = paths.create(b"/a/b/c", 0o644, true).await?;
+        let (made, is_new) = paths.create(b"/a/b/c", 0o644, IfThere::Refuse).await?;
         assert!(is_new);
         assert_eq!(paths.stat(b"/a/./b/../b/c").await?.ino, made.ino);
         paths.link(b"/a/b/c", b"/a/d").await?;
@@ -27,7 +27,7 @@ fn a_tree_is_made_read_and_removed_by_path() {
         paths.unlink(b"/e/c").await?;
         paths.rmdir(b"/e/").await?;
         assert_eq!(paths.stat(b"/e").await, Err(Errno::ENOENT));
-        let opened = paths.open(b"/a/d", 4, false).await?;
+        let opened = paths.open(b"/a/d", 4, Content::Kept).await?;
         client.release(opened.ino).await?;
         assert_eq!(client.known_inodes(), 0, "nothing to forget");
         let ino = paths.resolve(b"/a/d").await?;
@@ -65,7 +65,7 @@ fn a_directory_held_on_to_is_the_same_wherever_it_is() {
         let after = dir.create(&name("x"), 0o644).await;
         assert!(matches!(after, Err(Errno::ESTALE | Errno::ENOENT)), "{after:?}");
         assert!(matches!(paths.dir(b"/b").await, Err(Errno::ENOENT)));
-        paths.create(b"/file", 0o644, true).await?;
+        paths.create(b"/file", 0o644, IfThere::Refuse).await?;
         assert!(matches!(paths.dir(b"/file").await, Err(Errno::ENOTDIR)));
         assert_eq!(client.known_inodes(), 0, "nothing to forget");
         Ok::<_, Errno>(())
@@ -96,7 +96,7 @@ fn symlinks_are_followed_and_circles_end() {
     block_on(async {
         paths.mkdir(b"/a", 0o755).await?;
         paths.mkdir(b"/a/b", 0o755).await?;
-        let file = paths.create(b"/a/b/c", 0o644, true).await?.0.ino;
+        let file = paths.create(b"/a/b/c", 0o644, IfThere::Refuse).await?.0.ino;
         paths.symlink(b"a/b/", b"/relative").await?;
         paths.symlink(b"/relative", b"/a/absolute").await?;
         paths.symlink(b"../b/c", b"/a/b/up").await?;
@@ -112,9 +112,9 @@ fn symlinks_are_followed_and_circles_end() {
         assert_eq!(paths.stat(b"/self/x").await, Err(Errno::ELOOP));
         assert_eq!(paths.stat(b"/a/b/up/").await, Err(Errno::ENOTDIR));
         assert_eq!(paths.stat(b"/a/dangling").await, Err(Errno::ENOENT));
-        assert!(paths.create(b"/a/dangling", 0o644, false).await?.1);
+        assert!(paths.create(b"/a/dangling", 0o644, IfThere::Take).await?.1);
         assert_eq!(paths.stat(b"/a/new").await?.kind, FileKind::Regular);
-        assert_eq!(paths.create(b"/a/dangling", 0o644, true).await, Err(Errno::EEXIST));
+        assert_eq!(paths.create(b"/a/dangling", 0o644, IfThere::Refuse).await, Err(Errno::EEXIST));
         Ok::<_, Errno>(())
     })
     .expect("all of it works");
@@ -125,7 +125,7 @@ fn bad_paths_are_refused_as_linux_refuses_them() {
     let cluster = Cluster::new();
     let client = cluster.client();
     let paths = Paths::new(&client, Credentials::ROOT);
-    block_on(paths.create(b"/file", 0o644, true)).expect("made");
+    block_on(paths.create(b"/file", 0o644, IfThere::Refuse)).expect("made");
     block_on(paths.mkdir(b"/dir", 0o755)).expect("made");
     let stats: [(&[u8], Errno); 7] = [
         (b"", Errno::ENOENT),
@@ -141,7 +141,7 @@ fn bad_paths_are_refused_as_linux_refuses_them() {
     }
     assert!(block_on(paths.stat(&[b'/'; 4095])).is_ok());
     assert_eq!(block_on(paths.mkdir(b"/", 0o755)), Err(Errno::EEXIST));
-    assert_eq!(block_on(paths.create(b"/new/", 0o644, false)), Err(Errno::EISDIR));
+    assert_eq!(block_on(paths.create(b"/new/", 0o644, IfThere::Take)), Err(Errno::EISDIR));
     assert_eq!(block_on(paths.unlink(b"/file/")), Err(Errno::ENOTDIR));
     assert_eq!(block_on(paths.unlink(b"/..")), Err(Errno::EISDIR));
     assert_eq!(block_on(paths.rmdir(b"/")), Err(Errno::EBUSY));

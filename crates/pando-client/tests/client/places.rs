@@ -4,18 +4,18 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pando_client::{Client, block_on};
+use pando_client::{Client, Content, IfThere, Then, block_on};
 use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::Refusal;
 use pando_types::{Errno, Ino};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::file;
+use crate::routing::{file, make};
 
 const PLAIN: RenameFlags = RenameFlags { no_replace: false, exchange: false };
 
-fn create(client: &Client, text: &str, open: bool) -> Ino {
-    block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, open)).expect("made").0.ino
+fn create(client: &Client, text: &str, then: Then) -> Ino {
+    make(client, &name(text), then).expect("made").0.ino
 }
 
 fn rename(client: &Client, from: &str, to: &str, flags: RenameFlags) {
@@ -29,7 +29,7 @@ fn a_file_we_rename_is_asked_for_under_its_new_name() {
         let cluster = Cluster::new();
         cluster.state().namespace.park_on_rename = park;
         let client = cluster.client();
-        let ino = create(&client, "a", false);
+        let ino = create(&client, "a", Then::Nothing);
         rename(&client, "a", "b", PLAIN);
         cluster.take_log();
         assert_eq!(block_on(client.getattr(ino)).expect("there").ino, ino);
@@ -41,7 +41,7 @@ fn a_file_we_rename_is_asked_for_under_its_new_name() {
 fn both_files_of_an_exchange_are_found_at_once() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let (a, b) = (create(&client, "a", true), create(&client, "b", true));
+    let (a, b) = (create(&client, "a", Then::Open), create(&client, "b", Then::Open));
     rename(&client, "a", "b", RenameFlags { exchange: true, ..PLAIN });
     cluster.take_log();
     for ino in [a, b] {
@@ -54,7 +54,7 @@ fn both_files_of_an_exchange_are_found_at_once() {
 fn a_linked_file_is_asked_for_at_its_link_shard() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let ino = create(&client, "a", false);
+    let ino = create(&client, "a", Then::Nothing);
     let attr = block_on(client.link(ROOT, ino, Ino::ROOT, &name("b"))).expect("linked");
     assert_eq!(attr.nlink, 2);
     cluster.take_log();
@@ -70,9 +70,9 @@ fn a_linked_file_is_asked_for_at_its_link_shard() {
 fn an_open_file_without_a_name_is_found_and_released() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let ino = create(&client, "a", true);
+    let ino = create(&client, "a", Then::Open);
     block_on(client.unlink(ROOT, Ino::ROOT, &name("a"))).expect("removed");
-    let other = create(&client, "a", false);
+    let other = create(&client, "a", Then::Nothing);
     assert_ne!(ino, other);
     cluster.take_log();
     block_on(client.getattr(ino)).expect("it is open");
@@ -87,7 +87,7 @@ fn an_open_file_without_a_name_is_found_and_released() {
 fn a_change_tried_elsewhere_has_a_new_identity() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let ino = create(&client, "a", true);
+    let ino = create(&client, "a", Then::Open);
     block_on(client.unlink(ROOT, Ino::ROOT, &name("a"))).expect("removed");
     cluster.take_log();
     block_on(client.release(ino)).expect("released");
@@ -100,7 +100,7 @@ fn a_change_tried_elsewhere_has_a_new_identity() {
 fn a_file_that_is_gone_is_stale_and_its_name_is_absent() {
     let cluster = Cluster::new();
     let (client, other) = (cluster.client(), cluster.client());
-    let ino = create(&client, "a", false);
+    let ino = create(&client, "a", Then::Nothing);
     block_on(other.unlink(ROOT, Ino::ROOT, &name("a"))).expect("removed");
     assert_eq!(block_on(client.getattr(ino)), Err(Errno::ESTALE));
     assert_eq!(block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))), Err(Errno::ENOENT));
@@ -130,7 +130,7 @@ fn a_file_is_found_while_it_is_renamed_over_and_over() {
         for turns in [(1, 1), (1, 2), (2, 1), (1, 7), (3, 2), (1, 40), (40, 1)] {
             let cluster = Cluster::new();
             let client = cluster.client();
-            let ino = create(&client, "0", false);
+            let ino = create(&client, "0", Then::Nothing);
             cluster.state().delay = delay;
             let root = Ino::ROOT;
             let renames = async {
@@ -154,7 +154,7 @@ fn a_file_is_found_while_it_is_renamed_over_and_over() {
 fn a_removal_between_the_entry_and_the_inode_is_looked_at_again() {
     let cluster = Cluster::new();
     let client = cluster.client();
-    let ino = create(&client, "a", false);
+    let ino = create(&client, "a", Then::Nothing);
     block_on(client.link(ROOT, ino, Ino::ROOT, &name("b"))).expect("linked");
     let mut left = 3;
     cluster.on_request(move |_, _, request| {
@@ -163,7 +163,8 @@ fn a_removal_between_the_entry_and_the_inode_is_looked_at_again() {
         (is_read && left >= 0).then_some(Fate::Answer(Err(Refusal::NotUnderName)))
     });
     assert_eq!(block_on(client.lookup(ROOT, Ino::ROOT, &name("b"))).map(|it| it.ino), Ok(ino));
-    let opened = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), false, true));
+    let opened =
+        block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), IfThere::Take, Then::Open));
     assert_eq!(opened.map(|(attr, is_new)| (attr.ino, is_new)), Ok((ino, false)));
     assert_eq!(cluster.state().namespace.opens(ino), 1);
 }
@@ -179,7 +180,7 @@ fn directories_are_what_they_are_through_renames() {
     assert_eq!(block_on(client.parent(e)), Ok(d));
     assert_eq!(block_on(client.parent(d)), Ok(Ino::ROOT));
     assert_eq!(block_on(client.unlink(ROOT, d, &name("e"))), Err(Errno::EISDIR));
-    assert_eq!(block_on(client.open(ROOT, d, 4, false, None)), Err(Errno::EISDIR));
+    assert_eq!(block_on(client.open(ROOT, d, 4, Content::Kept, None)), Err(Errno::EISDIR));
     assert_eq!(block_on(client.link(ROOT, d, Ino::ROOT, &name("g"))), Err(Errno::EPERM));
     assert_eq!(block_on(client.rmdir(ROOT, d, &name("e"))), Ok(()));
     assert_eq!(block_on(client.getattr(e)), Err(Errno::ESTALE));

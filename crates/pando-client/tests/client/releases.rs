@@ -1,14 +1,14 @@
 //! Files that are closed together.
 
-use pando_client::{Client, block_on};
+use pando_client::{Client, Content, Then, block_on};
 use pando_types::op::Op;
 use pando_types::{DirRef, Errno, Ino, SessionId};
 
 use crate::fake::{Cluster, ROOT, name};
-use crate::routing::file;
+use crate::routing::make;
 
 fn opened(client: &Client, of: &str) -> Ino {
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name(of), file(), true, true));
+    let made = make(client, &name(of), Then::Open);
     made.expect("made").0.ino
 }
 
@@ -54,7 +54,7 @@ fn a_file_that_is_open_more_often_stays_open() {
     let client = cluster.client();
     let ino = opened(&client, "a");
     for _ in 0..2 {
-        block_on(client.open(ROOT, ino, 4, false, None)).expect("opened");
+        block_on(client.open(ROOT, ino, 4, Content::Kept, None)).expect("opened");
     }
     assert_eq!(block_on(client.release_all(&[ino, ino])), Ok(()));
     assert_eq!(cluster.state().namespace.opens(ino), 1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pando_client::path::Paths;
-use pando_client::{Client, Options, block_on};
+use pando_client::{Client, Content, IfThere, Options, block_on};
 use pando_types::op::{Op, RenameFlags};
 use pando_types::{Credentials, Errno};
 
@@ -49,10 +49,14 @@ fn a_warm_path_costs_one_request_however_deep() {
         assert!(block_on(paths.stat(&at("nothing"))).is_err(), "warms it");
         let (file, moved, sub) = (at("file"), at("moved"), at("sub"));
         let flags = RenameFlags::default();
-        assert_eq!(cost(&client, paths.create(&file, 0o644, true)), 1, "create, depth {depth}");
+        assert_eq!(
+            cost(&client, paths.create(&file, 0o644, IfThere::Refuse)),
+            1,
+            "create, depth {depth}"
+        );
         assert_eq!(cost(&client, paths.stat(&file)), 1, "stat");
         assert_eq!(cost(&client, paths.lstat(&file)), 1, "lstat");
-        assert_eq!(cost(&client, paths.open(&file, 4, false)), 1, "open");
+        assert_eq!(cost(&client, paths.open(&file, 4, Content::Kept)), 1, "open");
         assert_eq!(cost(&client, paths.rename(&file, &moved, flags)), 1, "rename");
         assert_eq!(cost(&client, paths.readdir(format!("{dir}/").as_bytes())), 1, "readdir");
         assert_eq!(cost(&client, paths.unlink(&moved)), 1, "unlink");
@@ -70,7 +74,10 @@ fn a_cold_path_costs_one_round_and_the_request_itself() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 9);
     let client = cluster.client();
-    assert!(block_on(paths(&client).create(format!("{dir}/f").as_bytes(), 0o644, true)).is_ok());
+    assert!(
+        block_on(paths(&client).create(format!("{dir}/f").as_bytes(), 0o644, IfThere::Refuse))
+            .is_ok()
+    );
     let by_op = client.counters().requests_by_op();
     let of = |name| by_op.iter().find(|(op, _)| *op == name).map_or(0, |(_, count)| *count);
     assert_eq!((client.path_stats().rounds, of("Lookup"), of("Create")), (1, 0, 1), "{by_op:?}");
@@ -83,7 +90,8 @@ fn a_directory_renamed_by_others_is_found_out() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 4);
     let (client, other) = (cluster.client(), cluster.client());
-    let create = |path: String| block_on(paths(&client).create(path.as_bytes(), 0o644, true));
+    let create =
+        |path: String| block_on(paths(&client).create(path.as_bytes(), 0o644, IfThere::Refuse));
     create(format!("{dir}/a")).expect("made");
     mv(&other, "/0/1", "/0/z");
     assert_eq!(create(format!("{dir}/b")), Err(Errno::ENOENT));
@@ -114,7 +122,8 @@ fn a_removed_directory_is_found_out_without_being_told() {
     for path in ["/0/1/2", "/0/1"] {
         block_on(paths(&other).rmdir(path.as_bytes())).expect("removed");
     }
-    let create = |path: &str| block_on(paths(&client).create(path.as_bytes(), 0o644, true));
+    let create =
+        |path: &str| block_on(paths(&client).create(path.as_bytes(), 0o644, IfThere::Refuse));
     assert_eq!(create("/0/1/2/f"), Err(Errno::ENOENT));
     for path in ["/0/1", "/0/1/2"] {
         block_on(paths(&other).mkdir(path.as_bytes(), 0o755)).expect("made again");
@@ -131,7 +140,7 @@ fn dots_and_symlinks_on_a_path_are_as_ever() {
     let paths = paths(&client);
     block_on(async {
         paths.symlink(b"0/1", b"/short").await?;
-        let made = paths.create(format!("{dir}/f").as_bytes(), 0o644, true).await?.0;
+        let made = paths.create(format!("{dir}/f").as_bytes(), 0o644, IfThere::Refuse).await?.0;
         for _ in 0..2 {
             for path in ["/short/2/f", "/0/1/2/../2/f", "/0/../0/./1//2/f", "/short/../1/2/f"] {
                 assert_eq!(paths.stat(path.as_bytes()).await?.ino, made.ino, "{path}");
@@ -168,7 +177,7 @@ fn without_guessing_each_component_is_asked_for_in_its_turn() {
     let options = Options { paths_bytes: 0, guesses: false, ..Options::default() };
     let client = cluster.client_with(options);
     let path = format!("{dir}/f");
-    block_on(paths(&client).create(path.as_bytes(), 0o644, true)).expect("made");
+    block_on(paths(&client).create(path.as_bytes(), 0o644, IfThere::Refuse)).expect("made");
     for _ in 0..3 {
         let cost = cost(&client, paths(&client).lstat(path.as_bytes()));
         assert_eq!(cost, components + 1);
@@ -187,7 +196,7 @@ fn a_call_that_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
         has_trail.then_some(Fate::Answer(Err(pando_types::reply::Refusal::Stale)))
     });
     let path = format!("{dir}/f");
-    block_on(paths(&client).create(path.as_bytes(), 0o644, true)).expect("made");
+    block_on(paths(&client).create(path.as_bytes(), 0o644, IfThere::Refuse)).expect("made");
     assert!(client.path_stats().refusals >= 8);
     assert_eq!(client.path_stats().directories, 0, "nothing is remembered of such a walk");
 }
@@ -203,10 +212,10 @@ fn a_call_tells_whether_its_path_was_there_as_a_whole() {
     cluster.on_request(|_, _, request| {
         request.trail.is_some().then_some(Fate::Answer(Err(pando_types::reply::Refusal::Stale)))
     });
-    block_on(paths.create(format!("{dir}/f").as_bytes(), 0o644, true)).expect("made");
+    block_on(paths.create(format!("{dir}/f").as_bytes(), 0o644, IfThere::Refuse)).expect("made");
     assert!(paths.was_loose());
     cluster.on_request(|_, _, _| None);
-    block_on(paths.create(format!("{dir}/g").as_bytes(), 0o644, true)).expect("made");
+    block_on(paths.create(format!("{dir}/g").as_bytes(), 0o644, IfThere::Refuse)).expect("made");
     assert!(!paths.was_loose(), "it is of the last call");
 }
 
@@ -217,7 +226,7 @@ fn a_name_that_is_looked_at_anew_is_asked_for_by_its_path() {
     let client = cluster.client();
     let paths = paths(&client);
     let file = format!("{dir}/f");
-    block_on(paths.create(file.as_bytes(), 0o644, true)).expect("made");
+    block_on(paths.create(file.as_bytes(), 0o644, IfThere::Refuse)).expect("made");
     block_on(paths.link(file.as_bytes(), format!("{dir}/g").as_bytes())).expect("linked");
     // The inode that the name led to is gone a moment later.
     let mut is_gone = false;

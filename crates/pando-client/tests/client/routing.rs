@@ -1,12 +1,17 @@
 //! From stale maps to the owner.
 
-use pando_client::{Client, block_on};
+use pando_client::{Client, IfThere, Then, block_on};
 use pando_placement::DirMap;
 use pando_types::op::{NewNode, Op};
 use pando_types::reply::{Refusal, SplitHistory};
-use pando_types::{DirRef, Errno, FileKind, Ino, PartitionIndex};
+use pando_types::{Attr, DirRef, Errno, FileKind, Ino, Name, PartitionIndex};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
+
+/// Makes a file in the root.
+pub fn make(client: &Client, name: &Name, then: Then) -> Result<(Attr, bool), Errno> {
+    block_on(client.create(ROOT, Ino::ROOT, name, file(), IfThere::Refuse, then))
+}
 
 pub fn file() -> NewNode {
     NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() }
@@ -16,7 +21,7 @@ pub fn file() -> NewNode {
 pub fn fill(client: &Client, count: usize) {
     for n in 0..count {
         let name = name(&n.to_string());
-        block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+        make(client, &name, Then::Nothing).expect("made");
     }
 }
 
@@ -25,12 +30,11 @@ fn a_small_directory_costs_one_message_a_call() {
     let cluster = Cluster::new();
     let client = cluster.client();
     cluster.take_log();
-    let (attr, _) =
-        block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).expect("made");
+    let (attr, _) = make(&client, &name("a"), Then::Nothing).expect("made");
     block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))).expect("found");
     block_on(client.getattr(attr.ino)).expect("there");
     block_on(client.getattr(Ino::ROOT)).expect("there");
-    block_on(client.readdir(ROOT, Ino::ROOT, 0, 10, true)).expect("read");
+    block_on(client.readdir_plus(ROOT, Ino::ROOT, 0, 10)).expect("read");
     block_on(client.unlink(ROOT, Ino::ROOT, &name("a"))).expect("removed");
     assert_eq!(cluster.ops(), ["Create", "Lookup", "GetAttr", "DirGetAttr", "ReadDir", "Unlink"]);
     assert_eq!(client.counters().requests(), 7, "with OpenSession");
@@ -46,7 +50,7 @@ fn redirects_converge_keep_the_identity_and_are_remembered() {
     cluster.take_log();
     for n in 0..200 {
         let name = name(&n.to_string());
-        block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+        make(&client, &name, Then::Nothing).expect("made");
         let log = cluster.take_log();
         assert!(log.iter().all(|(_, request)| request.head.id == log[0].1.head.id));
         assert!(log.len() <= 5, "GIGA+: at most one redirect a level of the split tree");
@@ -110,7 +114,7 @@ fn creates_go_astray_only_while_the_directory_splits() {
         for (who, client) in clients.iter().enumerate() {
             cluster.take_log();
             let name = name(&format!("{who}.{n}"));
-            block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+            make(client, &name, Then::Nothing).expect("made");
             let wrong = cluster.take_log().len() - 1;
             if wrong > 0 {
                 (astray, last, worst) = (astray + 1, n, worst.max(wrong));
@@ -142,7 +146,7 @@ fn a_create_that_stays_tells_where_the_others_went() {
             let text = |n: &u32| format!("{step}.{}.{n}", at.0);
             let is_there = |n: &u32| map.locate(secrets.order(text(n).as_bytes())).0 == at;
             let name = name(&text(&(0..).find(is_there).expect("half of them, a fourth, ...")));
-            block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+            make(&client, &name, Then::Nothing).expect("made");
         }
     }
     assert_eq!(client.counters().redirects(), learned);
@@ -158,7 +162,7 @@ fn a_target_that_is_not_ready_is_asked_again_after_pauses() {
         let redirect = Refusal::Redirect(SplitHistory::default());
         (left >= 0).then_some(Fate::Answer(Err(redirect)))
     });
-    block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).expect("made");
+    make(&client, &name("a"), Then::Nothing).expect("made");
     let state = cluster.state();
     assert_eq!(state.slept.len(), 16);
     assert!(state.slept.iter().all(|nanos| *nanos <= 250_000_000));
@@ -170,7 +174,7 @@ fn shards_that_send_us_in_circles_are_left_in_the_end() {
         let cluster = Cluster::new();
         let client = cluster.client();
         cluster.on_request(move |_, _, _| Some(Fate::Answer(Err(refusal.clone()))));
-        let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false));
+        let made = make(&client, &name("a"), Then::Nothing);
         assert_eq!(made, Err(Errno::EIO));
     }
 }
@@ -188,7 +192,8 @@ fn ask_home_forgets_what_was_known_and_home_has_the_last_word() {
     cluster.state().namespace.split(dir, 0);
     for n in 0..20 {
         let name = crate::fake::name(&n.to_string());
-        block_on(client.create(ROOT, made.ino, &name, file(), true, false)).expect("made");
+        block_on(client.create(ROOT, made.ino, &name, file(), IfThere::Refuse, Then::Nothing))
+            .expect("made");
     }
     let other = cluster.client();
     block_on(other.rmdir(ROOT, Ino::ROOT, &name)).expect("the fake does not mind entries");

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use pando_client::path::Paths;
-use pando_client::{Options, block_on};
+use pando_client::{IfThere, Options, Then, Usage, block_on};
 use pando_types::op::{RenameFlags, RequestId, XattrMode};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, Errno, Ino, SessionId, ShardIndex, Timestamp};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::file;
+use crate::routing::{file, make};
 
 fn ids(cluster: &Cluster) -> Vec<RequestId> {
     cluster.take_log().iter().map(|(_, request)| request.head.id).collect()
@@ -38,7 +38,7 @@ fn a_lost_request_is_sent_again_unchanged_with_growing_pauses_and_runs_once() {
             let fate = if lose_reply { Fate::LoseReply } else { Fate::LoseRequest };
             (left >= 0).then_some(fate)
         });
-        let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false));
+        let made = make(&client, &name("a"), Then::Nothing);
         assert!(made.expect("made once").1);
         let ids = ids(&cluster);
         assert_eq!(ids.len(), 10);
@@ -62,12 +62,12 @@ fn what_waits_for_a_shard_that_is_away_is_asked_anew_until_patience_runs_out() {
         left -= 1;
         (left >= 0).then(busy)
     });
-    assert!(block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).is_ok());
+    assert!(make(&client, &name("a"), Then::Nothing).is_ok());
     let ids = ids(&cluster);
     let sequences: Vec<u64> = ids.iter().map(|id| id.sequence).collect();
     assert_eq!(sequences, [1, 2, 3, 4], "what was answered is not asked again");
     cluster.on_request(move |_, _, _| Some(busy()));
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("b"), file(), true, false));
+    let made = make(&client, &name("b"), Then::Nothing);
     assert_eq!(made.map(|_| ()), Err(Errno::ETIMEDOUT));
     assert_eq!(client.doubts(), 0, "it never ran");
     assert!(cluster.state().slept.iter().sum::<u64>() <= 6 * SECOND);
@@ -94,7 +94,7 @@ fn a_release_is_never_given_up() {
     let cluster = Cluster::new();
     let client =
         cluster.client_with(Options { slots: 4, patience: Some(50_000_000), ..Options::default() });
-    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let made = make(&client, &name("a"), Then::Open);
     let ino = made.expect("made").0.ino;
     let mut left = 100;
     cluster.on_request(move |_, _, _| {
@@ -125,7 +125,7 @@ fn many_threads_share_few_slots_and_no_identity_serves_twice() {
             scope.spawn(move || {
                 for n in 0..50 {
                     let name = name(&format!("{thread}-{n}"));
-                    let made = block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false));
+                    let made = make(client, &name, Then::Nothing);
                     assert!(made.expect("made").1);
                     assert_eq!(block_on(client.unlink(ROOT, Ino::ROOT, &name)), Ok(()));
                 }
@@ -147,7 +147,7 @@ fn clocks_and_versions_heard_of_are_told_on() {
         assert!(head.clock > 0 && head.version == 3 && head.trace > 0);
         Some(Fate::Answer(Ok(Body::StatFs { inodes: 2, bytes: 5 })))
     });
-    assert_eq!(block_on(client.statfs()), Ok((8, 20)));
+    assert_eq!(block_on(client.statfs()), Ok(Usage { inodes: 8, bytes: 20 }));
 }
 
 #[test]
@@ -178,15 +178,15 @@ fn calls_move_between_threads() {
     let (root, a) = (Ino::ROOT, name("a"));
     let paths = Paths::new(&client, Credentials::ROOT);
     check(&client.lookup(ROOT, root, &a));
-    check(&client.create(ROOT, root, &a, file(), true, true));
+    check(&client.create(ROOT, root, &a, file(), IfThere::Refuse, Then::Open));
     check(&client.rename(ROOT, root, &a, root, &a, RenameFlags::default()));
     check(&client.link(ROOT, root, root, &a));
     check(&client.getattr(root));
     check(&client.setxattr(ROOT, root, b"user.a", b"", XattrMode::Any));
     check(&client.write_data(root, None, Vec::new(), None, None));
-    check(&client.readdir(ROOT, root, 0, 1, true));
+    check(&client.readdir_plus(ROOT, root, 0, 1));
     check(&client.garbage_done(&[]));
     check(&client.sync_file(root));
-    check(&paths.create(b"/a", 0o644, false));
+    check(&paths.create(b"/a", 0o644, IfThere::Take));
     check(&paths.stat(b"/a"));
 }

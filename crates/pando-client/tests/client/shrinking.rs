@@ -133,7 +133,7 @@ fn every_entry_is_listed_once_while_the_directory_grows_and_shrinks() {
         let mut position = 0;
         loop {
             let limit = 1 + (seed as u32 * 7 + position as u32) % 9;
-            let read = |from| block_on(client.readdir(ROOT, Ino::ROOT, from, limit, false));
+            let read = |from| block_on(client.readdir(ROOT, Ino::ROOT, from, limit));
             let page = read(position).expect("read");
             let Some(last) = page.last() else { break };
             // A position keeps its meaning (`seekdir`).

@@ -1,5 +1,6 @@
 //! Memory that pending calls take.
 
+use pando_client::{IfThere, Then};
 use pando_types::Ino;
 
 use crate::fake::{Cluster, ROOT, name};
@@ -16,7 +17,10 @@ fn the_calls_there_are_most_of_take_little() {
     let (calls, a) = (client.by_dentry(None), name("a"));
     let sizes = [
         ("lookup", size_of_val(&calls.lookup_brief(ROOT, Ino::ROOT, &a))),
-        ("create", size_of_val(&calls.create(ROOT, Ino::ROOT, &a, file(), true, true))),
+        (
+            "create",
+            size_of_val(&calls.create(ROOT, Ino::ROOT, &a, file(), IfThere::Refuse, Then::Open)),
+        ),
         ("getattr", size_of_val(&calls.getattr(Ino::ROOT))),
         ("unlink", size_of_val(&calls.unlink(ROOT, Ino::ROOT, &a))),
         ("release", size_of_val(&client.release(Ino::ROOT))),

@@ -29,10 +29,21 @@ pub fn take_off(attr: &mut Attr, kill: Option<Kill>) {
     attr.mode = kill.map_or(attr.mode, |kill| kill.left(attr.mode, attr.gid));
 }
 
+/// Where a rename has left a file's inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// In the entry.
+    InEntry,
+    /// At its link shard.
+    AtLink,
+}
+
 /// The answer to a rename.
-pub fn moved(value: &EntryValue, linked: bool) -> Body {
+pub fn moved(value: &EntryValue, left: Left) -> Body {
     match value {
-        EntryValue::File(inode) => Body::Moved(inode.attr.ino, inode.attr.kind, linked),
+        EntryValue::File(inode) => {
+            Body::Moved(inode.attr.ino, inode.attr.kind, left == Left::AtLink)
+        }
         EntryValue::Linked(ino, kind) => Body::Moved(*ino, *kind, true),
         EntryValue::Dir(access) => Body::Moved(access.dir.ino, FileKind::Directory, false),
     }

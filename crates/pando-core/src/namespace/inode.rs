@@ -153,13 +153,26 @@ pub fn put_rows(ctx: &mut Ctx<'_>, loc: &Loc, rows: &InodeRows) {
     }
 }
 
-/// Deletes the cold rows of an inode. With `destroy`, the file is gone and its objects become
-/// garbage; else the rows have moved.
-pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> Result<(), Halt> {
+/// What becomes of the objects that dropped slices name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Objects {
+    /// They are garbage, since the file is gone.
+    Garbage,
+    /// They have moved with the rows.
+    Moved,
+}
+
+/// Deletes the cold rows of an inode.
+pub fn drop_rows(
+    ctx: &mut Ctx<'_>,
+    loc: &Loc,
+    inode: &Inode,
+    objects: Objects,
+) -> Result<(), Halt> {
     if !inode.is_inline {
         for slice in slices(ctx, loc)? {
             delete_slice(ctx, loc, &slice);
-            if destroy {
+            if objects == Objects::Garbage {
                 put_garbage(ctx, slice.range.object);
             }
         }

@@ -172,27 +172,35 @@ pub fn check_sticky(dir: &Inherit, entry: Judged, credentials: &Credentials) -> 
     if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// Mode and group of an inode that is made in a directory (`inode_init_owner`). `EPERM`: whether it
-/// may be setgid is not known.
+/// Mode and group of a new inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inherited {
+    pub mode: u16,
+    pub gid: u32,
+}
+
+/// What an inode that is made in a directory gets (`inode_init_owner`). `EPERM`: whether it may be
+/// setgid is not known.
 pub fn inherit(
     dir: &Inherit,
     kind: FileKind,
     mode: u16,
     credentials: &Credentials,
-) -> Result<(u16, u32), Errno> {
+) -> Result<Inherited, Errno> {
     let mode = mode & 0o7777;
     if dir.mode & SETGID == 0 {
-        return Ok((mode, credentials.gid));
+        return Ok(Inherited { mode, gid: credentials.gid });
     }
+    let inherited = |mode| Ok(Inherited { mode, gid: dir.gid });
     if kind == FileKind::Directory {
-        return Ok((mode | SETGID, dir.gid));
+        return inherited(mode | SETGID);
     }
     if mode & SETGID_PROGRAM != SETGID_PROGRAM {
-        return Ok((mode, dir.gid));
+        return inherited(mode);
     }
     match gives_setgid(dir.uid, dir.gid, credentials) {
-        Some(true) => Ok((mode, dir.gid)),
-        Some(false) => Ok((mode & !SETGID, dir.gid)),
+        Some(true) => inherited(mode),
+        Some(false) => inherited(mode & !SETGID),
         None => Err(Errno::EPERM),
     }
 }
@@ -334,14 +342,18 @@ mod tests {
         assert_eq!(check(Directory, 0, 5, 6, &root, R | W | X), Ok(()));
     }
 
+    fn inherited(mode: u16, gid: u32) -> Result<Inherited, Errno> {
+        Ok(Inherited { mode, gid })
+    }
+
     #[test]
     fn setgid_directories_pass_on_their_group() {
         let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
-        assert_eq!(inherit(&dir, Directory, 0o755, &user(5, 6)), Ok((0o2755, 50)));
-        assert_eq!(inherit(&dir, Regular, 0o2755, &user(5, 6)), Ok((0o755, 50)));
-        assert_eq!(inherit(&dir, Regular, 0o644, &user(5, 6)), Ok((0o644, 50)));
+        assert_eq!(inherit(&dir, Directory, 0o755, &user(5, 6)), inherited(0o2755, 50));
+        assert_eq!(inherit(&dir, Regular, 0o2755, &user(5, 6)), inherited(0o755, 50));
+        assert_eq!(inherit(&dir, Regular, 0o644, &user(5, 6)), inherited(0o644, 50));
         let plain = Inherit { mode: 0o755, ..dir };
-        assert_eq!(inherit(&plain, Regular, 0o644, &user(5, 6)), Ok((0o644, 6)));
+        assert_eq!(inherit(&plain, Regular, 0o644, &user(5, 6)), inherited(0o644, 6));
     }
 
     #[test]
@@ -458,10 +470,10 @@ mod tests {
         let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
         let made = |by: &Credentials| inherit(&dir, Regular, 0o2755, by);
         assert_eq!(made(&kernel(9)), Err(Errno::EPERM));
-        assert_eq!(made(&kernel(50)), Ok((0o2755, 50)));
-        assert_eq!(made(&powers(&[50], &[], ALL)), Ok((0o2755, 50)));
-        assert_eq!(made(&powers(&[], &[], ALL)), Ok((0o755, 50)));
-        assert_eq!(made(&powers(&[], &[Capability::Fsetid], ALL)), Ok((0o2755, 50)));
-        assert_eq!(inherit(&dir, Regular, 0o2745, &kernel(9)), Ok((0o2745, 50)));
+        assert_eq!(made(&kernel(50)), inherited(0o2755, 50));
+        assert_eq!(made(&powers(&[50], &[], ALL)), inherited(0o2755, 50));
+        assert_eq!(made(&powers(&[], &[], ALL)), inherited(0o755, 50));
+        assert_eq!(made(&powers(&[], &[Capability::Fsetid], ALL)), inherited(0o2755, 50));
+        assert_eq!(inherit(&dir, Regular, 0o2745, &kernel(9)), inherited(0o2745, 50));
     }
 }

@@ -66,7 +66,7 @@ impl Shard {
             Under::Nothing | Under::Its => self.config.shred_slices,
         };
         if file.is_inline || !is_lockable || !self.has_more(ctx, loc, most)? {
-            return inode::drop_rows(ctx, loc, file, true);
+            return inode::drop_rows(ctx, loc, file, inode::Objects::Garbage);
         }
         let slices = loc.key(Kind::Slice);
         ctx.put(keys::shred(&slices), shred.encode());

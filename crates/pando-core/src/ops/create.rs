@@ -8,7 +8,7 @@ use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Session
 
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::names::{self, Sought};
-use crate::namespace::perm;
+use crate::namespace::perm::{self, Inherited};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
@@ -84,7 +84,7 @@ fn new_file(
     ctx: &Ctx<'_>,
     ino: Ino,
     node: &NewNode,
-    (mode, gid): (u16, u32),
+    Inherited { mode, gid }: Inherited,
     credentials: &Credentials,
 ) -> Attr {
     let now = ctx.time;

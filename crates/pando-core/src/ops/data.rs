@@ -345,6 +345,7 @@ impl Cover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::ops::Range;
     use pando_types::op::ObjectId;
 
     fn range(object: u128, offset: u64, len: u64) -> ObjectRange {
@@ -361,19 +362,20 @@ mod tests {
 
     #[test]
     fn what_is_laid_over_cuts_what_was_there() {
-        type Left = &'static [(u64, u64, u64)];
+        type Left = &'static [(u64, Range<u64>)];
         let cases: [(u64, u64, Left); 5] = [
             (0, 100, &[]),
-            (0, 10, &[(10, 10, 90)]),
-            (90, 200, &[(0, 0, 90)]),
-            (40, 60, &[(0, 0, 40), (60, 60, 40)]),
-            (100, 200, &[(0, 0, 100)]),
+            (0, 10, &[(10, 10..100)]),
+            (90, 200, &[(0, 0..90)]),
+            (40, 60, &[(0, 0..40), (60, 60..100)]),
+            (100, 200, &[(0, 0..100)]),
         ];
         for (from, to, expected) in cases {
             let mut cover = Cover::default();
             cover.now.insert(0, range(1, 0, 100));
             cover.clear(from, to);
-            let left: Vec<_> = cover.now.iter().map(|(o, r)| (*o, r.offset, r.len)).collect();
+            let part = |r: &ObjectRange| r.offset..r.offset + r.len;
+            let left: Vec<_> = cover.now.iter().map(|(at, r)| (*at, part(r))).collect();
             assert_eq!(left, expected, "{from}..{to}");
         }
     }

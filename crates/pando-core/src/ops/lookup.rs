@@ -1,7 +1,7 @@
 //! Lookup: what a name leads to. Glimpse: lookups of many guessed components of a path.
 
 use alloc::vec::Vec;
-use pando_types::op::GLIMPSE_LEAVES_MAX;
+use pando_types::op::{GLIMPSE_LEAVES_MAX, Request};
 use pando_types::peer::EntryValue;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Ino, Name, Order};
@@ -12,6 +12,21 @@ use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::Stop;
 
+/// What a lookup answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// What the name leads to.
+    Plain,
+    /// Also who may search the directory, for a caller that remembers paths.
+    ForPath,
+}
+
+impl Answer {
+    pub(crate) const fn to(request: &Request) -> Self {
+        if request.trail.is_some() { Self::ForPath } else { Self::Plain }
+    }
+}
+
 impl Shard {
     pub(crate) fn lookup(
         &mut self,
@@ -19,14 +34,14 @@ impl Shard {
         dir: DirRef,
         name: &Name,
         credentials: &Credentials,
-        on_path: bool,
+        answer: Answer,
     ) -> Result<Body, Stop> {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         perm::check_dir(&header.inherit, credentials, perm::X)?;
         self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
         match names::find(ctx, dir.id, order, name)? {
-            Some(entry) if on_path => {
+            Some(entry) if answer == Answer::ForPath => {
                 Ok(Body::Entry(found(entry.value), perm::search(&header.inherit)))
             }
             Some(entry) => Ok(Body::Found(found(entry.value))),
@@ -79,7 +94,7 @@ impl Shard {
         let first = self.headers(ctx, id)?.into_iter().next();
         // Without a header here, there is no ino to compare.
         let dir = DirRef { id, ino: first.as_ref().map_or(Ino(0), |header| header.ino) };
-        match (self.lookup(ctx, dir, name, credentials, true), first) {
+        match (self.lookup(ctx, dir, name, credentials, Answer::ForPath), first) {
             (Ok(Body::Entry(Found::Dir(access), search)), _) => {
                 Ok(Glimpse::Dir { dir: dir.ino, search, access })
             }

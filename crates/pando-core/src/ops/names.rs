@@ -7,10 +7,10 @@ use pando_types::reply::{Access, Body};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, Search, SessionId};
 
 use crate::contract::ClientTag;
-use crate::namespace::attrs::{apply, moved, new_dir_attr};
+use crate::namespace::attrs::{Left, apply, moved, new_dir_attr};
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::names::{self, FoundEntry};
-use crate::namespace::perm;
+use crate::namespace::perm::{self, Inherited};
 use crate::records::format::{first_header, new_dir};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Content, Header, Record};
@@ -41,7 +41,8 @@ impl Shard {
             let plan = Mkdir::new(*dir, name.clone(), *mode);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));
         }
-        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, credentials)?;
+        let Inherited { mode, gid } =
+            perm::inherit(&header.inherit, FileKind::Directory, *mode, credentials)?;
         let ino = self.numbers.ino(ctx);
         let base = new_dir(ino, mode, credentials.uid, gid, header.inherit.project, ctx.time);
         let made = DirRef { id, ino };
@@ -189,7 +190,8 @@ impl Shard {
         };
         if (from, name) == (to, new_name) {
             let errno = flags.no_replace.then_some(Errno::EEXIST);
-            return errno.map_or_else(|| Ok(moved(&source.value, false).into()), |e| Err(e.into()));
+            return errno
+                .map_or_else(|| Ok(moved(&source.value, Left::InEntry).into()), |e| Err(e.into()));
         }
         let session = request.head.id.session;
         if flags.exchange {
@@ -253,11 +255,21 @@ impl Shard {
         let rows = inode::rows(ctx, &Loc::of_entry(from.id, source, name), inode)?;
         let mut inode = inode.clone();
         if let Some((entry, old)) = replaced {
-            inode::drop_rows(ctx, &Loc::of_entry(to.id, entry, new_name), old, true)?;
+            inode::drop_rows(
+                ctx,
+                &Loc::of_entry(to.id, entry, new_name),
+                old,
+                inode::Objects::Garbage,
+            )?;
             names::remove(ctx, to.id, entry)?;
             names::count(ctx, to.id, &new_header, -1, 0);
         }
-        inode::drop_rows(ctx, &Loc::of_entry(from.id, source, name), &inode, false)?;
+        inode::drop_rows(
+            ctx,
+            &Loc::of_entry(from.id, source, name),
+            &inode,
+            inode::Objects::Moved,
+        )?;
         names::remove(ctx, from.id, source)?;
         names::count(ctx, from.id, header, -1, 0);
         inode.attr.ctime = ctx.time;
@@ -265,7 +277,7 @@ impl Shard {
         let ino = inode.attr.ino;
         let loc = self.put_file_entry(ctx, *to, new_name, &new_header, inode, &rows)?;
         self.place_opens(ctx, ino, &self.namespace.opens.holders(ino), loc.open_at());
-        Ok(Some(moved(&source.value, false).into()))
+        Ok(Some(moved(&source.value, Left::InEntry).into()))
     }
 
     /// Inserts a file's entry, with all rows of the file.

@@ -8,6 +8,7 @@ use pando_types::{Credentials, DirRef, Errno, FileKind, Kill, Name, Order, Sessi
 use crate::namespace::attrs::take_off;
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::perm;
+use crate::ops::lookup::Answer;
 use crate::records::record::OpenAt;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
@@ -53,7 +54,7 @@ impl Shard {
         session: SessionId,
         credentials: &Credentials,
     ) -> Result<Body, Stop> {
-        let found = match self.lookup(ctx, dir, name, credentials, false)? {
+        let found = match self.lookup(ctx, dir, name, credentials, Answer::Plain)? {
             Body::Found(Found::File(attr)) if attr.kind != FileKind::Symlink => attr.ino,
             other => return Ok(other),
         };

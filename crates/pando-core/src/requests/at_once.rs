@@ -7,6 +7,7 @@ use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 
 use crate::contract::{Halt, Now, Rows};
+use crate::ops::lookup::Answer;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
 use crate::state::stop::Stop;
@@ -62,7 +63,7 @@ impl Shard {
         self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => {
-                self.lookup(ctx, *dir, name, &request.credentials, request.trail.is_some())
+                self.lookup(ctx, *dir, name, &request.credentials, Answer::to(request))
             }
             Op::GetAttr(file) => self.getattr(ctx, file),
             Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir),

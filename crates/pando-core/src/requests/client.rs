@@ -17,6 +17,7 @@ use pando_types::{DirId, DirRef, Errno, Lsn, Order, SessionId};
 use crate::contract::{ClientTag, Halt, Input, Need, Now, Out};
 use crate::namespace::perm;
 use crate::ops::data::Change;
+use crate::ops::lookup::Answer;
 use crate::records::keys;
 use crate::requests::room;
 use crate::state::ctx::Ctx;
@@ -358,7 +359,7 @@ impl Shard {
         self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => {
-                self.lookup(ctx, *dir, name, credentials, request.trail.is_some()).map(Ran::from)
+                self.lookup(ctx, *dir, name, credentials, Answer::to(request)).map(Ran::from)
             }
             Op::Create { dir, name, node, exclusive, open } => self
                 .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), credentials)

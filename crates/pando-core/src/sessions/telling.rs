@@ -25,6 +25,15 @@ const AHEAD_MAX: u64 = 1 << 32;
 /// Transaction and step of messages that belong to no transaction.
 pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: SHARD_0, number: 0 }, 0);
 
+/// What a shard has not heard.
+#[derive(Clone, Copy)]
+enum Unheard {
+    /// Events that it was not told.
+    Untold,
+    /// Events that it has not acknowledged.
+    Unacknowledged,
+}
+
 impl Shard {
     /// At shard 0: whether all other shards have heard all begins and ends.
     pub(super) fn have_all_heard(&self) -> bool {
@@ -61,11 +70,11 @@ impl Shard {
         log.said_at = ctx.now.nanos;
         ctx.put(keys::table(Table::Session), log.heard.encode());
         self.settle_sessions(ctx.now.nanos);
-        self.tell_sessions(ctx, false);
+        self.tell_sessions(ctx, Unheard::Untold);
     }
 
-    /// Tells each shard what it was not told. With `again`: what it has not acknowledged.
-    fn tell_sessions(&mut self, ctx: &mut Ctx<'_>, again: bool) {
+    /// Tells each shard what it has not heard.
+    fn tell_sessions(&mut self, ctx: &mut Ctx<'_>, unheard: Unheard) {
         for shard in self.others() {
             let log = &mut self.sessions.log;
             let floor = log.floor();
@@ -73,10 +82,14 @@ impl Shard {
             let other =
                 log.others.entry(shard).or_insert(Other { told: floor, ..Other::default() });
             let Other { heard, told, told_known, told_freed, .. } = *other;
-            if again && log.is_behind(shard) {
-                self.tell_shard(ctx, (Need::Durable, shard), heard.unwrap_or(floor), None);
-            } else if !again && (told, told_known, told_freed) != now {
-                self.tell_shard(ctx, (Need::Synced, shard), told, None);
+            match unheard {
+                Unheard::Unacknowledged if log.is_behind(shard) => {
+                    self.tell_shard(ctx, (Need::Durable, shard), heard.unwrap_or(floor), None);
+                }
+                Unheard::Untold if (told, told_known, told_freed) != now => {
+                    self.tell_shard(ctx, (Need::Synced, shard), told, None);
+                }
+                _ => {}
             }
         }
         self.note_behind();
@@ -132,7 +145,7 @@ impl Shard {
         other.known = other.known.max(known);
         other.freed = other.freed.max(freed);
         if self.settle_sessions(ctx.now.nanos) {
-            self.tell_sessions(ctx, false);
+            self.tell_sessions(ctx, Unheard::Untold);
         }
         self.note_behind();
     }
@@ -152,11 +165,11 @@ impl Shard {
 
     fn tick_telling(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.settle_sessions(now) {
-            self.tell_sessions(ctx, false);
+            self.tell_sessions(ctx, Unheard::Untold);
         }
         if self.sessions.log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
             self.sessions.log.said_at = now;
-            self.tell_sessions(ctx, true);
+            self.tell_sessions(ctx, Unheard::Unacknowledged);
         }
     }
 

@@ -7,7 +7,7 @@ use pando_types::{DirId, ShardIndex, TxnId};
 use crate::contract::{Halt, Write};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::Hold;
-use crate::state::migration::copy::{Copy, Moved, OPEN_BETWEEN, PAUSE, Phase, TRIES_MAX};
+use crate::state::migration::copy::{Copy, GivenUp, Moved, OPEN_BETWEEN, PAUSE, Phase, TRIES_MAX};
 use crate::state::shard::Shard;
 
 impl Shard {
@@ -105,20 +105,20 @@ impl Shard {
                     (copy.phase, copy.is_synced) = (Phase::Open, false);
                     self.advance(ctx, number)?;
                 }
-                _ => self.give_up_copy(ctx, number, false)?,
+                _ => self.give_up_copy(ctx, number, GivenUp::AtFault)?,
             }
         }
         Ok(())
     }
 
-    /// Gives a move up. Unless another transaction wants the partition, the target is held at
-    /// fault.
+    /// Gives a move up.
     pub(crate) fn give_up_copy(
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
-        is_wanted: bool,
+        why: GivenUp,
     ) -> Result<(), Halt> {
+        let is_wanted = why == GivenUp::Wanted;
         if self.forget_count(number).is_some() {
             self.counters.splits_yielded += u64::from(is_wanted);
             return Ok(());

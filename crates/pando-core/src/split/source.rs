@@ -14,7 +14,7 @@ use crate::contract::{Halt, Row};
 use crate::counters::TxnKind;
 use crate::records::record::{Header, Record};
 use crate::state::ctx::Ctx;
-use crate::state::migration::copy::{Copy, Phase};
+use crate::state::migration::copy::{Copy, GivenUp, Phase};
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
 use crate::state::txn::plan::{Move, What};
@@ -304,7 +304,7 @@ impl Shard {
         // Without a copy the move is decided, and this message is a repetition.
         let Some(copy) = self.migration.copies.get_mut(&number) else { return Ok(()) };
         match pages {
-            0 => self.give_up_copy(ctx, number, false),
+            0 => self.give_up_copy(ctx, number, GivenUp::AtFault),
             pages if pages == copy.pages + 1 => {
                 copy.pages += 1;
                 self.counters.split_pages += 1;

@@ -146,8 +146,8 @@ impl Shard {
             let loc = Loc::of_entry(dir.id, found, name);
             match gone {
                 Gone::ForGood => self.drop_file(ctx, &loc, inode, Under::Its)?,
-                Gone::Elsewhere => inode::drop_rows(ctx, &loc, inode, false)?,
-                Gone::ForAnother => inode::drop_rows(ctx, &loc, inode, true)?,
+                Gone::Elsewhere => inode::drop_rows(ctx, &loc, inode, inode::Objects::Moved)?,
+                Gone::ForAnother => inode::drop_rows(ctx, &loc, inode, inode::Objects::Garbage)?,
             }
             self.clear_opens(ctx, inode.attr.ino, loc.open_at());
         }
@@ -174,7 +174,7 @@ impl Shard {
                 // The inode moves to its link shard. The name stays, and the directory does not
                 // change.
                 let loc = Loc::of_entry(dir.id, &found, name);
-                inode::drop_rows(ctx, &loc, inode, false)?;
+                inode::drop_rows(ctx, &loc, inode, inode::Objects::Moved)?;
                 self.clear_opens(ctx, *ino, loc.open_at());
                 names::update(ctx, dir.id, &found, name, entry.value.clone());
                 return Ok(());

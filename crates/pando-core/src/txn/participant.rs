@@ -20,6 +20,7 @@ use crate::records::keys;
 use crate::records::record::{Floor, Header, Prepared, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
+use crate::state::migration::copy::GivenUp;
 use crate::state::migration::whereabouts::Whereabouts;
 use crate::state::namespace::headers::history;
 use crate::state::shard::Shard;
@@ -385,7 +386,7 @@ impl Shard {
             }
         }
         if let Some((split, Hold::Copy)) = hold {
-            self.give_up_copy(ctx, split.number, true)?;
+            self.give_up_copy(ctx, split.number, GivenUp::Wanted)?;
         }
         Ok(Some((history(self.config.shard, &headers), header.subdirs)))
     }

@@ -206,7 +206,7 @@ impl Making {
     }
 
     fn makes(&mut self, name: &str) -> u64 {
-        let op = self.c.create_op(self.dir, name, false);
+        let op = self.c.create_op(self.dir, name);
         self.c.start(MAKER, op, None)
     }
 }

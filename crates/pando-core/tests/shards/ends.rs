@@ -78,7 +78,7 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
     c.settle();
     c.silence([TWO]);
     let session = begin(&mut c);
-    let op = c.create_op(dir, "file", false);
+    let op = c.create_op(dir, "file");
     let waits = c.start(TWO, op.clone(), None);
     let id = RequestId { session: SessionId(1 << 40), slot: 0, sequence: 1 };
     let made_up = c.send_as(TWO, id, op);
@@ -99,7 +99,7 @@ fn an_answer_to_an_earlier_question_refuses_no_session_that_came_later() {
     let mut c = Cluster::new(3, 1_000);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
     c.settle();
-    let op = c.create_op(dir, "file", false);
+    let op = c.create_op(dir, "file");
     let next = SessionId(begin(&mut c).number() + 1);
     c.settle();
     let id = |sequence| RequestId { session: next, slot: 0, sequence };
@@ -132,7 +132,7 @@ fn what_ran_in_a_session_that_is_over_is_answered_until_every_shard_has_heard_it
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
     c.settle();
     let session = begin(&mut c);
-    let op = c.create_op(dir, "file", false);
+    let op = c.create_op(dir, "file");
     let ran = c.start(ONE, op.clone(), None);
     c.settle();
     let id = c.id_of(ran);
@@ -366,7 +366,7 @@ impl Inherited {
 fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is() {
     let mut i = Inherited::new();
     let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
-    let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late", false));
+    let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late"));
     i.c.send(TWO, 71, looks);
     i.c.send(TWO, 72, changes);
     assert_eq!(i.c.answer(71), None, "it waits until the end is heard");
@@ -377,7 +377,7 @@ fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is
     i.c.drop_messages(|_, _| false);
     i.c.wait(SECOND);
     assert!(matches!(i.c.answer(71), Some(Ok(Body::Attr(_)))));
-    let later = i.request(i.dead, 0, i.c.create_op(i.dir, "later", false));
+    let later = i.request(i.dead, 0, i.c.create_op(i.dir, "later"));
     i.c.send(TWO, 73, later);
     assert_eq!(i.c.answer(73), Some(NO_SESSION));
 }
@@ -421,7 +421,7 @@ fn of_a_session_that_is_over_nothing_is_said_before_that_is_on_disk() {
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
     c.settle();
     let session = begin(&mut c);
-    let op = c.create_op(dir, "late", false);
+    let op = c.create_op(dir, "late");
     c.settle();
     end(&mut c, session);
     let id = RequestId { session, slot: 7, sequence: 1 << 30 };

@@ -19,7 +19,7 @@ fn with_create(local: bool) -> (Cluster, Op, RequestId) {
     if local {
         c.begin_local_session();
     }
-    let op = c.create_op(ROOT, "file", false);
+    let op = c.create_op(ROOT, "file");
     let id = in_slot(&c, 9, 1);
     (c, op, id)
 }
@@ -32,7 +32,7 @@ fn a_create_that_ran_is_answered_as_it_was_though_the_disk_is_full_by_now() {
         assert!(matches!(made, Ok(Body::Created(..))), "{made:?}");
         c.is_full = true;
         assert_eq!(c.run_as(ShardIndex(0), id, op), made);
-        let other = c.create_op(ROOT, "other", false);
+        let other = c.create_op(ROOT, "other");
         assert_eq!(c.run_as(ShardIndex(0), in_slot(&c, 9, 2), other), FULL);
         assert_eq!(c.list(ROOT), ["file"]);
     }
@@ -69,7 +69,7 @@ fn a_copy_that_waits_does_not_run_after_another_was_refused() {
     assert_eq!(c.answer(remove), None);
     let held = c.take_all_messages();
     assert!(!held.is_empty());
-    let (id, op) = (in_slot(&c, 9, 1), c.create_op(ROOT, &name, false));
+    let (id, op) = (in_slot(&c, 9, 1), c.create_op(ROOT, &name));
     let first = c.send_as(owner, id, op.clone());
     assert_eq!(c.answer(first), None, "it waits");
     c.is_full = true;
@@ -93,11 +93,11 @@ fn a_request_to_a_full_shard_for_a_name_of_another_is_sent_there() {
     c.settle();
     c.is_full = true;
     for name in &names {
-        let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, name, false));
+        let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, name));
         let answer = c.run_as(ShardIndex(0), id, op);
         assert!(matches!(answer, Err(Refusal::AskHome | Refusal::HashSlot(_))), "{answer:?}");
     }
-    let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, "file", false));
+    let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, "file"));
     assert_eq!(c.run_as(ShardIndex(1), id, op), FULL);
 }
 

@@ -8,7 +8,7 @@ use pando_types::peer::{Peer, PeerMessage};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, Ino, Search, SetAttr, ShardIndex, Trail};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, Versions};
 
 const SHARDS: u16 = 4;
 
@@ -343,7 +343,7 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
         tags.push(c.start(home, op, None));
         let new = c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
         if let Some(new) = new {
-            c.deliver_of(new, false, |_| false);
+            c.deliver_of(new, Versions::Held, |_| false);
         }
     }
     let on_their_way = c.take_all_messages();

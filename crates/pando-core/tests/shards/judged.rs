@@ -43,7 +43,7 @@ fn acts(c: &Cluster, dir: DirRef) -> Vec<Op> {
     let name = |name| c.name(name);
     vec![
         Op::Lookup(dir, name("file")),
-        c.create_op(dir, "new", false),
+        c.create_op(dir, "new"),
         Op::Mkdir(dir, name("made"), 0o755),
         Op::Rename {
             from: dir,

@@ -222,7 +222,7 @@ fn another_keys_session_is_not_ended_renewed_or_used() {
     assert_eq!(c.run(HERE, Op::EndSession(SessionId(12_345))), NO_SESSION);
     let home = c.home(ROOT);
     let id = RequestId { session: honest, slot: 3, sequence: 9 };
-    let (stolen, own) = (c.create_op(ROOT, "stolen", true), c.create_op(ROOT, "own", true));
+    let (stolen, own) = (c.create_open_op(ROOT, "stolen"), c.create_open_op(ROOT, "own"));
     assert_eq!(c.run_as(home, id, stolen), NO_SESSION);
     // The request has not used up its sequence number.
     as_honest(&mut c, honest, |c| assert!(c.run_as(home, id, own.clone()).is_ok()));
@@ -254,7 +254,7 @@ fn what_waits_keeps_its_place() {
     c.silence([owner]);
     let Ok(Body::Session(honest)) = c.run(HERE, Op::OpenSession) else { panic!("it begins") };
     let id = RequestId { session: honest, slot: 4, sequence: 50 };
-    let op = c.create_op(dir, "a", false);
+    let op = c.create_op(dir, "a");
     let tags = [HONEST, LIAR].map(|key| {
         c.key = key;
         c.send_as(owner, id, op.clone())
@@ -324,7 +324,7 @@ fn the_key_of_a_session_is_known_to_all_shards_and_kept() {
 fn opens_and_locks_are_of_ones_own_session() {
     let (mut c, honest, _) = two_keys(2);
     let attr = as_honest(&mut c, honest, |c| {
-        let Ok(Body::Created(attr, ..)) = c.on_owner(&c.create_op(ROOT, "a", true)) else {
+        let Ok(Body::Created(attr, ..)) = c.on_owner(&c.create_open_op(ROOT, "a")) else {
             panic!()
         };
         let locked = c.on_owner(&Op::Lock(attr.ino, lock()));
@@ -471,7 +471,7 @@ fn the_largest_files_together_are_no_trouble() {
     let (mut c, ..) = two_keys(1);
     let mut files = Vec::new();
     for name in ["a", "b", "c"] {
-        let Ok(Body::Created(attr, ..)) = c.run(HERE, c.create_op(ROOT, name, true)) else {
+        let Ok(Body::Created(attr, ..)) = c.run(HERE, c.create_open_op(ROOT, name)) else {
             panic!()
         };
         let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name(name)) };

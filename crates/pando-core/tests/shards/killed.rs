@@ -70,9 +70,12 @@ fn two_dirs(c: &mut Cluster) -> [(String, DirRef, DirRef); 2] {
     })
 }
 
-fn rename(c: &Cluster, [one, other]: &[(String, DirRef, DirRef); 2], exchange: bool) -> Op {
+fn rename(c: &Cluster, dirs: &[(String, DirRef, DirRef); 2]) -> Op {
+    rename_by(c, dirs, RenameFlags::default())
+}
+
+fn rename_by(c: &Cluster, [one, other]: &[(String, DirRef, DirRef); 2], flags: RenameFlags) -> Op {
     let (name, new_name) = (c.name(&one.0), c.name(&other.0));
-    let flags = RenameFlags { exchange, no_replace: false };
     Op::Rename { from: one.1, name, to: other.1, new_name, flags }
 }
 
@@ -98,14 +101,15 @@ fn chmod_of_one_that_has_split(c: &mut Cluster) -> (ShardIndex, Op) {
 fn replacing(c: &mut Cluster) -> (ShardIndex, Op) {
     let dirs = two_dirs(c);
     c.create(dirs[0].2, "file").unwrap();
-    (c.home(dirs[0].1), rename(c, &dirs, false))
+    (c.home(dirs[0].1), rename(c, &dirs))
 }
 
 fn exchange(c: &mut Cluster) -> (ShardIndex, Op) {
     let dirs = two_dirs(c);
     c.create(dirs[0].2, "file").unwrap();
     c.mkdir(dirs[1].2, "sub").unwrap();
-    (c.home(dirs[0].1), rename(c, &dirs, true))
+    let flags = RenameFlags { exchange: true, no_replace: false };
+    (c.home(dirs[0].1), rename_by(c, &dirs, flags))
 }
 
 /// What all runs of a change have in common.
@@ -325,7 +329,7 @@ fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
             c.lose_messages_to(of_entry);
             c.lose_power(of_entry);
             let (to, next) = match moves {
-                true => (c.home(parent), rename(&c, &dirs, false)),
+                true => (c.home(parent), rename(&c, &dirs)),
                 false => (home, Op::DirSetAttr(dir, mode(0o757))),
             };
             c.start(to, next, None);

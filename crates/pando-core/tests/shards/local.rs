@@ -66,7 +66,10 @@ impl Pair {
         let opens = random.below(2) == 0;
         match random.below(12) {
             0..=4 => {
-                let op = self.both[0].create_op(dir, &word, opens);
+                let op = match opens {
+                    true => self.both[0].create_open_op(dir, &word),
+                    false => self.both[0].create_op(dir, &word),
+                };
                 if let Ok(Body::Created(attr, ..)) = self.run(random, &op)
                     && opens
                 {
@@ -159,7 +162,7 @@ fn a_local_session_writes_of_a_file_what_the_file_is() {
     let home = ShardIndex(0);
     let before = c.rows();
     let name = c.name("file");
-    let Ok(Body::Created(attr, true, _)) = c.run(home, c.create_op(DirRef::ROOT, "file", true))
+    let Ok(Body::Created(attr, true, _)) = c.run(home, c.create_open_op(DirRef::ROOT, "file"))
     else {
         panic!("it is made");
     };

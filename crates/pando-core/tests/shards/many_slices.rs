@@ -147,7 +147,7 @@ fn between_the_steps_a_shard_may_restart_and_a_new_file_of_the_name_waits() {
     assert!(matches!(c.run(owner, Op::Unlink(ROOT, c.name("large"))), Ok(Body::Done)));
     assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (MANY, 1));
     assert_eq!(c.lookup(ROOT, "large"), Err(Errno::ENOENT));
-    let create = c.create_op(ROOT, "large", false);
+    let create = c.create_op(ROOT, "large");
     let waiting = c.start(owner, create, None);
     for _ in 0..3 {
         c.pass_time_of(owner);
@@ -155,7 +155,7 @@ fn between_the_steps_a_shard_may_restart_and_a_new_file_of_the_name_waits() {
     assert_eq!(c.answer(waiting), None);
     assert_eq!(slices_left(&c), MANY - 3 * STEP);
     c.restart_one(owner);
-    let create = c.create_op(ROOT, "large", false);
+    let create = c.create_op(ROOT, "large");
     let waiting = c.start(owner, create, None);
     c.pass_time_of(owner);
     assert_eq!(c.answer(waiting), None, "it is locked after a restart, too");
@@ -219,7 +219,7 @@ fn slices_that_stay_unreadable_are_given_up_and_their_name_is_free() {
         c.unlink(dir, "bad").unwrap();
         let op = match is_removed {
             true => Op::Rmdir(ROOT, c.name("dir")),
-            false => c.create_op(dir, "bad", false),
+            false => c.create_op(dir, "bad"),
         };
         let restarts = c.counters()[0].restarts;
         let tag = c.start(ShardIndex(0), op, None);

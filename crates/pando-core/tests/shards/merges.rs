@@ -16,6 +16,13 @@ const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
 
+/// The names of one of two partitions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Lower,
+    Upper,
+}
+
 /// A directory that is about to be merged: its upper half is on the second of two shards.
 struct Shrinking {
     c: Cluster,
@@ -46,7 +53,8 @@ fn grown(shards: u16, policy: u16) -> Shrinking {
 impl Shrinking {
     /// Removes names of a half, without delivering anything, until `left` are left or a merge
     /// begins.
-    fn drain(&mut self, upper: bool, left: usize) {
+    fn drain(&mut self, half: Half, left: usize) {
+        let upper = half == Half::Upper;
         let half = self.names.iter().filter(|name| is_upper(&self.c, name) == upper);
         let half: Vec<_> = half.cloned().collect();
         let owner = if upper { self.source } else { self.home };
@@ -78,8 +86,8 @@ impl Shrinking {
 
 fn about_to_merge() -> Shrinking {
     let mut s = grown(2, 1);
-    s.drain(false, 6);
-    s.drain(true, 0);
+    s.drain(Half::Lower, 6);
+    s.drain(Half::Upper, 0);
     assert_eq!(s.c.copies(), 1);
     assert!(s.names.iter().any(|name| is_upper(&s.c, name)), "something is left to move");
     s
@@ -102,7 +110,8 @@ fn counts(c: &mut Cluster, dir: DirRef) -> (u64, u64, Timestamp) {
     (deltas.iter().map(|d| d.entries).sum(), deltas.iter().map(|d| d.change).sum(), newest)
 }
 
-fn fresh(c: &Cluster, stem: &str, upper: bool) -> String {
+fn fresh(c: &Cluster, stem: &str, half: Half) -> String {
+    let upper = half == Half::Upper;
     (0..).map(|n| format!("{stem}.{n}")).find(|name| is_upper(c, name) == upper).unwrap()
 }
 
@@ -112,7 +121,8 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
     let before = counts(&mut s.c, s.dir);
     let (mut made, mut waited, mut steps) = (0, Vec::new(), 0);
     while s.c.copies() > 0 {
-        let [lower, upper] = [false, true].map(|upper| fresh(&s.c, &format!("s{steps}"), upper));
+        let [lower, upper] =
+            [Half::Lower, Half::Upper].map(|half| fresh(&s.c, &format!("s{steps}"), half));
         // Names of the parent are served throughout.
         if steps < 4 {
             let op = create(&s.c, s.dir, &lower);
@@ -215,7 +225,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
 #[test]
 fn a_repetition_after_the_merge_is_answered_as_before() {
     let mut s = about_to_merge();
-    let upper = fresh(&s.c, "new", true);
+    let upper = fresh(&s.c, "new", Half::Upper);
     let id = RequestId { session: s.c.session(), slot: 7, sequence: 1_000_000 };
     let op = create(&s.c, s.dir, &upper);
     let first = s.c.run_as(s.source, id, op.clone());
@@ -235,12 +245,12 @@ fn a_repetition_after_the_merge_is_answered_as_before() {
 #[test]
 fn open_files_go_along() {
     let mut s = grown(2, 1);
-    let upper = fresh(&s.c, "open", true);
+    let upper = fresh(&s.c, "open", Half::Upper);
     let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
     let op = Op::Create { dir: s.dir, name: s.c.name(&upper), node, exclusive: true, open: true };
     let Ok(Body::Created(attr, true, _)) = s.c.on_owner(&op) else { panic!("made") };
-    s.drain(false, 6);
-    s.drain(true, 0);
+    s.drain(Half::Lower, 6);
+    s.drain(Half::Upper, 0);
     s.names.insert(upper.clone());
     s.assert_whole("merged");
     assert_eq!(s.c.in_flight()[3], 1, "open at one place");
@@ -260,8 +270,8 @@ fn a_merge_yields_to_chmod() {
     assert_eq!(sum(&s.c, |n| n.merges_yielded), 1);
     s.assert_whole("afterwards");
     s.c.by = Credentials::new(9, 9, Vec::new());
-    for upper in [false, true] {
-        let op = create(&s.c, s.dir, &fresh(&s.c, "denied", upper));
+    for half in [Half::Lower, Half::Upper] {
+        let op = create(&s.c, s.dir, &fresh(&s.c, "denied", half));
         assert_eq!(s.c.done(&op), Err(Errno::EACCES), "in both halves");
     }
 }
@@ -301,7 +311,7 @@ fn rmdir_and_chmod_walk_anew_at_whatever_step_a_merge_is() {
 #[test]
 fn a_partition_is_not_given_back_to_a_large_parent() {
     let mut s = grown(2, 1);
-    s.drain(true, 0);
+    s.drain(Half::Upper, 0);
     assert_eq!(s.c.copies(), 1);
     s.c.settle();
     assert_eq!(partitions(&mut s.c, s.dir).len(), 2);
@@ -310,7 +320,7 @@ fn a_partition_is_not_given_back_to_a_large_parent() {
     assert!((3..=12).contains(&tries), "{tries} tries");
     assert_eq!((sum(&s.c, |n| n.merges_moved), s.c.in_flight()[..3].to_vec()), (0, vec![0; 3]));
     // Once the parent has shrunk, too, the merge begins without another change of the partition.
-    s.drain(false, 3);
+    s.drain(Half::Lower, 3);
     s.c.wait(100 * SECOND);
     s.assert_whole("in the end");
 }
@@ -319,10 +329,10 @@ fn a_partition_is_not_given_back_to_a_large_parent() {
 #[test]
 fn after_a_restart_a_small_partition_is_found_by_its_first_use() {
     let mut s = grown(2, 1);
-    s.drain(true, 0);
+    s.drain(Half::Upper, 0);
     s.c.settle();
     s.c.restart();
-    s.drain(false, 3);
+    s.drain(Half::Lower, 3);
     s.c.wait(2 * SECOND);
     assert_eq!(partitions(&mut s.c, s.dir).len(), 2);
     s.c.restart();
@@ -336,7 +346,7 @@ fn after_a_restart_a_small_partition_is_found_by_its_first_use() {
 fn a_partition_that_grows_again_stays() {
     let mut s = about_to_merge();
     for n in 0..12 {
-        let name = fresh(&s.c, &format!("again{n}"), true);
+        let name = fresh(&s.c, &format!("again{n}"), Half::Upper);
         let op = create(&s.c, s.dir, &name);
         assert!(matches!(s.c.poke(s.source, 0, op), Some(Ok(_))));
         s.names.insert(name);
@@ -355,13 +365,13 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     // Partition 1 is on the shard after the home. Partition 3, its upper half, is on the home
     // shard.
     let mut s = grown(3, 4);
-    s.drain(false, 6);
-    s.drain(true, 0);
+    s.drain(Half::Lower, 6);
+    s.drain(Half::Upper, 0);
     assert_eq!(s.c.copies(), 1);
     assert!(s.c.step(), "the first page is there");
     // The partition grows, and the merge is given up. The target does not hear so.
     for n in 0..45 {
-        let name = fresh(&s.c, &format!("again{n}"), true);
+        let name = fresh(&s.c, &format!("again{n}"), Half::Upper);
         let op = create(&s.c, s.dir, &name);
         let answer = s.c.poke(s.source, 0, op);
         assert!(matches!(answer, Some(Ok(_))), "{answer:?}");
@@ -374,13 +384,13 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     assert_eq!(sum(&s.c, |n| n.merges_failed), 1);
     // The partition splits.
     for n in 0..40 {
-        let name = fresh(&s.c, &format!("later{n}"), true);
+        let name = fresh(&s.c, &format!("later{n}"), Half::Upper);
         s.c.create(s.dir, &name).unwrap();
         s.names.insert(name);
     }
     s.c.settle();
     // The old rows are gone, and the next create begins a split again.
-    let last = fresh(&s.c, "last", true);
+    let last = fresh(&s.c, "last", Half::Upper);
     s.c.create(s.dir, &last).unwrap();
     s.names.insert(last);
     s.c.settle();

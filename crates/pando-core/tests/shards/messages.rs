@@ -28,8 +28,8 @@ fn chmod(mode: u16) -> SetAttr {
     SetAttr { mode: Some(mode), ..SetAttr::default() }
 }
 
-fn rename(c: &Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bool) -> Op {
-    let flags = RenameFlags { exchange, no_replace: false };
+fn rename(c: &Cluster, from: (DirRef, &str), to: (DirRef, &str)) -> Op {
+    let flags = RenameFlags::default();
     Op::Rename { from: from.0, name: c.name(from.1), to: to.0, new_name: c.name(to.1), flags }
 }
 
@@ -213,20 +213,20 @@ fn a_file_renamed_on_its_shard_needs_no_message_and_between_two_shards_one_excha
         c.create(there, name).unwrap();
     }
     c.settle();
-    let op = rename(&c, (here, "f"), (also_here, "g"), false);
+    let op = rename(&c, (here, "f"), (also_here, "g"));
     assert!(matches!(alone(&mut c, ShardIndex(1), op), Body::Moved(_, FileKind::Regular, false)));
-    let op = rename(&c, (also_here, "g"), (here, "old"), false);
+    let op = rename(&c, (also_here, "g"), (here, "old"));
     assert!(matches!(alone(&mut c, ShardIndex(1), op), Body::Moved(..)), "it replaces a file");
     for (name, new_name) in [("old", "moved"), ("moved", "f")] {
         let (from, to) = if name == "old" { (here, there) } else { (there, here) };
-        let op = rename(&c, (from, name), (to, new_name), false);
+        let op = rename(&c, (from, name), (to, new_name));
         let home = c.home(from);
         let cost = c.cost(home, op);
         assert!(matches!(cost.answer, Ok(Body::Moved(_, _, false))), "{cost:?}");
         assert_eq!(cost.counts(), (PAIR, PAIR), "asked and voted; decided and finished");
         assert_eq!((cost.need, cost.about_versions()), (Need::Committed, 0));
     }
-    let op = rename(&c, (here, "f"), (there, "f"), false);
+    let op = rename(&c, (here, "f"), (there, "f"));
     let cost = c.cost(ShardIndex(1), op);
     assert_eq!(cost.counts(), (PAIR, PAIR), "one that replaces costs no more");
 }
@@ -335,7 +335,7 @@ fn a_directory_renamed_costs_its_names_its_content_and_one_word_to_each_shard() 
         };
         let (name, dir) = dir_at(&mut c, old, "d", |home| home.0 == of);
         c.settle();
-        let op = rename(&c, (old, &name), (new, "moved"), false);
+        let op = rename(&c, (old, &name), (new, "moved"));
         let cost = c.cost(ShardIndex(from), op);
         assert!(matches!(cost.answer, Ok(Body::Moved(..))), "{what}: {cost:?}");
         let remote = |shard: u16| PAIR * usize::from(shard != from);
@@ -441,7 +441,7 @@ fn attributes_set_to_what_they_are_need_no_message_and_no_transaction() {
     c.create(plain, "f").unwrap();
     c.settle();
     for (dir, name) in [(plain, "f"), (parent, "sub")] {
-        let op = rename(&c, (dir, name), (dir, name), false);
+        let op = rename(&c, (dir, name), (dir, name));
         assert!(matches!(alone(&mut c, ShardIndex(3), op), Body::Moved(..)));
     }
 }

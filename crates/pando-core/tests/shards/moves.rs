@@ -6,7 +6,7 @@ use pando_types::peer::{Claim, PeerMessage, Prepare, Seen, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
-use crate::support::{Cluster, dir_at};
+use crate::support::{Cluster, Versions, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
@@ -17,8 +17,15 @@ struct Move {
     txn: TxnId,
 }
 
-fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bool) -> Move {
-    let flags = RenameFlags { exchange, no_replace: false };
+fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str)) -> Move {
+    begin_by(c, from, to, RenameFlags::default())
+}
+
+fn begin_exchange(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str)) -> Move {
+    begin_by(c, from, to, RenameFlags { exchange: true, no_replace: false })
+}
+
+fn begin_by(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), flags: RenameFlags) -> Move {
     let op =
         Op::Rename { from: from.0, name: c.name(from.1), to: to.0, new_name: c.name(to.1), flags };
     let before = c.txns_on_their_way();
@@ -45,7 +52,7 @@ fn is_overtaken(message: &PeerMessage) -> bool {
 
 /// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
 fn finish(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
-    c.deliver_of(it.txn, true, |_| false);
+    c.deliver_of(it.txn, Versions::Delivered, |_| false);
     c.answer(it.tag)
 }
 
@@ -103,12 +110,12 @@ impl Figure8 {
     }
 
     fn x_to_b(&mut self) -> Move {
-        begin(&mut self.c, (self.a, "x"), (self.b.1, "x"), false)
+        begin(&mut self.c, (self.a, "x"), (self.b.1, "x"))
     }
 
     fn b_to_x(&mut self) -> Move {
         let b = self.b.0.clone();
-        begin(&mut self.c, (self.holder, &b), (self.x, "b"), false)
+        begin(&mut self.c, (self.holder, &b), (self.x, "b"))
     }
 
     /// Checks that all is over, and that all five directories are in one tree.
@@ -128,10 +135,10 @@ fn moves_that_have_nothing_to_do_with_each_other_are_under_way_at_once() {
     let (x, _) = far(&mut c, parents[0], "x");
     let (y, _) = far(&mut c, parents[2], "y");
     c.settle();
-    let one = begin(&mut c, (parents[0], &x), (parents[1], "x"), false);
-    c.deliver_of(one.txn, false, is_announced);
+    let one = begin(&mut c, (parents[0], &x), (parents[1], "x"));
+    c.deliver_of(one.txn, Versions::Held, is_announced);
     assert_eq!(c.answer(one.tag), None);
-    let other = begin(&mut c, (parents[2], &y), (parents[3], "y"), false);
+    let other = begin(&mut c, (parents[2], &y), (parents[3], "y"));
     assert!(is_moved(finish(&mut c, &other)), "while the first has all its locks");
     assert!(is_moved(finish(&mut c, &one)));
 }
@@ -145,11 +152,11 @@ fn a_loop_of_two_moves_is_refused_however_they_overlap() {
     {
         let mut figure = Figure8::new();
         let first = figure.x_to_b();
-        figure.c.deliver_of(first.txn, true, first_stage);
+        figure.c.deliver_of(first.txn, Versions::Delivered, first_stage);
         let second = figure.b_to_x();
-        figure.c.deliver_of(second.txn, true, second_stage);
-        figure.c.deliver_of(first.txn, true, |_| false);
-        figure.c.deliver_of(second.txn, true, |_| false);
+        figure.c.deliver_of(second.txn, Versions::Delivered, second_stage);
+        figure.c.deliver_of(first.txn, Versions::Delivered, |_| false);
+        figure.c.deliver_of(second.txn, Versions::Delivered, |_| false);
         figure.c.settle();
         let outcomes = [first.tag, second.tag].map(|tag| figure.c.answer(tag));
         assert_eq!(outcomes.iter().filter(|it| is_moved((*it).clone())).count(), 1, "{outcomes:?}");
@@ -163,7 +170,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
     let mut figure = Figure8::new();
     let overtaken = |c: &Cluster| c.counters()[0].walks_overtaken;
     let late = figure.x_to_b();
-    figure.c.deliver_of(late.txn, false, is_claim);
+    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
     let quick = figure.b_to_x();
     assert!(is_moved(finish(&mut figure.c, &quick)));
     assert_eq!(overtaken(&figure.c), 0);
@@ -172,10 +179,10 @@ fn a_walk_that_was_overtaken_is_done_anew() {
     // A move that overtakes a walk need not make a loop.
     let to = figure.c.mkdir(figure.x, "to").unwrap();
     figure.c.settle();
-    let late = begin(&mut figure.c, (figure.x, "b"), (to, "b"), false);
-    figure.c.deliver_of(late.txn, false, is_claim);
+    let late = begin(&mut figure.c, (figure.x, "b"), (to, "b"));
+    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
     let holder = figure.holder;
-    let quick = begin(&mut figure.c, (figure.x, "to"), (holder, "to"), false);
+    let quick = begin(&mut figure.c, (figure.x, "to"), (holder, "to"));
     assert!(is_moved(finish(&mut figure.c, &quick)));
     assert!(is_moved(finish(&mut figure.c, &late)));
     assert_eq!(overtaken(&figure.c), 2);
@@ -190,10 +197,10 @@ fn a_move_below_what_moves_waits_until_it_has_moved() {
         let mut figure = Figure8::new();
         let second = has_walked.then(|| figure.x_to_b());
         if let Some(second) = &second {
-            figure.c.deliver_of(second.txn, false, is_claim);
+            figure.c.deliver_of(second.txn, Versions::Held, is_claim);
         }
         let first = figure.b_to_x();
-        figure.c.deliver_of(first.txn, false, is_announced);
+        figure.c.deliver_of(first.txn, Versions::Held, is_announced);
         let second = second.unwrap_or_else(|| figure.x_to_b());
         assert_eq!(finish_but_versions(&mut figure.c, &second), None);
         assert!(is_moved(finish(&mut figure.c, &first)));
@@ -205,7 +212,7 @@ fn a_move_below_what_moves_waits_until_it_has_moved() {
 
 /// Delivers all messages of a move, but none about versions. Returns its answer.
 fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
-    c.deliver_of(it.txn, false, |_| false);
+    c.deliver_of(it.txn, Versions::Held, |_| false);
     c.answer(it.tag)
 }
 
@@ -218,21 +225,21 @@ fn a_move_that_is_overtaken_again_and_again_moves_alone() {
     let holder_name = name_of_root(&mut figure.c, holder);
     figure.c.settle();
     let c = &mut figure.c;
-    let late = begin(c, (figure.a, "x"), (b.1, "x"), false);
+    let late = begin(c, (figure.a, "x"), (b.1, "x"));
     let places = [(holder, b.0.as_str()), (other, "b")];
     for n in 0..3 {
-        c.deliver_of(late.txn, false, is_claim);
-        let quick = begin(c, places[n % 2], places[1 - n % 2], false);
+        c.deliver_of(late.txn, Versions::Held, is_claim);
+        let quick = begin(c, places[n % 2], places[1 - n % 2]);
         assert!(is_moved(finish(c, &quick)));
-        c.deliver_of(late.txn, false, is_overtaken);
+        c.deliver_of(late.txn, Versions::Held, is_overtaken);
     }
     assert_eq!(c.counters()[0].walks_overtaken, 3);
     // The claim alone waits for a standing claim. No later claim is given before it.
-    let slow = begin(c, (other, &still), (ROOT, "still"), false);
-    c.deliver_of(slow.txn, false, is_announced);
-    c.deliver_of(late.txn, false, is_claim_on_all);
+    let slow = begin(c, (other, &still), (ROOT, "still"));
+    c.deliver_of(slow.txn, Versions::Held, is_announced);
+    c.deliver_of(late.txn, Versions::Held, is_claim_on_all);
     assert_eq!(finish(c, &late), None, "it is not alone");
-    let later = begin(c, (ROOT, &holder_name), (figure.a, "holder"), false);
+    let later = begin(c, (ROOT, &holder_name), (figure.a, "holder"));
     assert_eq!(finish_but_versions(c, &later), None, "who wants to be alone came first");
     assert!(is_moved(finish(c, &slow)));
     assert!(is_moved(finish(c, &late)));
@@ -253,8 +260,8 @@ fn an_exchange_moves_alone() {
     let mut figure = Figure8::new();
     let (b, holder) = (figure.b.clone(), figure.holder);
     let first = figure.b_to_x();
-    figure.c.deliver_of(first.txn, false, is_announced);
-    let exchange = begin(&mut figure.c, (figure.a, "x"), (holder, &b.0), true);
+    figure.c.deliver_of(first.txn, Versions::Held, is_announced);
+    let exchange = begin_exchange(&mut figure.c, (figure.a, "x"), (holder, &b.0));
     assert_eq!(finish_but_versions(&mut figure.c, &exchange), None);
     assert!(is_moved(finish(&mut figure.c, &first)));
     let answer = finish(&mut figure.c, &exchange);
@@ -263,9 +270,9 @@ fn an_exchange_moves_alone() {
     let inner = figure.c.mkdir(holder, "inner").unwrap();
     figure.c.mkdir(inner, "deep").unwrap();
     figure.c.settle();
-    let late = begin(&mut figure.c, (holder, "inner"), (b.1, "h"), false);
-    figure.c.deliver_of(late.txn, false, is_claim);
-    let exchange = begin(&mut figure.c, (figure.a, "x"), (inner, "deep"), true);
+    let late = begin(&mut figure.c, (holder, "inner"), (b.1, "h"));
+    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
+    let exchange = begin_exchange(&mut figure.c, (figure.a, "x"), (inner, "deep"));
     assert!(is_moved(finish(&mut figure.c, &exchange)));
     assert_eq!(finish(&mut figure.c, &late), LOOP, "b is beneath it by now");
     figure.c.settle();
@@ -305,7 +312,7 @@ fn whichever_shard_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
                     figure.c.keep_logs();
                 }
                 let first = figure.x_to_b();
-                figure.c.deliver_of(first.txn, false, is_claim);
+                figure.c.deliver_of(first.txn, Versions::Held, is_claim);
                 figure.b_to_x();
                 let mut is_over = false;
                 for _ in 0..messages {
@@ -332,8 +339,8 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     let first = figure.x_to_b();
     let is_given =
         |message: &PeerMessage| matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
-    figure.c.deliver_of(first.txn, false, is_claim);
-    figure.c.deliver_of(first.txn, false, is_given);
+    figure.c.deliver_of(first.txn, Versions::Held, is_claim);
+    figure.c.deliver_of(first.txn, Versions::Held, is_given);
     let given = figure.c.take_all_messages();
     assert_eq!(given.len(), 1, "it has no other lock yet");
     figure.c.lose_power(ShardIndex(0));
@@ -379,7 +386,7 @@ fn a_directory_tells_at_once_of_what_was_moved_into_it() {
     let to = *made.iter().find(|dir| c.home(**dir) != c.home(ROOT)).unwrap();
     c.mkdir(ROOT, "moved").unwrap();
     c.settle();
-    let moved = begin(&mut c, (ROOT, "moved"), (to, "here"), false);
+    let moved = begin(&mut c, (ROOT, "moved"), (to, "here"));
     while c.answer(moved.tag).is_none() {
         assert!(c.step());
     }

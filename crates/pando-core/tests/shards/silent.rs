@@ -217,7 +217,7 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
         if owner == AWAY {
             continue;
         }
-        let op = c.create_op(dir, &name, false);
+        let op = c.create_op(dir, &name);
         assert!(matches!(c.poke(owner, 3, op), Some(Ok(_))), "{name}");
         made += 1;
     }

@@ -17,7 +17,7 @@ use pando_types::peer::{PeerMessage, Prepare, Seen, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, Ino, Trail, TxnId};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, Versions};
 
 /// Old and new paths, on a tree of `/a/b/c` and `/d`.
 const RENAMES: [(&str, &str); 7] = [
@@ -158,7 +158,8 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
         2 => matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Version(_)))),
         _ => false,
     };
-    run.c.deliver_of(txn, part == 2, is_end);
+    let versions = if part == 2 { Versions::Delivered } else { Versions::Held };
+    run.c.deliver_of(txn, versions, is_end);
 }
 
 fn try_order(renames: [(&'static str, &'static str); 3], order: &[usize]) {

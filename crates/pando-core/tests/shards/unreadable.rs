@@ -73,7 +73,7 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
     spoil_name(&mut c, dir, "there");
     c.wait(3_000_000_000);
     assert_eq!(begun_anew(&c), 1, "it is not looked at again each time it is said");
-    let waiting = c.start(far, c.create_op(dir, "there", false), None);
+    let waiting = c.start(far, c.create_op(dir, "there"), None);
     c.create(dir, "other").unwrap();
     c.mkdir(dir, "sub").unwrap();
     assert_eq!(c.answer(waiting), None, "the name is locked");
@@ -110,7 +110,7 @@ fn clients_of_this_process_lose_nothing() {
     assert_eq!(c.run_as(ShardIndex(0), id, open), opened);
     assert_eq!(c.in_flight(), before, "it was not opened twice");
     // If a request's effects are dropped, so is its outcome.
-    let create = c.create_op(ROOT, "dropped", false);
+    let create = c.create_op(ROOT, "dropped");
     let id = RequestId { sequence: 2, ..id };
     c.drop_input(0);
     assert_eq!(c.run_as(ShardIndex(0), id, create.clone()), EIO);

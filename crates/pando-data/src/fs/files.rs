@@ -78,11 +78,15 @@ impl DataFs {
         self.open(attr, Form::Inline)
     }
 
-    /// Notes a file that was just opened; `attr` is the shards' answer. `truncated` says that the
-    /// open has truncated it to nothing.
-    pub fn opened(&self, attr: &Attr, truncated: bool) -> OpenInfo {
-        let info = self.open(attr, Form::Unknown);
-        if truncated && let Some(inode) = self.file(attr.ino) {
+    /// Notes a file that was just opened; `attr` is the shards' answer.
+    pub fn opened(&self, attr: &Attr) -> OpenInfo {
+        self.open(attr, Form::Unknown)
+    }
+
+    /// Notes a file that was just opened, and truncated to nothing by the open.
+    pub fn opened_cut(&self, attr: &Attr) -> OpenInfo {
+        let info = self.opened(attr);
+        if let Some(inode) = self.file(attr.ino) {
             let mut state = self.write_state(&inode);
             self.forget_dirty(&mut state, 0, u64::MAX);
             state.hear(attr);

@@ -263,14 +263,7 @@ impl DataFs {
     }
 
     /// Notes that a plan has run. `is_whole`: no byte was written since it was made.
-    fn flushed(
-        &self,
-        inode: &Inode,
-        state: &mut State,
-        attr: &Attr,
-        form: Form,
-        is_whole: bool,
-    ) {
+    fn flushed(&self, inode: &Inode, state: &mut State, attr: &Attr, form: Form, is_whole: bool) {
         let before = state.version;
         self.stored.fetch_add(1, Ordering::SeqCst);
         if is_whole {

@@ -234,7 +234,7 @@ fn pages_are_kept_only_while_no_other_client_wrote() {
     let Setup { fs, shards, .. } = setup(Limits::default());
     let reopen = || {
         fs.release(FILE);
-        fs.opened(&shards.getattr(FILE).unwrap(), false).keep_pages
+        fs.opened(&shards.getattr(FILE).unwrap()).keep_pages
     };
     assert!(reopen());
     fs.write(FILE, Some(0), b"mine", None).unwrap();
@@ -259,7 +259,7 @@ fn a_damaged_object_is_an_error_not_data() {
     // Blocks that were read and checked stay in memory, so each look begins with an empty cache.
     let read = |offset, len| {
         let fresh = DataFs::new(shards.clone(), store.clone(), Limits::default());
-        fresh.opened(&shards.getattr(FILE).unwrap(), false);
+        fresh.opened(&shards.getattr(FILE).unwrap());
         fresh.read(FILE, offset, len)
     };
     assert_eq!(read(0, 200_000), Err(Errno::EIO));

@@ -60,7 +60,7 @@ fn a_loss_outlives_a_last_close_that_told_no_program() {
     fs.release(FILE);
     store.full.store(false, Ordering::Relaxed);
     assert_eq!((fs.lost_bytes(), fs.dirty_bytes()), (5000, 0));
-    fs.opened(&shards.getattr(FILE).unwrap(), false);
+    fs.opened(&shards.getattr(FILE).unwrap());
     assert_eq!(fs.losses()[0].errno, Errno::ENOSPC);
     assert_eq!(fs.fsync(FILE), Err(Errno::EIO));
     assert_eq!(fs.fsync(FILE), Ok(()));
@@ -78,7 +78,7 @@ fn what_a_close_has_told_is_not_told_again() {
     fs.release(FILE);
     store.full.store(false, Ordering::Relaxed);
     assert_eq!((fs.lost_bytes(), fs.losses().len()), (5000, 1));
-    fs.opened(&shards.getattr(FILE).unwrap(), false);
+    fs.opened(&shards.getattr(FILE).unwrap());
     fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     assert_eq!(fs.flush(FILE), Ok(()));
     // No program has heard of a loss of bytes written after the last error.
@@ -134,7 +134,7 @@ fn further_files_are_counted() {
     assert_eq!((fs.lost_bytes(), fs.losses().len()), (2000, 1024));
     shards.stale.store(false, Ordering::Relaxed);
     for &ino in &inos {
-        fs.opened(&shards.getattr(ino).unwrap(), false);
+        fs.opened(&shards.getattr(ino).unwrap());
         assert_eq!(fs.flush(ino), Err(Errno::EIO), "all the same");
         assert_eq!(fs.flush(ino), Ok(()));
     }

@@ -127,7 +127,7 @@ fn a_thread_that_stores_an_object_steps_aside_first() {
     fs.write(FILE, Some(0), b"few", None).unwrap();
     fs.release(FILE);
     assert_eq!(stored("the last close"), 1);
-    fs.opened(&shards.getattr(FILE).unwrap(), false);
+    fs.opened(&shards.getattr(FILE).unwrap());
     fs.write(FILE, Some(0), b"few", None).unwrap();
     fs.fsync(FILE).unwrap();
     assert_eq!(stored("fsync"), 1);
@@ -146,7 +146,7 @@ fn a_small_write_into_objects_is_known_to_wait() {
     fs.write(FILE, Some(0), b"few", None).unwrap();
     assert!(fs.flush_waits(FILE));
     fs.release(FILE);
-    fs.opened(&shards.getattr(FILE).unwrap(), false);
+    fs.opened(&shards.getattr(FILE).unwrap());
     assert!(!fs.flush_waits(FILE));
     fs.write(FILE, Some(0), b"few", None).unwrap();
     assert!(

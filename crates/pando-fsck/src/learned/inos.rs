@@ -47,10 +47,15 @@ impl Inos {
         *highest = counter.max(*highest);
     }
 
-    /// Notes a directory, or a file with its inode in its entry.
-    pub fn single(&mut self, ino: Ino, is_file: bool) {
+    /// Notes a file with its inode in its entry.
+    pub fn file(&mut self, ino: Ino) {
+        self.files += 1;
+        self.dir(ino);
+    }
+
+    /// Notes a directory.
+    pub fn dir(&mut self, ino: Ino) {
         self.used(ino);
-        self.files += u64::from(is_file);
         if !self.single.insert(ino.0) {
             self.twice.insert(ino);
         }

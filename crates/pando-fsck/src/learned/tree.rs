@@ -23,6 +23,14 @@ struct ContentSide {
     is_sound: bool,
 }
 
+/// What decides who may do what in a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Rights {
+    mode: u16,
+    uid: u32,
+    gid: u32,
+}
+
 /// A directory as an entry that leads to it tells.
 #[derive(Clone, Copy)]
 pub struct EntrySide {
@@ -31,7 +39,7 @@ pub struct EntrySide {
     pub order: u64,
     name: u64,
     ino: Ino,
-    access: (u16, u32, u32),
+    rights: Rights,
 }
 
 /// A partition as its header tells.
@@ -138,7 +146,7 @@ impl Tree {
             order,
             name: name_hash(name.as_bytes()),
             ino: access.dir.ino,
-            access: (access.mode, access.uid, access.gid),
+            rights: Rights { mode: access.mode, uid: access.uid, gid: access.gid },
         };
         let node = self.nodes.entry(access.dir.id).or_default();
         match node.entry {
@@ -208,7 +216,7 @@ impl Tree {
         };
         let parent = self.nodes.get(&entry.parent).and_then(|parent| parent.content.as_ref());
         let Inherit { mode, uid, gid, .. } = content.inherit;
-        (entry.ino, entry.access) == (content.ino, (mode, uid, gid))
+        (entry.ino, entry.rights) == (content.ino, Rights { mode, uid, gid })
             && (Some(entry.name), entry.parent) == (content.name, content.parent.id)
             && parent.is_some_and(|parent| parent.ino == content.parent.ino)
             && dir != DirId::ROOT

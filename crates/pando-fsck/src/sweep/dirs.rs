@@ -231,7 +231,7 @@ impl Sweep<'_> {
         if content.tombstone {
             self.inos.used(content.base.ino);
         } else {
-            self.inos.single(content.base.ino, false);
+            self.inos.dir(content.base.ino);
             if !self.busy.is_arrived(shard, id.hash_slot()) {
                 self.count_inode(shard, None);
             }

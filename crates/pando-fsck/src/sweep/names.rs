@@ -126,7 +126,7 @@ impl Sweep<'_> {
                 self.inos.found(*ino, *kind, dir.id, name.as_bytes());
             }
             EntryValue::File(inode) => {
-                self.inos.single(inode.attr.ino, true);
+                self.inos.file(inode.attr.ino);
                 if dir.is_counted(read.order.0) {
                     self.count_inode(dir.shard, Some(inode));
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pando_core::ClientTag;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Header, Record};
-use pando_fsck::{Collected, Objects, Page, Rows, Stored, Watched, collect};
+use pando_fsck::{Collected, Objects, Page, Rows, Stored, Unneeded, Watched, collect};
 use pando_types::op::{FileAt, FileRef, ObjectId, Op, Payload, Piece};
 use pando_types::reply::Slice;
 use pando_types::watch::{Settled, Watching};
@@ -191,7 +191,7 @@ fn what_moves_while_it_is_looked_for_is_kept() {
             id += 1;
             id
         };
-        let collected = collect(&mut busy, SHARDS, &mut bucket, ids, false).unwrap();
+        let collected = collect(&mut busy, SHARDS, &mut bucket, ids, Unneeded::Delete).unwrap();
         (renames, pauses) = (renames + busy.renames, pauses + busy.pauses);
         busy.c.settle();
         let needed = busy.named();
@@ -217,12 +217,12 @@ fn nothing_is_deleted_if_a_shard_began_anew_meanwhile_or_the_volume_grows() {
         let (mut busy, mut bucket) = Busy::new(7);
         busy.restart = Some((ShardIndex(unlucky), nth));
         let before = bucket.0.len();
-        let error = collect(&mut busy, SHARDS, &mut bucket, || 1, false).unwrap_err();
+        let error = collect(&mut busy, SHARDS, &mut bucket, || 1, Unneeded::Delete).unwrap_err();
         assert!(error.contains("restarted meanwhile"), "{error}");
         assert_eq!(bucket.0.len(), before);
     }
     let (mut busy, mut bucket) = Busy::new(7);
-    let error = collect(&mut busy, SHARDS - 1, &mut bucket, || 1, false).unwrap_err();
+    let error = collect(&mut busy, SHARDS - 1, &mut bucket, || 1, Unneeded::Delete).unwrap_err();
     assert!(error.contains("being added"), "{error}");
 }
 
@@ -230,14 +230,14 @@ fn nothing_is_deleted_if_a_shard_began_anew_meanwhile_or_the_volume_grows() {
 fn a_trial_counts_and_deletes_nothing_and_sessions_that_live_are_left_alone() {
     let (mut busy, mut bucket) = Busy::new(1);
     let before = bucket.0.clone();
-    let collected = collect(&mut busy, SHARDS, &mut bucket, || 1, true).unwrap();
+    let collected = collect(&mut busy, SHARDS, &mut bucket, || 1, Unneeded::Count).unwrap();
     assert_eq!((collected.collected, bucket.0), (LOST as u64, before));
     let session = SessionId(busy.c.session.0);
     busy.c.settle();
     busy.c.end_session(session);
     busy.c.settle();
     let mut bucket = Bucket([(ObjectId(u128::from(session.0) << 64), 7)].into());
-    let collected = collect(&mut busy, SHARDS, &mut bucket, || 2, false).unwrap();
+    let collected = collect(&mut busy, SHARDS, &mut bucket, || 2, Unneeded::Delete).unwrap();
     assert_eq!((collected.collected, bucket.0.len()), (1, 0));
 }
 
@@ -267,7 +267,7 @@ impl Objects for Twice {
 fn an_object_that_is_listed_twice_is_needed_once_and_for_all() {
     let (mut busy, bucket) = Busy::new(3);
     let mut bucket = Twice(bucket);
-    let collected = collect(&mut busy, SHARDS, &mut bucket, || 1, false).unwrap();
+    let collected = collect(&mut busy, SHARDS, &mut bucket, || 1, Unneeded::Delete).unwrap();
     assert_eq!(u128::from(collected.collected), LOST);
     busy.c.settle();
     let left = bucket.0.0.keys().copied().collect();

@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use crate::device::session::Config;
 use crate::protocol::abi;
 use crate::protocol::channel::{BUFFER_SIZE, write};
-use crate::protocol::init::{Agreement, agree};
+use crate::protocol::init::{Abilities, Agreement, agree};
 use crate::protocol::request::{Operation, Request};
 
 /// Agrees with the kernel on version and flags over `channel`. Blocks until the kernel has sent
@@ -39,7 +39,8 @@ pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
             }
             continue;
         };
-        match agree(&offer, config.readdir_plus, config.file_locks) {
+        let &Config { readdir_plus, file_locks, .. } = config;
+        match agree(&offer, Abilities { readdir_plus, file_locks }) {
             Agreement::Agreed(out) => {
                 return Ok(write(channel, request.unique, 0, &[out.as_bytes()])?);
             }

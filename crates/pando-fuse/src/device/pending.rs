@@ -69,6 +69,16 @@ pub(crate) struct Begun {
     pub(crate) unknown: Vec<Early>,
 }
 
+/// A request that may have lost its caller.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Doubtful {
+    pub(crate) unique: u64,
+    /// The caller's thread.
+    pub(crate) pid: u32,
+    /// Whether the time after a signal is up.
+    pub(crate) is_up: bool,
+}
+
 impl Pending {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,17 +136,16 @@ impl Pending {
         self.lock().requests.is_empty()
     }
 
-    /// Requests that may have lost their callers: number, thread, and whether the time after a
-    /// signal is up. An exiting process counts after `at_exit_after`.
-    pub(crate) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<(u64, u32, bool)> {
+    /// Requests that may have lost their callers. An exiting process counts after `at_exit_after`.
+    pub(crate) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<Doubtful> {
         let mut doubtful = Vec::new();
         for (&unique, request) in &mut self.lock().requests {
             let since = now.saturating_duration_since(*request.seen.get_or_insert(now));
             if let Some(at) = request.interrupted {
                 let is_up = now.saturating_duration_since(at) >= request.patience.after_signal;
-                doubtful.push((unique, request.pid, is_up));
+                doubtful.push(Doubtful { unique, pid: request.pid, is_up });
             } else if request.patience.at_exit && since >= at_exit_after {
-                doubtful.push((unique, request.pid, false));
+                doubtful.push(Doubtful { unique, pid: request.pid, is_up: false });
             }
         }
         doubtful
@@ -175,7 +184,10 @@ mod tests {
         assert!(begun.is_interrupted);
         assert_eq!(begun.unknown, [early(6)]);
         let later = Instant::now() + Duration::from_secs(1);
-        assert_eq!(pending.doubtful(later, Duration::MAX), [(4, 7, true)]);
+        assert_eq!(
+            pending.doubtful(later, Duration::MAX),
+            [Doubtful { unique: 4, pid: 7, is_up: true }]
+        );
         assert!(pending.begin(8, underway(9)).unknown.is_empty());
     }
 

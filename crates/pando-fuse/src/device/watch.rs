@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::doomed::is_doomed;
+use crate::device::pending::Doubtful;
 use crate::device::session::Session;
 
 /// Looks without activity after which the watch sleeps.
@@ -55,7 +56,7 @@ impl Session {
     }
 
     fn look_after_callers(&self) {
-        for (unique, pid, is_up) in self.pending.doubtful(Instant::now(), AT_EXIT) {
+        for Doubtful { unique, pid, is_up } in self.pending.doubtful(Instant::now(), AT_EXIT) {
             if is_up || is_doomed(pid) {
                 self.cut_short(unique);
             }

@@ -92,18 +92,25 @@ impl Unmounter {
     }
 }
 
-/// Unmounts or detaches what is mounted at `path`, which is absolute and free of links. It needs no
+/// Unmounts what is mounted at `path`, which is absolute and free of links. It needs no
 /// `Unmounter`, since the mount's process may be gone. Users other than root go through the
 /// helper, which unmounts only their own mounts.
-pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
-    let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+pub fn unmount_at(path: &Path) -> io::Result<()> {
+    end_at(path, UnmountFlags::empty(), &[])
+}
+
+/// As [`unmount_at`], but detaches. So it works while the mount is in use.
+pub fn detach_at(path: &Path) -> io::Result<()> {
+    end_at(path, UnmountFlags::DETACH, &["-z"])
+}
+
+fn end_at(path: &Path, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {
     match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
         Err(Errno::PERM) => {}
         result => return Ok(result?),
     }
-    let flags: &[&str] = if detach { &["-z"] } else { &[] };
     for helper in HELPERS {
-        match by_helper(helper, path, flags) {
+        match by_helper(helper, path, helper_flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => return result,
         }

@@ -43,9 +43,17 @@ pub(crate) enum Agreement {
     TooOld,
 }
 
-/// Decides on an INIT. `readdir_plus`: whether listings carry attributes. `file_locks`: whether the
-/// file system keeps locks.
-pub(crate) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -> Agreement {
+/// What a file system can do, of what a kernel may offer.
+#[derive(Clone, Copy)]
+pub(crate) struct Abilities {
+    /// Listings carry attributes.
+    pub(crate) readdir_plus: bool,
+    /// The file system keeps locks.
+    pub(crate) file_locks: bool,
+}
+
+/// Decides on an INIT.
+pub(crate) fn agree(offer: &InitRequest, able: Abilities) -> Agreement {
     let version = abi::InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() };
     if offer.major > abi::MAJOR {
         return Agreement::Again(version);
@@ -61,10 +69,10 @@ pub(crate) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -
         | init::HANDLE_KILLPRIV_V2
         | init::INIT_EXT
         | init::NO_EXPORT_SUPPORT;
-    if readdir_plus {
+    if able.readdir_plus {
         wanted |= init::DO_READDIRPLUS | init::READDIRPLUS_AUTO;
     }
-    if file_locks {
+    if able.file_locks {
         wanted |= init::POSIX_LOCKS | init::FLOCK_LOCKS;
     }
     let flags = wanted & offer.flags;
@@ -86,18 +94,21 @@ pub(crate) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -
 mod tests {
     use super::*;
 
+    const NONE: Abilities = Abilities { readdir_plus: false, file_locks: false };
+    const LOCKS: Abilities = Abilities { file_locks: true, ..NONE };
+    const ALL: Abilities = Abilities { readdir_plus: true, file_locks: true };
+
     #[test]
     fn only_what_is_offered_is_asked_for() {
         let offer = InitRequest { major: 7, minor: 31, max_readahead: 1 << 17, flags: u64::MAX };
-        let Agreement::Agreed(out) = agree(&offer, false, false) else { panic!("agreed") };
+        let Agreement::Agreed(out) = agree(&offer, NONE) else { panic!("agreed") };
         assert_eq!((out.major, out.minor, out.max_pages), (7, 31, 256));
         let locks = init::POSIX_LOCKS | init::FLOCK_LOCKS;
         let async_dio = 1 << 15;
         assert_eq!(u64::from(out.flags) & (init::DO_READDIRPLUS | locks | async_dio), 0);
-        let Agreement::Agreed(out) = agree(&offer, false, true) else { panic!("agreed") };
+        let Agreement::Agreed(out) = agree(&offer, LOCKS) else { panic!("agreed") };
         assert_eq!(u64::from(out.flags) & locks, locks);
-        let Agreement::Agreed(out) =
-            agree(&InitRequest { flags: 0, minor: 99, ..offer }, true, true)
+        let Agreement::Agreed(out) = agree(&InitRequest { flags: 0, minor: 99, ..offer }, ALL)
         else {
             panic!("agreed")
         };
@@ -107,10 +118,10 @@ mod tests {
     #[test]
     fn other_versions_are_refused_or_asked_again() {
         let offer = InitRequest { major: 8, minor: 0, max_readahead: 0, flags: 0 };
-        assert!(matches!(agree(&offer, false, false), Agreement::Again(out) if out.major == 7));
+        assert!(matches!(agree(&offer, NONE), Agreement::Again(out) if out.major == 7));
         for (major, minor) in [(7, 30), (6, 99)] {
             let offer = InitRequest { major, minor, ..offer };
-            assert!(matches!(agree(&offer, false, false), Agreement::TooOld));
+            assert!(matches!(agree(&offer, NONE), Agreement::TooOld));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Client, DirEntry};
+use pando_client::{BoxFuture, Client, Content, DirEntry, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -95,10 +95,10 @@ impl Namespace for Client {
         parent: Ino,
         name: &'a Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Answer<'a, (Attr, bool)> {
-        Box::pin(self.create(credentials, parent, name, node, exclusive, open))
+        Box::pin(self.create(credentials, parent, name, node, if_there, then))
     }
 
     fn mkdir<'a>(
@@ -158,10 +158,10 @@ impl Namespace for Client {
         credentials: &'a Credentials,
         ino: Ino,
         access: AccessMask,
-        truncate: bool,
+        content: Content,
         kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.open(credentials, ino, access, truncate, kill))
+        Box::pin(self.open(credentials, ino, access, content, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
@@ -176,15 +176,14 @@ impl Namespace for Client {
         Box::pin(self.opendir(credentials, ino))
     }
 
-    fn readdir<'a>(
+    fn readdir_plus<'a>(
         &'a self,
         credentials: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
-        plus: bool,
     ) -> Answer<'a, Vec<DirEntry>> {
-        Box::pin(self.readdir(credentials, ino, position, limit, plus))
+        Box::pin(self.readdir_plus(credentials, ino, position, limit))
     }
 
     fn listing(
@@ -233,7 +232,7 @@ impl Namespace for Client {
         Box::pin(self.removexattr(credentials, ino, name))
     }
 
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage> {
         Box::pin(self.statfs())
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pando_client::Usage;
 use pando_data::DataFs;
 use pando_types::{Attr, Credentials, Errno, Ino, SetAttr};
 
@@ -78,7 +79,7 @@ impl Vfs {
 
     /// Sizes of the file system. Bytes that are written but not yet stored count as used.
     pub async fn statfs(&self) -> Result<StatFs, Errno> {
-        let (inodes, bytes) = self.namespace.statfs().await?;
+        let Usage { inodes, bytes } = self.namespace.statfs().await?;
         let (total, free, available) = match self.data.store().space() {
             Some(space) => (space.total, space.free, space.available),
             None => {

@@ -1,6 +1,6 @@
 //! Open files: opening and closing, reading, writing, and their relatives.
 
-use pando_client::block_on;
+use pando_client::{Content, IfThere, Then, block_on};
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
@@ -83,9 +83,10 @@ impl Vfs {
         kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
+        let content = if truncates { Content::Cut } else { Content::Kept };
         if truncates {
             let ask =
-                || block_on(self.namespace.open(credentials, ino, flags.access(), true, kill));
+                || block_on(self.namespace.open(credentials, ino, flags.access(), content, kill));
             if let Some(cut) = self.data.open_cut(ino, ask) {
                 let (attr, info) = cut?;
                 return Ok(self.tell_opened(attr, info, flags));
@@ -93,8 +94,8 @@ impl Vfs {
             // Anything that is flushed from now on was written through an open that began after
             // this call. Either order is right.
         }
-        let attr = self.namespace.open(credentials, ino, flags.access(), truncates, kill).await?;
-        let info = self.data.opened(&attr, truncates);
+        let attr = self.namespace.open(credentials, ino, flags.access(), content, kill).await?;
+        let info = if truncates { self.data.opened_cut(&attr) } else { self.data.opened(&attr) };
         Ok(self.tell_opened(attr, info, flags))
     }
 
@@ -114,7 +115,8 @@ impl Vfs {
         flags: OpenFlags,
     ) -> Result<Opened, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        match self.namespace.create(credentials, parent, name, node, true, true).await {
+        let new = IfThere::Refuse;
+        match self.namespace.create(credentials, parent, name, node, new, Then::Open).await {
             Ok((attr, _)) => {
                 let info = self.data.created(&attr);
                 Ok(self.tell_opened(attr, info, flags))

@@ -271,7 +271,7 @@ impl Vfs {
         let (by, ino) = (&handle.credentials, handle.ino);
         let mut position = from(position);
         loop {
-            let page = self.namespace.readdir(by, ino, position, PAGE_PLUS, true).await?;
+            let page = self.namespace.readdir_plus(by, ino, position, PAGE_PLUS).await?;
             let Some(last) = page.last() else { return Ok(page) };
             position = last.position;
             let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());

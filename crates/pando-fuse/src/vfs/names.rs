@@ -1,5 +1,6 @@
 //! Operations on names. A method that returns attributes counts as one lookup of their node.
 
+use pando_client::{IfThere, Then};
 use pando_types::op::{NewNode, RenameFlags, SYMLINK_MAX};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
@@ -30,7 +31,11 @@ impl Vfs {
         rdev: u32,
     ) -> Result<Attr, Errno> {
         let node = NewNode { kind, mode, rdev, symlink: Vec::new() };
-        Ok(self.namespace.create(credentials, parent, name, node, true, false).await?.0)
+        Ok(self
+            .namespace
+            .create(credentials, parent, name, node, IfThere::Refuse, Then::Nothing)
+            .await?
+            .0)
     }
 
     /// Makes a directory.
@@ -59,7 +64,11 @@ impl Vfs {
         }
         let (kind, symlink) = (FileKind::Symlink, target.to_vec());
         let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
-        Ok(self.namespace.create(credentials, parent, name, node, true, false).await?.0)
+        Ok(self
+            .namespace
+            .create(credentials, parent, name, node, IfThere::Refuse, Then::Nothing)
+            .await?
+            .0)
     }
 
     /// Reads the target of a symbolic link.

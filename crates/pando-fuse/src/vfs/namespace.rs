@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, DirEntry};
+use pando_client::{BoxFuture, Content, DirEntry, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -80,8 +80,8 @@ pub trait Namespace: Send + Sync {
         parent: Ino,
         name: &'a Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Answer<'a, (Attr, bool)>;
     fn mkdir<'a>(
         &'a self,
@@ -122,19 +122,18 @@ pub trait Namespace: Send + Sync {
         credentials: &'a Credentials,
         ino: Ino,
         access: AccessMask,
-        truncate: bool,
+        content: Content,
         kill: Option<Kill>,
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
     fn opendir<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
-    fn readdir<'a>(
+    fn readdir_plus<'a>(
         &'a self,
         credentials: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
-        plus: bool,
     ) -> Answer<'a, Vec<DirEntry>>;
     /// A listing of all entries after `position`, page by page.
     fn listing(
@@ -165,7 +164,7 @@ pub trait Namespace: Send + Sync {
         ino: Ino,
         name: &'a [u8],
     ) -> Answer<'a, ()>;
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage>;
     /// Whether the lock methods below work. Otherwise the kernel keeps locks, for this mount alone.
     fn keeps_locks(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pando_client::DirEntry;
+use pando_client::{Content, DirEntry, IfThere, Then, Usage};
 use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
 use pando_fuse::{Answer, Namespace, Pages, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
@@ -131,7 +131,7 @@ struct Under {
 
 impl Pages for Under {
     fn next(&mut self) -> Answer<'_, Vec<DirEntry>> {
-        let page = self.memory.do_readdir(&Credentials::ROOT, self.ino, self.position, 100, false);
+        let page = self.memory.do_readdir(&Credentials::ROOT, self.ino, self.position, 100);
         if let Ok(Some(last)) = page.as_ref().map(|page| page.last()) {
             self.position = last.position;
         }
@@ -241,15 +241,15 @@ impl Memory {
         parent: Ino,
         name: &Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Result<(Attr, bool), Errno> {
         let mut tree = self.tree();
-        if open {
+        if then == Then::Open {
             self.opens.fetch_add(1, Ordering::Relaxed);
         }
         if let Ok((_, ino)) = tree.find(parent, name) {
-            return if exclusive {
+            return if if_there == IfThere::Refuse {
                 Err(Errno::EEXIST)
             } else {
                 Ok((self.looked_up(&tree, ino)?, false))
@@ -337,11 +337,11 @@ impl Memory {
         by: &Credentials,
         ino: Ino,
         _: AccessMask,
-        truncate: bool,
+        content: Content,
         kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         self.opens.fetch_add(1, Ordering::Relaxed);
-        if truncate {
+        if content == Content::Cut {
             let set = SetAttr { size: Some(0), kill, ..SetAttr::default() };
             self.shards.setattr(by, ino, set)?;
         }
@@ -363,17 +363,33 @@ impl Memory {
         ino: Ino,
         position: u64,
         limit: u32,
-        plus: bool,
     ) -> Result<Vec<DirEntry>, Errno> {
         let mut tree = self.tree();
         let after = tree.dir(ino)?.range(position + 1..).take(limit as usize);
         let page: Vec<_> = after.map(|(&at, (name, ino))| (at, name.clone(), *ino)).collect();
-        let entries = page.into_iter().map(|(position, name, ino)| {
-            let kind = tree.attrs[&ino].kind;
-            let attr = if plus { Some(self.looked_up(&tree, ino)?) } else { None };
-            Ok(DirEntry { position, name, ino, kind, attr })
+        let entries = page.into_iter().map(|(position, name, ino)| DirEntry {
+            position,
+            name,
+            ino,
+            kind: tree.attrs[&ino].kind,
+            attr: None,
         });
-        entries.collect()
+        Ok(entries.collect())
+    }
+
+    fn do_readdir_plus(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        position: u64,
+        limit: u32,
+    ) -> Result<Vec<DirEntry>, Errno> {
+        let mut page = self.do_readdir(by, ino, position, limit)?;
+        let tree = self.tree();
+        for entry in &mut page {
+            entry.attr = Some(self.looked_up(&tree, entry.ino)?);
+        }
+        Ok(page)
     }
 
     fn do_parent(&self, ino: Ino) -> Result<Ino, Errno> {
@@ -411,8 +427,8 @@ impl Memory {
         tree.xattrs.entry(ino).or_default().remove(name).map(drop).ok_or(Errno::ENODATA)
     }
 
-    fn do_statfs(&self) -> Result<(u64, u64), Errno> {
-        Ok((self.tree().attrs.len() as u64, 0))
+    fn do_statfs(&self) -> Result<Usage, Errno> {
+        Ok(Usage { inodes: self.tree().attrs.len() as u64, bytes: 0 })
     }
 }
 
@@ -444,10 +460,10 @@ impl Namespace for Memory {
         parent: Ino,
         name: &'a Name,
         node: NewNode,
-        exclusive: bool,
-        open: bool,
+        if_there: IfThere,
+        then: Then,
     ) -> Answer<'a, (Attr, bool)> {
-        now(self.do_create(by, parent, name, node, exclusive, open))
+        now(self.do_create(by, parent, name, node, if_there, then))
     }
 
     fn mkdir<'a>(
@@ -497,10 +513,10 @@ impl Namespace for Memory {
         by: &'a Credentials,
         ino: Ino,
         access: AccessMask,
-        truncate: bool,
+        content: Content,
         kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        now(self.do_open(by, ino, access, truncate, kill))
+        now(self.do_open(by, ino, access, content, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
@@ -515,15 +531,14 @@ impl Namespace for Memory {
         now(self.do_opendir(by, ino))
     }
 
-    fn readdir<'a>(
+    fn readdir_plus<'a>(
         &'a self,
         by: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
-        plus: bool,
     ) -> Answer<'a, Vec<DirEntry>> {
-        now(self.do_readdir(by, ino, position, limit, plus))
+        now(self.do_readdir_plus(by, ino, position, limit))
     }
 
     fn listing(
@@ -567,7 +582,7 @@ impl Namespace for Memory {
         now(self.do_removexattr(by, ino, name))
     }
 
-    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+    fn statfs<'a>(&'a self) -> Answer<'a, Usage> {
         now(self.do_statfs())
     }
 }

@@ -16,6 +16,15 @@ use crate::identity::role::KeyRole;
 /// The name of an ended authority in the list of what is revoked.
 const ENDED_AUTHORITY: &str = "authority";
 
+/// What the end of a rotation does about names that have no certificate of the newer authority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IfInUse {
+    /// It fails with [`KeyError::InUse`].
+    Refuse,
+    /// It ends their certificates.
+    End,
+}
+
 impl KeysFolder {
     /// Makes another authority beside `old`. Its key replaces the old one's: in this folder, or in
     /// the file `key`. The volume's own keys are the first that it issues.
@@ -75,9 +84,9 @@ impl KeysFolder {
     }
 
     /// Ends the older of two authorities, and with it all that it issued. It is listed as revoked,
-    /// so that it also ends where a key's file still names it. Unless `is_forced`, each name must
-    /// have a certificate of the newer authority. Returns the certificates that it ended.
-    pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
+    /// so that it also ends where a key's file still names it. Returns the certificates that it
+    /// ended.
+    pub fn finish_rotation(&self, if_in_use: IfInUse) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
         self.take_draft(&self.path.join(AUTHORITY_KEY))?;
         // The newer one comes first. An older one that a stopped `finish_rotation` has revoked
@@ -96,7 +105,7 @@ impl KeysFolder {
             |issued: &&Issued| kept.iter().any(|kept| kept.identity.name == issued.identity.name);
         let mut names: Vec<_> = ended.iter().filter(|issued| !is_renewed(issued)).collect();
         names.dedup_by(|a, b| a.identity.name == b.identity.name);
-        if !names.is_empty() && !is_forced {
+        if !names.is_empty() && if_in_use == IfInUse::Refuse {
             let names = names.iter().map(|issued| issued.identity.name.clone());
             return Err(KeyError::InUse(names.collect()));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use pando_keys::{KeyError, REVOCATIONS_MAX, Serial};
+use pando_keys::{IfInUse, KeyError, REVOCATIONS_MAX, Serial};
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn no_more_is_revoked_than_all_servers_are_told_of() {
     assert!(!folder.trust().unwrap().revoked.contains(&ada.identity.serial));
     // An authority can be ended nevertheless.
     folder.rotate(&authority, None).unwrap();
-    folder.finish_rotation(true).unwrap();
+    folder.finish_rotation(IfInUse::End).unwrap();
     assert!(folder.trust().unwrap().revoked.contains(&authority.serial()));
 }
 
@@ -175,7 +175,7 @@ fn a_rotation_leaves_no_key_outside() {
     };
     let (ada, host) = (add("ada", KeyRole::Client), add("host2", KeyRole::Server));
     let before = (folder.trust().unwrap(), server_of(&folder));
-    assert!(matches!(folder.finish_rotation(true), Err(KeyError::NotRotating)));
+    assert!(matches!(folder.finish_rotation(IfInUse::End), Err(KeyError::NotRotating)));
     folder.rotate(&authority, None).unwrap();
     assert!(matches!(folder.rotate(&authority, None), Err(KeyError::Rotating)));
     let trust = folder.trust().unwrap();
@@ -191,12 +191,12 @@ fn a_rotation_leaves_no_key_outside() {
         as_server(&host, client).unwrap();
     }
     // Not before all names have certificates of the new authority.
-    let error = folder.finish_rotation(false).unwrap_err();
+    let error = folder.finish_rotation(IfInUse::Refuse).unwrap_err();
     assert!(matches!(&error, KeyError::InUse(names) if names == &["ada", "host2"]), "{error}");
     let next = folder.authority(None).unwrap();
     let new_ada = folder.renew(&next, "ada", 30, vec![]).unwrap();
     folder.revoke("host2").unwrap();
-    let ended = folder.finish_rotation(false).unwrap();
+    let ended = folder.finish_rotation(IfInUse::Refuse).unwrap();
     assert!(ended.iter().any(|issued| issued.identity.serial == ada.identity.serial));
     let (trust, server) = (folder.trust().unwrap(), server_of(&folder));
     assert_eq!(trust.authorities, [next.certificate().clone()]);
@@ -212,7 +212,7 @@ fn a_rotation_leaves_no_key_outside() {
     );
     // A second rotation.
     folder.rotate(&folder.authority(None).unwrap(), None).unwrap();
-    assert!(folder.finish_rotation(true).unwrap().len() >= 2);
+    assert!(folder.finish_rotation(IfInUse::End).unwrap().len() >= 2);
     assert!(as_client(&bob, &folder.trust().unwrap()).is_err());
 }
 
@@ -227,7 +227,7 @@ fn an_ended_authority_is_among_what_is_revoked_and_ends_where_files_go_on_to_nam
     assert_eq!(ada.authorities.len(), 2);
     let server_of_old = old.issue(&wanted("s", KeyRole::Server)).unwrap();
     as_server(&server_of_old, &ada).unwrap();
-    folder.finish_rotation(true).unwrap();
+    folder.finish_rotation(IfInUse::End).unwrap();
     let told = folder.trust().unwrap().revoked;
     assert!(told.contains(&old.serial()) && !told.contains(&next.serial()));
     let mut trust = Trust { authorities: ada.authorities.clone(), revoked: BTreeSet::new() };
@@ -245,14 +245,14 @@ fn a_finish_that_was_stopped_is_gone_on_with() {
     let old = folder.authority(None).unwrap();
     folder.rotate(&old, None).unwrap();
     let before = fs::read(file(&folder, "ca.crt")).unwrap();
-    folder.finish_rotation(true).unwrap();
+    folder.finish_rotation(IfInUse::End).unwrap();
     // As if all but the last step had been done.
     fs::write(file(&folder, "ca.crt"), &before).unwrap();
     assert_eq!(folder.trust().unwrap().authorities.len(), 1);
-    folder.finish_rotation(false).unwrap();
+    folder.finish_rotation(IfInUse::Refuse).unwrap();
     assert_ne!(fs::read(file(&folder, "ca.crt")).unwrap(), before);
     assert_eq!(folder.revocations().unwrap().len(), 1);
-    assert!(matches!(folder.finish_rotation(true), Err(KeyError::NotRotating)));
+    assert!(matches!(folder.finish_rotation(IfInUse::End), Err(KeyError::NotRotating)));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_rotation_that_was_stopped_is_gone_on_with() {
         let old = folder.authority(None).unwrap();
         folder.issue(&old, &wanted("ada", KeyRole::Client)).unwrap();
         if finishes {
-            folder.finish_rotation(true).unwrap();
+            folder.finish_rotation(IfInUse::End).unwrap();
         } else {
             assert_eq!(folder.rotate(&old, None).unwrap().serial(), next.serial());
             assert!(matches!(folder.rotate(&old, None), Err(KeyError::Rotating)));

@@ -24,7 +24,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use crate::tls::error::TlsError;
 use crate::tls::shown::Shown;
-use crate::tls::verify::Verifier;
+use crate::tls::verify::{Accepts, Verifier};
 
 /// A key with its certificate, and the authorities that it trusts. Clones share their state.
 #[derive(Clone)]
@@ -69,9 +69,19 @@ struct Known {
     own: Option<Arc<SingleCertAndKey>>,
 }
 
-/// State of a folder's files, to know whether any has changed: name, device, inode, length, last
-/// changes.
-type Stamp = BTreeSet<(std::ffi::OsString, u64, u64, u64, Option<SystemTime>, (i64, i64))>;
+/// State of a folder's files, to know whether any has changed.
+type Stamp = BTreeSet<FileStamp>;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct FileStamp {
+    name: std::ffi::OsString,
+    device: u64,
+    ino: u64,
+    len: u64,
+    modified: Option<SystemTime>,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
 
 impl Keys {
     /// Keys that trust the authorities of `bundle`.
@@ -188,9 +198,9 @@ impl Keys {
     }
 
     /// Whether the other side's certificates are still accepted, by what is known now and by the
-    /// present time. With `is_server` only a server's key is.
-    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
-        self.belief()?.judge(shown, is_server)
+    /// present time.
+    pub fn judge(&self, shown: &Shown, accepts: Accepts) -> Result<(), TlsError> {
+        self.belief()?.judge(shown, accepts)
     }
 
     /// Revoked certificates, even while no key can be accepted. They are those of the folder, now
@@ -290,9 +300,8 @@ impl Belief {
     }
 
     /// Whether the other side's certificates are accepted, by this belief and the present time.
-    /// With `is_server` only a server's key is.
-    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
-        self.verifier.verify(shown.chain(), is_server, UnixTime::now())
+    pub fn judge(&self, shown: &Shown, accepts: Accepts) -> Result<(), TlsError> {
+        self.verifier.verify(shown.chain(), accepts, UnixTime::now())
     }
 
     fn is_of(&self, known: &Arc<Trust>, news: u64) -> bool {
@@ -338,8 +347,14 @@ fn stamp(folder: &Path) -> Option<Stamp> {
     let one = |entry: std::io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let is = fs::metadata(entry.path()).ok()?;
-        let changed = (is.ctime(), is.ctime_nsec());
-        Some((entry.file_name(), is.dev(), is.ino(), is.len(), is.modified().ok(), changed))
+        Some(FileStamp {
+            name: entry.file_name(),
+            device: is.dev(),
+            ino: is.ino(),
+            len: is.len(),
+            modified: is.modified().ok(),
+            changed: (is.ctime(), is.ctime_nsec()),
+        })
     };
     entries.map(one).collect()
 }

@@ -31,3 +31,4 @@ pub use record::RecordError;
 pub(crate) use record::{Fed, HEAD, Opener, Sealer};
 pub(crate) use shake::{Shaken, accept, connect, write};
 pub use shown::Shown;
+pub use verify::Accepts;

@@ -17,6 +17,15 @@ use rustls::{
 
 use crate::tls::error::{Denial, TlsError};
 
+/// Which keys a side accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepts {
+    /// Only those of servers.
+    Servers,
+    /// Those of any role.
+    AnyRole,
+}
+
 /// Verifies certificates. It is made once for each change of what is believed: it shares the list
 /// of revoked keys, and copies nothing.
 #[derive(Debug)]
@@ -51,27 +60,30 @@ impl Verifier {
     pub(super) fn verify(
         &self,
         chain: &[CertificateDer<'_>],
-        is_server: bool,
+        accepts: Accepts,
         now: UnixTime,
     ) -> Result<(), TlsError> {
         let (end, rest) = chain.split_first().ok_or(TlsError::Peer(Denial::NoKey))?;
-        if is_server {
-            let name = ServerName::try_from("pando").expect("that is a name");
-            self.verify_server_cert(end, rest, &name, &[], now)?;
-        } else {
-            self.verify_client_cert(end, rest, now)?;
+        match accepts {
+            Accepts::Servers => {
+                let name = ServerName::try_from("pando").expect("that is a name");
+                self.verify_server_cert(end, rest, &name, &[], now)?;
+            }
+            Accepts::AnyRole => {
+                self.verify_client_cert(end, rest, now)?;
+            }
         }
         Ok(())
     }
 
     /// Checks the identity, which the signature makes true.
-    fn check(&self, certificate: &CertificateDer<'_>, is_server: bool) -> Result<(), Error> {
+    fn check(&self, certificate: &CertificateDer<'_>, accepts: Accepts) -> Result<(), Error> {
         let malformed = |error: pando_keys::KeyError| denied(Denial::Malformed(error.to_string()));
         let identity = identity_of(certificate).map_err(malformed)?;
         if identity.volume != self.volume {
             return Err(denied(Denial::OtherVolume(identity.volume)));
         }
-        if is_server && identity.role != KeyRole::Server {
+        if accepts == Accepts::Servers && identity.role != KeyRole::Server {
             return Err(denied(Denial::NotAServer));
         }
         if self.trust.revoked.contains(&identity.serial) {
@@ -109,7 +121,7 @@ impl ServerCertVerifier for Verifier {
             now,
             algorithms,
         )?;
-        self.check(end_entity, true)?;
+        self.check(end_entity, Accepts::Servers)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -148,7 +160,7 @@ impl ClientCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let verified = self.of_clients.verify_client_cert(end_entity, intermediates, now)?;
-        self.check(end_entity, false)?;
+        self.check(end_entity, Accepts::AnyRole)?;
         Ok(verified)
     }
 

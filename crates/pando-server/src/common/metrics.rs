@@ -167,6 +167,15 @@ impl Default for Histogram {
     }
 }
 
+/// What a histogram says: the number of latencies, and the upper ends of the buckets of the median
+/// and the 99th percentile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summary {
+    count: u64,
+    p50_nanos: u64,
+    p99_nanos: u64,
+}
+
 impl Histogram {
     /// Counts one latency.
     pub fn record(&self, nanos: u64) {
@@ -174,9 +183,8 @@ impl Histogram {
         self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of latencies, and the upper ends of the buckets of the median and the 99th
-    /// percentile, in nanoseconds. `None`: none was counted.
-    pub fn summary(&self) -> Option<(u64, u64, u64)> {
+    /// What was counted. `None`: nothing was.
+    pub fn summary(&self) -> Option<Summary> {
         let counts: Vec<u64> = self.0.iter().map(|b| b.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let at = |percent: u64| {
@@ -188,7 +196,7 @@ impl Histogram {
             });
             1u64 << bucket.unwrap_or(BUCKETS - 1)
         };
-        (total > 0).then(|| (total, at(50), at(99)))
+        (total > 0).then(|| Summary { count: total, p50_nanos: at(50), p99_nanos: at(99) })
     }
 }
 
@@ -224,7 +232,7 @@ impl Latencies {
     /// Latencies of all operations that occurred.
     pub fn list(&self) -> Vec<OpLatency> {
         let summary = |&kind: &OpKind| {
-            let (count, p50_nanos, p99_nanos) = self.0[kind as usize].summary()?;
+            let Summary { count, p50_nanos, p99_nanos } = self.0[kind as usize].summary()?;
             Some(OpLatency { op: kind.name().to_owned(), count, p50_nanos, p99_nanos })
         };
         OpKind::ALL.iter().filter_map(summary).collect()
@@ -244,7 +252,10 @@ mod tests {
         }
         histogram.record(1_000_000);
         histogram.record(u64::MAX);
-        assert_eq!(histogram.summary(), Some((100, 1024, 1 << 20)));
+        assert_eq!(
+            histogram.summary(),
+            Some(Summary { count: 100, p50_nanos: 1024, p99_nanos: 1 << 20 })
+        );
     }
 
     #[test]

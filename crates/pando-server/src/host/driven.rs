@@ -33,6 +33,8 @@ use crate::shard::machine::Machine;
 use crate::store::open::Opened;
 use crate::store::records::Store;
 
+pub use crate::host::threads::syncing::SyncFor;
+
 /// A host without threads. Its driver does their work.
 pub struct Driven {
     host: Host,
@@ -103,9 +105,9 @@ impl Driven {
         self.cell(shard).sync.take()
     }
 
-    /// Does what the syncer thread does: on request (`is_asked`), or when its interval is over.
-    pub fn sync(&self, shard: ShardIndex, is_asked: bool) {
-        self.host.shared.sync_once(&self.cell(shard), is_asked);
+    /// Does what the syncer thread does.
+    pub fn sync(&self, shard: ShardIndex, why: SyncFor) {
+        self.host.shared.sync_once(&self.cell(shard), why);
     }
 
     /// Makes the next batch of a shard begin a checkpoint, as if its tree were large. Runs that

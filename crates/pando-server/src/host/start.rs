@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::{fmt, io};
 
 use arc_swap::ArcSwapOption;
+use babu::Priority;
 use pando_core::contract::{Config, Effects, Halt, Now};
 use pando_types::{SHARDS_MAX, ShardIndex, Timestamp};
 use parking_lot::Mutex;
@@ -241,7 +242,7 @@ pub(crate) fn cell(
 fn make_durable(cell: &Cell) -> Result<(), String> {
     let mut state = cell.lock();
     // Reserves room for groups that are applied already.
-    match state.store.reserve(0, true) {
+    match state.store.reserve(0, Priority::Reserve) {
         Room::Enough => {}
         Room::Full => return Err("the disk is full; make room there".to_owned()),
         Room::Failed(reason) => return Err(reason),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pando_net::{Inbound, Keys, Outbound, Shown, Stream, open};
+use pando_net::{Accepts, Inbound, Keys, Outbound, Shown, Stream, open};
 use pando_wire::{Ask, Hosting, Message, Role, Told, encode};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -53,7 +53,7 @@ impl Asked {
             };
             let told = match (&there.shown, &*keys) {
                 // A move takes long: the server's key may have expired or been revoked since.
-                (Some(shown), Some(keys)) => keys.judge(shown, true),
+                (Some(shown), Some(keys)) => keys.judge(shown, Accepts::Servers),
                 _ => Ok(()),
             };
             let told = match told {

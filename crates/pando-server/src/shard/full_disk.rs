@@ -1,5 +1,6 @@
 //! What a shard does on a full disk: which inputs it handles, and which must come again.
 
+use babu::Priority;
 use pando_core::contract::{Effects, Input, Out};
 use pando_types::peer::{Floor, Peer};
 
@@ -40,7 +41,7 @@ impl State {
         // A full disk may take long to say so. So it is not asked again for each removal.
         let is_over = |at| timer.clock.mono() > at + ASK_FULL_NANOS;
         if !may_use_reserve || self.full_at.is_none_or(is_over) {
-            match self.store.reserve(bytes, false) {
+            match self.store.reserve(bytes, Priority::Normal) {
                 Room::Enough => {
                     self.full_at = None;
                     return Ok(false);
@@ -49,7 +50,7 @@ impl State {
                 failed @ Room::Failed(_) => return Err(failed),
             }
         }
-        match may_use_reserve.then(|| self.store.reserve(bytes, true)) {
+        match may_use_reserve.then(|| self.store.reserve(bytes, Priority::Reserve)) {
             Some(Room::Enough) => Ok(true),
             Some(failed @ Room::Failed(_)) => Err(failed),
             Some(Room::Full) | None => Err(Room::Full),
@@ -65,8 +66,8 @@ impl State {
         let bytes = weigh(&effects.writes);
         match room.of {
             Wants::Space(reserved) | Wants::Reserve(reserved) if bytes <= reserved => Room::Enough,
-            Wants::Space(_) => self.store.reserve(bytes, false),
-            Wants::Reserve(_) | Wants::Nothing => self.store.reserve(bytes, true),
+            Wants::Space(_) => self.store.reserve(bytes, Priority::Normal),
+            Wants::Reserve(_) | Wants::Nothing => self.store.reserve(bytes, Priority::Reserve),
         }
     }
 

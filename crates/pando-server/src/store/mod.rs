@@ -7,6 +7,7 @@ pub mod open;
 pub mod page;
 pub mod records;
 
+pub use babu::Priority;
 pub use error::{Room, StoreError};
 pub use group::weigh;
 pub use open::{Opened, StoreOptions};

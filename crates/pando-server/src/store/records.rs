@@ -56,9 +56,8 @@ impl Store {
             .map_err(|fatal| StoreError { what: fatal.to_string(), is_damage: false })
     }
 
-    /// Reserves `bytes` of log space. `for_deletion`: they may come out of the reserve.
-    pub fn reserve(&mut self, bytes: u64, for_deletion: bool) -> Room {
-        let priority = if for_deletion { Priority::Reserve } else { Priority::Normal };
+    /// Reserves `bytes` of log space.
+    pub fn reserve(&mut self, bytes: u64, priority: Priority) -> Room {
         match self.db.reserve(bytes, priority) {
             Ok(()) => Room::Enough,
             Err(ReserveError::Full(_)) => Room::Full,

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pando_keys::{KeyRole, KeysFolder, Serial, Wanted};
+use pando_keys::{IfInUse, KeyRole, KeysFolder, Serial, Wanted};
 use pando_net::{HandshakeError, Keys, Stream};
 use pando_server::net::StartError;
 use pando_types::ShardIndex;
@@ -87,7 +87,7 @@ fn a_handshake_that_was_begun_before_its_key_ended_is_judged_by_what_is_so_at_it
         let revoke = || drop(volume.keys.revoke("eve").unwrap());
         is_ended(interrupted(&served, &eve, revoke).await, "revoked");
         volume.keys.rotate(&volume.authority(), None).unwrap();
-        let finish = || drop(volume.keys.finish_rotation(true).unwrap());
+        let finish = || drop(volume.keys.finish_rotation(IfInUse::End).unwrap());
         is_ended(interrupted(&served, &ada, finish).await, "no authority");
         until(|| served.server.connections() == 0).await;
     });

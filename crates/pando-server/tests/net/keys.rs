@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Squash, Wanted};
+use pando_keys::{Authority, Bundle, IfInUse, KeyRole, KeysFolder, Squash, Wanted};
 use pando_net::tls::{Denial, TlsError};
 use pando_net::{HandshakeError, Inbound, Keys, Outbound, Stream};
 use pando_server::net::StartError;
@@ -270,7 +270,7 @@ fn two_authorities_count_while_one_takes_the_others_place() {
         assert!(told(&served, Some(&old)).await.is_none());
         assert!(told(&served, Some(&new)).await.is_none());
         let mut of_old = Client::of(served.dial(&served.tcp(), Some(&old)).await.unwrap());
-        volume.keys.finish_rotation(true).unwrap();
+        volume.keys.finish_rotation(IfInUse::End).unwrap();
         // This client still believes the server, which has the new authority. The server does not
         // believe the client.
         bundle.authorities = vec![next.certificate().clone()];

@@ -42,13 +42,20 @@ impl History {
     }
 
     /// An operation begins.
-    pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
+    pub fn invoke(&mut self, lane: usize, call: Call) -> EventIndex {
         self.clock += 1;
         let invoked = self.clock;
-        self.push(lane, call, invoked, exact)
+        self.push(lane, call, invoked)
     }
 
-    fn push(&mut self, lane: usize, call: Call, invoked: u64, exact: bool) -> EventIndex {
+    /// An operation begins, and nothing else runs.
+    pub fn invoke_exact(&mut self, lane: usize, call: Call) -> EventIndex {
+        let event = self.invoke(lane, call);
+        self.events[event].exact = true;
+        event
+    }
+
+    fn push(&mut self, lane: usize, call: Call, invoked: u64) -> EventIndex {
         self.events.push(Event {
             lane,
             call,
@@ -61,7 +68,7 @@ impl History {
             lost_session: false,
             sight: None,
             checked_before: false,
-            exact,
+            exact: false,
             walked: Walked::default(),
             attr: None,
             loose: false,
@@ -81,7 +88,7 @@ impl History {
             let (who, invoked) = (call.who, *invoked);
             let op = Op::EndSession;
             let lane = self.lane();
-            self.push(lane, Call { who, credentials: Credentials::ROOT, op }, invoked, false);
+            self.push(lane, Call { who, credentials: Credentials::ROOT, op }, invoked);
         }
         self.events[event].lost = Some(errno);
         self.events[event].lost_session = lost_session;
@@ -176,7 +183,7 @@ impl History {
     pub fn gone(&mut self, who: Who, since: u64) {
         let lane = self.lane();
         let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
-        self.push(lane, call, since, false);
+        self.push(lane, call, since);
     }
 
     /// A client has a new session after its old one ended. What was open in the old session is held
@@ -186,10 +193,10 @@ impl History {
         // No client has this number.
         let old = Who::MAX - self.events.len() as Who;
         let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
-        let event = self.push(lane, call(who, Op::Linger(old)), since, false);
+        let event = self.push(lane, call(who, Op::Linger(old)), since);
         self.clock += 1;
         self.events[event].returned = Some((self.clock, Ok(Value::Done)));
-        self.push(lane, call(old, Op::EndSession), since, false);
+        self.push(lane, call(old, Op::EndSession), since);
     }
 
     /// The changes of an operation may have happened since `since`, before it began.
@@ -204,7 +211,7 @@ impl History {
     pub fn let_go(&mut self, who: Who, ino: Ino, since: u64) {
         let lane = self.lane();
         let call = Call { who, credentials: Credentials::ROOT, op: Op::Release(ino) };
-        let event = self.push(lane, call, since, false);
+        let event = self.push(lane, call, since);
         self.clock += 1;
         self.events[event].returned = Some((self.clock, Ok(Value::Done)));
     }

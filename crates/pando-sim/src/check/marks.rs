@@ -111,7 +111,7 @@ mod tests {
         let mut told = Vec::new();
         for (lane, (version, nanos)) in lanes.into_iter().zip([first, second]) {
             let call = Call { who: 1, credentials: Credentials::ROOT, op: Op::GetAttr(ino) };
-            let event = history.invoke(lane, call, false);
+            let event = history.invoke(lane, call);
             let time = Timestamp::from_nanos(nanos);
             told.push((event, attr(ino, version, time)));
             if !at_once {

@@ -63,7 +63,7 @@ fn honest(seed: u64, operations: usize) -> History {
             None if begun < operations => {
                 let op = any_op(&mut random, &tree);
                 let call = Call { who: lane as u32, credentials: Credentials::ROOT, op };
-                let event = history.invoke(lanes[lane].0, call.clone(), false);
+                let event = history.invoke(lanes[lane].0, call.clone());
                 history.asked(event, RequestId::default());
                 pending[lane] = Some((event, call, None));
                 begun += 1;
@@ -133,9 +133,9 @@ fn a_create_whose_end_no_client_saw_may_show_up_or_not() {
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());
         let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
         let at = Name::new(b"x").unwrap();
-        let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+        let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)));
         history.asked(made, RequestId::default());
-        let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
+        let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)));
         let stat = crate::model::Stat {
             ino: Ino(9),
             kind: FileKind::Directory,
@@ -170,25 +170,22 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
         exclusive,
         open: false,
     };
-    let made = history.invoke(a, call(create(named("file".into()), true)), false);
+    let made = history.invoke(a, call(create(named("file".into()), true)));
     history.respond(made, Ok(Value::Created(file(0), true)), aside);
     for nth in 0..20 {
         let lane = history.lane();
-        let lost = history.invoke(
-            lane,
-            call(Op::Mkdir(Ino::ROOT, named(format!("lost {nth}")), 0o755)),
-            false,
-        );
+        let lost =
+            history.invoke(lane, call(Op::Mkdir(Ino::ROOT, named(format!("lost {nth}")), 0o755)));
         history.asked(lost, RequestId::default());
     }
     let lane = history.lane();
-    history.invoke(lane, call(Op::Write(ino, 0, vec![1; 3])), false);
-    let write = history.invoke(a, call(Op::Write(ino, 1, vec![2; 3])), false);
+    history.invoke(lane, call(Op::Write(ino, 0, vec![1; 3])));
+    let write = history.invoke(a, call(Op::Write(ino, 1, vec![2; 3])));
     history.respond(write, Ok(Value::Stat(file(4))), aside);
     for nth in 0..100 {
         let [one, other] = [(a, "a"), (b, "b")].map(|(lane, prefix)| {
             let name = named(format!("{prefix} {nth}"));
-            history.invoke(lane, call(create(name, true)), false)
+            history.invoke(lane, call(create(name, true)))
         });
         for (at, event) in [one, other].into_iter().enumerate() {
             let new = crate::model::Stat { ino: Ino(100 + 2 * nth + at as u64), ..file(0) };
@@ -197,7 +194,7 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     }
     for bytes in [vec![1, 2, 2, 2], vec![1, 1, 1, 2]] {
         let mut history = history.clone();
-        let look = history.invoke(a, call(Op::Read(ino, 0, 10)), false);
+        let look = history.invoke(a, call(Op::Read(ino, 0, 10)));
         history.respond(look, Ok(Value::Bytes(bytes.clone())), aside);
         linearize(&history).unwrap_or_else(|failure| panic!("{bytes:?}: {failure}"));
     }
@@ -210,10 +207,10 @@ fn unheard(watched: impl FnOnce(&mut History, usize)) -> History {
     let (a, b, aside) = (history.lane(), history.lane(), history.lane());
     let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
     let at = Name::new(b"x").unwrap();
-    let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+    let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)));
     history.asked(made, RequestId::default());
     watched(&mut history, made);
-    let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
+    let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)));
     history.respond(event, Err(Errno::ENOENT), aside);
     history
 }
@@ -234,7 +231,7 @@ fn what_a_shard_said_of_an_operation_holds_though_its_caller_never_heard() {
     assert!(linearize(&history).is_ok());
     let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
     let (lane, aside) = (history.lane(), history.lane());
-    let list = history.invoke(lane, call(Op::ReadDir(Ino::ROOT)), false);
+    let list = history.invoke(lane, call(Op::ReadDir(Ino::ROOT)));
     let entry = (Name::new(b"x").unwrap(), (Ino(9), FileKind::Directory));
     history.respond(list, Ok(Value::Entries([entry].into())), aside);
     assert!(linearize(&history).is_ok());
@@ -270,18 +267,18 @@ fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
         let create = create_and_open(&at);
         let (kind, ino) = (FileKind::Regular, Ino(9));
         let stat = Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size: 0 };
-        let event = history.invoke(a, call(0, create), false);
+        let event = history.invoke(a, call(0, create));
         history.respond(event, Ok(Value::Created(stat, true)), aside);
         let since = history.invoked(event);
         for op in [Op::Unlink(Ino::ROOT, at), Op::Release(ino)] {
-            let event = history.invoke(a, call(0, op), false);
+            let event = history.invoke(a, call(0, op));
             history.respond(event, Ok(Value::Done), aside);
         }
         if is_begun_anew {
             history.begun_anew(0, since);
         }
         for is_there in there {
-            let event = history.invoke(b, call(1, Op::GetAttr(ino)), false);
+            let event = history.invoke(b, call(1, Op::GetAttr(ino)));
             let open = Ok(Value::Stat(Stat { nlink: 0, ..stat }));
             history.respond(event, if *is_there { open } else { Err(Errno::ESTALE) }, aside);
         }
@@ -307,13 +304,13 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
             gid: 0,
             size: 0,
         };
-        let event = history.invoke(a, call(0, create), false);
+        let event = history.invoke(a, call(0, create));
         history.respond(event, Ok(Value::Created(stat, true)), aside);
-        let event = history.invoke(a, call(0, Op::Unlink(Ino::ROOT, at)), false);
+        let event = history.invoke(a, call(0, Op::Unlink(Ino::ROOT, at)));
         history.respond(event, Ok(Value::Done), aside);
         let since = history.invoked(event);
         let look = |history: &mut History, lane, outcome| {
-            let event = history.invoke(lane, call(1, Op::GetAttr(Ino(9))), false);
+            let event = history.invoke(lane, call(1, Op::GetAttr(Ino(9))));
             history.respond(event, outcome, aside);
         };
         look(&mut history, b, Err(Errno::ESTALE));
@@ -338,7 +335,7 @@ fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());
         let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
         let mkdir = |history: &mut History, ino| {
-            let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, named("a"), 0o755)), false);
+            let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, named("a"), 0o755)));
             let made_it = stat(ino, FileKind::Directory, 0o755, 2);
             history.respond(made, Ok(Value::Stat(made_it)), aside);
         };
@@ -354,7 +351,7 @@ fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
         };
         let (path, to_path) = (vec![named("a")], Vec::new());
         let by_path = Op::ByPath { path, to_path, op: Box::new(op) };
-        let create = history.invoke(b, call(by_path), false);
+        let create = history.invoke(b, call(by_path));
         history.found_loosely(create, Ino::ROOT, named("a"), found);
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
         let (dir, name) = (dir(1, found), named("f"));
@@ -363,15 +360,15 @@ fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
         let (from, to, name, new_name) = (Ino::ROOT, Ino::ROOT, named("a"), named("z"));
         let flags = RenameFlags::default();
         let rename = Op::Rename { from, name, to, new_name, flags };
-        let moved = history.invoke(a, call(rename), false);
+        let moved = history.invoke(a, call(rename));
         history.respond(moved, Ok(Value::Done), aside);
         mkdir(&mut history, Ino(10));
-        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))), false);
+        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))));
         history.respond(look, Err(Errno::ENOENT), aside);
         let file = stat(Ino(11), FileKind::Regular, 0o644, 1);
         history.walked(create, is_loose);
         history.respond(create, Ok(Value::Created(file, true)), aside);
-        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))), false);
+        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))));
         history.respond(look, Ok(Value::Stat(file)), aside);
         history
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pando_client::path::Paths;
-use pando_client::{Client, DirEntry, WriteError};
+use pando_client::{Client, Content, DirEntry, IfThere, Then, WriteError};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
@@ -44,8 +44,9 @@ async fn by_number(
         Op::Lookup(dir, name) => stat(client.lookup(credentials, *dir, name).await?),
         Op::Create { dir, name, kind, mode, symlink, exclusive, open } => {
             let node = NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
-            let (attr, new) =
-                client.create(credentials, *dir, name, node, *exclusive, *open).await?;
+            let if_there = if *exclusive { IfThere::Refuse } else { IfThere::Take };
+            let then = if *open { Then::Open } else { Then::Nothing };
+            let (attr, new) = client.create(credentials, *dir, name, node, if_there, then).await?;
             Ok(Value::Created(to_stat(seen.insert(attr)), new))
         }
         Op::Mkdir(dir, name, mode) => stat(client.mkdir(credentials, *dir, name, *mode).await?),
@@ -60,7 +61,8 @@ async fn by_number(
         Op::Access(ino, mask) => done(client.access(credentials, *ino, *mask).await?),
         Op::Readlink(ino) => Ok(Value::Bytes(client.readlink(credentials, *ino).await?)),
         Op::Open { ino, access, truncate } => {
-            stat(client.open(credentials, *ino, *access, *truncate, None).await?)
+            let content = if *truncate { Content::Cut } else { Content::Kept };
+            stat(client.open(credentials, *ino, *access, content, None).await?)
         }
         Op::Release(ino) if ino.0 % 2 == 0 => done(client.release(*ino).await?),
         Op::Release(ino) => done(client.release_all(&[*ino]).await?),
@@ -96,7 +98,7 @@ async fn by_path(
     match op {
         Op::Lookup(_, name) => stat(paths.lstat(&at(name)).await?),
         Op::Create { name, mode, .. } => {
-            let (attr, new) = paths.create(&at(name), *mode, true).await?;
+            let (attr, new) = paths.create(&at(name), *mode, IfThere::Refuse).await?;
             Ok(Value::Created(to_stat(seen.insert(attr)), new))
         }
         Op::Mkdir(_, name, mode) => stat(paths.mkdir(&at(name), *mode).await?),
@@ -184,7 +186,7 @@ async fn list(client: &Arc<Client>, call: &Call, dir: Ino, page: u32) -> Outcome
         let found = if page % 2 == 1 {
             listing.next().await?
         } else {
-            client.readdir(credentials, dir, position, page, false).await?
+            client.readdir(credentials, dir, position, page).await?
         };
         let Some(last) = found.last() else { return Ok(Value::Entries(entries)) };
         assert!(found[0].position > position, "positions go up");

@@ -27,7 +27,7 @@ impl ClientRun {
         op: Op,
     ) -> Outcome {
         let call = Call { who: self.who, credentials, op };
-        let event = lock(&self.shared.history).invoke(lanes.0, call.clone(), false);
+        let event = lock(&self.shared.history).invoke(lanes.0, call.clone());
         let over_before = client.counters().sessions_over();
         let had_session = client.opens_lost().is_some();
         let mut marked = call.clone();

@@ -38,6 +38,15 @@ pub struct Contents {
     pub counts: ObjectCounts,
 }
 
+/// What errors of a read mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Errors {
+    /// Nothing: something may be broken on purpose.
+    MayCome,
+    /// They are faults, since nothing is broken.
+    AreFaults,
+}
+
 impl Contents {
     /// No files yet. `is_durable`: acknowledged contents are durable, as in mode `disk`.
     #[must_use]
@@ -114,9 +123,14 @@ impl Contents {
         self.files.get(&ino).map(|file| file.stored)
     }
 
-    /// Judges a read that began when `oldest` was the oldest valid content. `must`: an error is a
-    /// fault, since nothing is broken.
-    pub fn compare(&mut self, ino: Ino, oldest: usize, seen: &Result<Vec<u8>, Errno>, must: bool) {
+    /// Judges a read that began when `oldest` was the oldest valid content.
+    pub fn compare(
+        &mut self,
+        ino: Ino,
+        oldest: usize,
+        seen: &Result<Vec<u8>, Errno>,
+        errors: Errors,
+    ) {
         let Some(file) = self.files.get(&ino) else { return };
         let fault = match seen {
             Ok(bytes) if file.states[oldest..].iter().any(|state| **state == *bytes) => None,
@@ -130,7 +144,7 @@ impl Contents {
                     file.states[oldest].len()
                 ))
             }
-            Err(errno) => must.then(|| errno.to_string()),
+            Err(errno) => (errors == Errors::AreFaults).then(|| errno.to_string()),
         };
         self.counts.compared += u64::from(seen.is_ok());
         if let Some(fault) = fault {

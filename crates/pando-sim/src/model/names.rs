@@ -50,7 +50,7 @@ impl Tree {
         }
         let parent = self.dir(*dir)?;
         permission::check(parent, credentials, WRITE | SEARCH)?;
-        let (mode, gid) = inherit(parent, credentials, mode & 0o7777, false);
+        let (mode, gid) = inherit(parent, *kind, mode & 0o7777, credentials);
         let mode = if *kind == FileKind::Symlink { 0o777 } else { mode };
         let mut node = Node::new(*kind, mode, credentials.uid, gid, new);
         node.nlink = 1;
@@ -76,7 +76,7 @@ impl Tree {
         }
         let parent = self.dir(dir)?;
         permission::check(parent, credentials, WRITE | SEARCH)?;
-        let (mode, gid) = inherit(parent, credentials, mode & 0o1777, true);
+        let (mode, gid) = inherit(parent, FileKind::Directory, mode & 0o1777, credentials);
         self.put(new, Node::new(FileKind::Directory, mode, credentials.uid, gid, dir));
         self.bind(dir, name, new);
         Ok(Value::Stat(self.stat(new)?))

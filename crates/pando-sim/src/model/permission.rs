@@ -68,12 +68,12 @@ pub fn is_member(gid: u32, credentials: &Credentials) -> bool {
 }
 
 /// Mode and group of what `by` makes in `dir` (`inode_init_owner` and `mode_strip_sgid` of Linux).
-pub fn inherit(dir: &Node, credentials: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
+pub fn inherit(dir: &Node, kind: FileKind, mode: u16, credentials: &Credentials) -> (u16, u32) {
     if dir.mode & SETGID == 0 {
         return (mode, credentials.gid);
     }
     let strip = SETGID | GROUP_EXECUTE;
-    if is_dir {
+    if kind == FileKind::Directory {
         (mode | SETGID, dir.gid)
     } else if mode & strip == strip && !is_member(dir.gid, credentials) {
         (mode & !SETGID, dir.gid)

@@ -1,6 +1,7 @@
 //! Collects objects that no row names, while the run goes on.
 
-use pando_fsck::{Collected, Page, Rows, Watched, collect};
+use pando_fsck::{Collected, Page, Rows, Unneeded, Watched, collect};
+use pando_server::host::driven::SyncFor;
 use pando_types::ShardIndex;
 use pando_types::op::ObjectId;
 use pando_types::watch::{Settled, Watching};
@@ -45,7 +46,7 @@ impl Watched for Collection<'_> {
     fn sync(&mut self, shard: ShardIndex) -> Result<(), String> {
         let host = &self.run.world.hosts[usize::from(shard.0)];
         host.process.as_ref().ok_or_else(|| Self::dead(shard))?;
-        self.run.world.sync(usize::from(shard.0), true);
+        self.run.world.sync(usize::from(shard.0), SyncFor::Request);
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Run {
         };
         let mut bucket = objects.bucket.clone();
         let mut collection = Collection { run: self, pauses: 0 };
-        let collected = collect(&mut collection, shards, &mut bucket, ids, false);
+        let collected = collect(&mut collection, shards, &mut bucket, ids, Unneeded::Delete);
         lock(&objects.contents).counts.collections += u64::from(collected.is_ok());
         collected
     }

@@ -17,6 +17,7 @@ use crate::config::parameters::Durability;
 use crate::counts::Count as _;
 use crate::counts::disks::DiskCounts;
 use crate::machines::flawed::Trouble;
+use crate::world::faults::Death;
 use crate::world::state::event::SimEvent;
 use crate::world::state::world::World;
 
@@ -96,7 +97,7 @@ impl World {
         }
         for server in 0..self.servers.len() {
             if self.stopped(server).is_some() {
-                self.end(server, false);
+                self.end(server, Death::Kill);
             }
         }
     }
@@ -123,7 +124,7 @@ impl World {
     pub(crate) fn replace(&mut self, server: usize) {
         let may_lose = self.config.durability != Durability::Os;
         let power = may_lose && self.disk_random.chance(1, 3);
-        self.end(server, power);
+        self.end(server, if power { Death::PowerLoss } else { Death::Kill });
     }
 
     /// Counts refusals because of a disk. Returns whether it is unknown if the request has run,

@@ -1,6 +1,8 @@
 //! Deaths and restarts of processes, losses of power, checkpoints, background syncs, and clocks
 //! that are set.
 
+use pando_server::host::driven::SyncFor;
+
 use crate::base::lock::lock;
 use crate::base::time::{MILLISECOND, SECOND};
 use crate::config::parameters::Durability;
@@ -10,11 +12,18 @@ use crate::world::state::world::World;
 
 const HOUR: u64 = 3_600 * SECOND;
 
+/// How a process dies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    Kill,
+    PowerLoss,
+}
+
 impl World {
     pub(crate) fn background_sync(&mut self, shard: usize) {
         // The syncer's thread begins no second sync while one runs.
         if !self.hosts[shard].is_sync_planned {
-            self.sync(shard, false);
+            self.sync(shard, SyncFor::Interval);
         }
         self.after(self.config.sync_interval, SimEvent::BackgroundSync(shard));
     }
@@ -38,18 +47,19 @@ impl World {
     /// A process dies, with all its shards.
     pub(crate) fn crash(&mut self, server: usize) {
         let power = self.config.durability != Durability::Os && self.random.chance(1, 2);
-        self.end(server, power);
+        self.end(server, if power { Death::PowerLoss } else { Death::Kill });
     }
 
     /// Some machine loses its power now, if its process runs.
     pub(crate) fn lose_power(&mut self) {
         let server = self.random.below(self.servers.len() as u64) as usize;
         if self.is_faulty && self.servers[server].driven().is_some() {
-            self.end(server, true);
+            self.end(server, Death::PowerLoss);
         }
     }
 
-    pub(crate) fn end(&mut self, server: usize, power: bool) {
+    pub(crate) fn end(&mut self, server: usize, death: Death) {
+        let power = death == Death::PowerLoss;
         if power {
             self.mail.power_lost();
             if let (Some(locks), Durability::OsWithPowerLoss) =

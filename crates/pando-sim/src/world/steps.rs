@@ -1,7 +1,7 @@
 //! Takes one event after another.
 
 use pando_client::TransportError;
-use pando_server::host::driven::Driven;
+use pando_server::host::driven::{Driven, SyncFor};
 use pando_wire::Message;
 
 use crate::base::time::MILLISECOND;
@@ -68,7 +68,7 @@ impl World {
             }
             SimEvent::Sync(shard, life) if self.is_alive(self.server_of(shard), life) => {
                 self.hosts[shard].is_sync_planned = false;
-                self.sync(shard, true);
+                self.sync(shard, SyncFor::Request);
             }
             SimEvent::BackgroundSync(shard) => self.background_sync(shard),
             SimEvent::Checkpoint(shard) => self.want_checkpoint(shard),

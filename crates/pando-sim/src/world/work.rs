@@ -1,6 +1,6 @@
 //! Lets processes work, and carries out the results.
 
-use pando_server::host::driven::Driven;
+use pando_server::host::driven::{Driven, SyncFor};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_wire::Message;
@@ -67,13 +67,13 @@ impl World {
         }
     }
 
-    pub(crate) fn sync(&mut self, shard: usize, is_asked: bool) {
+    pub(crate) fn sync(&mut self, shard: usize, why: SyncFor) {
         let index = self.index(shard);
         self.stats.syncs += 1;
         if self.hosts[shard].process.is_none() {
             return;
         }
-        self.act(self.server_of(shard), |driven| driven.sync(index, is_asked));
+        self.act(self.server_of(shard), |driven| driven.sync(index, why));
     }
 
     /// Carries out the results of a process's work. Messages leave, the process dies if a disk has

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pando_fsck::{Collected, collect};
+use pando_fsck::{Collected, Unneeded, collect};
 use pando_net::Keys;
 
 use crate::collecting::live::Live;
@@ -29,6 +29,7 @@ pub fn collect_in(
         id
     };
     let shards = live.shards();
-    collect(&mut live, shards, &mut objects, ids, is_trial)
+    let unneeded = if is_trial { Unneeded::Count } else { Unneeded::Delete };
+    collect(&mut live, shards, &mut objects, ids, unneeded)
         .map_err(|why| Failure::plain(format!("{why}: run it again later")))
 }

@@ -90,7 +90,7 @@ fn clear_dead(path: &Path) -> Result<(), Failure> {
             Err(error) if is_dead(&error) => {}
             _ => return Ok(()),
         }
-        if let Err(error) = pando_fuse::unmount_at(path, true) {
+        if let Err(error) = pando_fuse::detach_at(path) {
             let shown = path.display();
             return Err(Failure::new(
                 IN_USE,

@@ -10,7 +10,7 @@ use pando_core::contract::GroupMeta;
 use pando_fsck::{Gap, Page, Repairs, Rows, Write};
 use pando_server::folder::FolderLock;
 use pando_server::host::RecoveryError;
-use pando_server::store::{Room, Store, StoreOptions};
+use pando_server::store::{Priority, Room, Store, StoreOptions};
 use pando_server::{Folder, Superblock};
 use pando_types::{SHARDS_MAX, ShardIndex};
 
@@ -89,7 +89,7 @@ impl Repairs for Stopped {
         });
         let bytes: usize = bytes.map(|bytes| bytes + CHANGE_BYTES).sum();
         let cannot = |why: &str| format!("shard {shard} cannot be written: {why}");
-        match store.reserve(bytes as u64 + CHANGE_BYTES as u64, true) {
+        match store.reserve(bytes as u64 + CHANGE_BYTES as u64, Priority::Reserve) {
             Room::Enough => {}
             Room::Full => return Err(cannot("the disk is full; make room there")),
             Room::Failed(why) => return Err(cannot(&why)),

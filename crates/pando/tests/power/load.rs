@@ -6,6 +6,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::common::pando_within;
 use super::model::{Content, Id, Key, Model, ROOT};
 use super::served::Served;
 

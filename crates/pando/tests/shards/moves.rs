@@ -54,7 +54,8 @@ fn target_dies(point: &str) {
 
 /// The source dies at a point of a move, and starts again. A target with a complete copy asks until
 /// it gets an answer.
-fn source_dies(shard: u16, point: &str, has_whole_copy: bool) {
+fn source_dies(shard: u16, point: &str) {
+    let has_whole_copy = point == "given";
     let mut site = Site::new(&["--die-at", point], &[]);
     let first = Running::moving(shard, &site.new.address, &[]);
     site.old.is_gone();
@@ -109,23 +110,23 @@ fn a_target_that_dies_before_it_could_tell_serves_all_the_same() {
 
 #[test]
 fn a_source_that_dies_while_it_is_copied_keeps_the_shard() {
-    source_dies(2, "following", false);
+    source_dies(2, "following");
 }
 
 #[test]
 fn a_source_that_dies_while_it_stands_still_keeps_the_shard() {
-    source_dies(2, "frozen", false);
+    source_dies(2, "frozen");
 }
 
 #[test]
 fn a_source_that_dies_when_it_has_given_the_shard_away_has_given_it_away() {
-    source_dies(2, "given", true);
+    source_dies(2, "given");
 }
 
 /// The server's socket has the name of its first shard, which is the one that has moved.
 #[test]
 fn a_source_that_has_given_its_first_shard_away_is_found_where_it_was() {
-    source_dies(0, "given", true);
+    source_dies(0, "given");
 }
 
 /// The source has written that the shard is given away, but does not know whether that is durable.

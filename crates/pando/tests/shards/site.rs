@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use pando_client::net::{Net, NetOptions, Target};
 use pando_client::path::Paths;
-use pando_client::{Client, Volume};
+use pando_client::{Client, IfThere, Volume};
 use pando_types::{Credentials, Errno};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -282,7 +282,7 @@ async fn work(run: PathBuf, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) {
         // A missing name is never found, and an existing one never missing, wherever its hash slot
         // or shard is.
         assert_eq!(paths.stat(&path(n)).await.err(), Some(Errno::ENOENT));
-        paths.create(&path(n), 0o644, true).await.unwrap();
+        paths.create(&path(n), 0o644, IfThere::Refuse).await.unwrap();
         there.insert((dir, n));
         if let Some((dir, old)) = there.range((dir, n / 3)..).next() {
             paths.stat(format!("/dir-{dir}/file-{old}").as_bytes()).await.unwrap();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pando_client::Client;
 use pando_client::path::{Dir, Paths};
+use pando_client::{Client, IfThere};
 use pando_types::{Attr, Credentials, Errno, FileKind, Name};
 
 use super::Naming;
@@ -133,7 +133,7 @@ impl<'a> Lane<'a> {
     async fn create(&self, path: &FilePath) -> Result<Attr, Errno> {
         match &self.dir {
             Some(dir) => dir.create(&Name::new(path.name())?, MODE).await,
-            None => Ok(self.paths.create(path.path(), MODE, true).await?.0),
+            None => Ok(self.paths.create(path.path(), MODE, IfThere::Refuse).await?.0),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use pando_client::path::Paths;
-use pando_client::{Client, DirEntry};
+use pando_client::{Client, Content, DirEntry, IfThere};
 use pando_types::op::RenameFlags;
 use pando_types::{Attr, Credentials, FileKind, SetAttr};
 
@@ -196,7 +196,7 @@ impl<'a> Hand<'a> {
         let op = MixOp::OpenClose;
         let (at, nth) = self.any_file();
         let (path, file) = (self.file_path(at, nth), self.with_files[at].files[nth]);
-        let attr = self.paths.open(&path, READ, false).await.map_err(failed(op, &path))?;
+        let attr = self.paths.open(&path, READ, Content::Kept).await.map_err(failed(op, &path))?;
         let closed = self.client.release(attr.ino).await;
         check_file(op, &path, &attr, file)?;
         closed.map_err(failed(op, &path))
@@ -220,7 +220,7 @@ impl<'a> Hand<'a> {
     async fn create_in(&mut self, at: usize) -> Result<(), BenchError> {
         let name = self.new_name();
         let path = file_path(&self.dir_path(self.with_files[at].name), name);
-        let created = self.paths.create(&path, FILE_MODES[0], true).await;
+        let created = self.paths.create(&path, FILE_MODES[0], IfThere::Refuse).await;
         let (attr, is_new) = created.map_err(failed(MixOp::Create, &path))?;
         if !is_new {
             return Err(wrong(MixOp::Create, &path, "was there before"));

@@ -81,9 +81,16 @@ pub fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, conte
     last
 }
 
+/// What ends a store's work: its process dies, or its machine loses power.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Process,
+    Power,
+}
+
 /// Crashes at every change of a seed's work. Returns how many groups were lost, and how many
 /// appends went through an appender.
-pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
+pub fn crash_everywhere(seed: u64, end: End, kind: Kind) -> (u64, u64) {
     let (mut lost, mut appends) = (0, 0);
     let start = |crash_at: Option<u64>| {
         let disk = kind.disk();
@@ -100,17 +107,17 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
     for n in 1..=changes {
         let (disk, promises) = start(Some(n));
         let mut rng = Rng::with_seed(seed * 1000 + n);
-        let (disk, at_least) = match power {
-            true => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
-            false => (disk.crash_process(), promises.written),
+        let (disk, at_least) = match end {
+            End::Power => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
+            End::Process => (disk.crash_process(), promises.written),
         };
         let context = format!("seed {seed}, change {n} of {changes}");
         // Recovery is interrupted too, at a different point after each crash.
         disk.crash_at(1 + n % 12);
         let _ = open(&disk);
-        let disk = match power {
-            true => disk.crash_power(&mut || rng.u64(..)),
-            false => disk.crash_process(),
+        let disk = match end {
+            End::Power => disk.crash_power(&mut || rng.u64(..)),
+            End::Process => disk.crash_process(),
         };
         let last = assert_recovers(&disk, &promises, at_least, &context);
         lost += promises.states.len() as u64 - 1 - last;
@@ -120,9 +127,9 @@ pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
         let (db, _) = open(&disk).unwrap();
         disk.crash_at(1 + rng.u64(..40));
         let promises = work(db, &mut rng, kind);
-        let (disk, at_least) = match power {
-            true => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
-            false => (disk.crash_process(), promises.written),
+        let (disk, at_least) = match end {
+            End::Power => (disk.crash_power(&mut || rng.u64(..)), promises.durable),
+            End::Process => (disk.crash_process(), promises.written),
         };
         assert_recovers(&disk, &promises, at_least, &format!("{context}, again"));
         appends += disk.counters().appends;

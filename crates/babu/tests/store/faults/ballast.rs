@@ -6,6 +6,7 @@ use std::sync::Arc;
 use babu::{Batch, CheckpointNowError, Db, MemDisk, OpenError, Options, Priority, ReserveError};
 use fastrand::Rng;
 
+use crate::common::crashes::End;
 use crate::common::{Model, contents};
 
 const CAPACITY: u64 = 1500 << 10;
@@ -199,10 +200,10 @@ fn a_database_on_a_disk_full_to_the_last_byte_opens_and_comes_back_by_deletions(
 }
 
 /// Crashes the disk. With other users on the disk, these take all room that the crash left free.
-fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDisk {
-    let disk = match power {
-        true => disk.crash_power(&mut || rng.u64(..)),
-        false => disk.crash_process(),
+fn crash(disk: &MemDisk, end: End, with_others: bool, rng: &mut Rng) -> MemDisk {
+    let disk = match end {
+        End::Power => disk.crash_power(&mut || rng.u64(..)),
+        End::Process => disk.crash_process(),
     };
     if with_others {
         disk.full_after(0);
@@ -226,7 +227,7 @@ fn work_until_crash(disk: &MemDisk, file_bytes: u64, model: &Model) -> (Vec<Vec<
     (keys, work.db.durable_lsn().0.saturating_sub(begun))
 }
 
-fn crash_at_every_change(power: bool) {
+fn crash_at_every_change(end: End) {
     each_case(|full, file_bytes, model, is_appending| {
         let disk = copy(full, is_appending);
         work_until_crash(&disk, file_bytes, &model);
@@ -239,16 +240,16 @@ fn crash_at_every_change(power: bool) {
             let context = format!("files {file_bytes}, appending {is_appending}, change {n}");
             // After a loss of power, preallocated space may be free again. The test then lets no
             // other user take it.
-            let with_others = !power && n % 2 == 0;
+            let with_others = end == End::Process && n % 2 == 0;
             let disk = copy(full, is_appending);
             disk.crash_at(n);
             let (keys, durable) = work_until_crash(&disk, file_bytes, &model);
-            let mut disk = crash(&disk, power, with_others, &mut rng);
+            let mut disk = crash(&disk, end, with_others, &mut rng);
             // Openings are interrupted as well.
             for round in 0..4 {
                 disk.crash_at(1 + (n * 5 + round) % 14);
                 let _ = open(&disk, file_bytes);
-                disk = crash(&disk, power, with_others, &mut rng);
+                disk = crash(&disk, end, with_others, &mut rng);
             }
             let db = open(&disk, file_bytes).unwrap_or_else(|error| panic!("{context}: {error}"));
             let found = contents(&db).unwrap();
@@ -270,10 +271,10 @@ fn crash_at_every_change(power: bool) {
 
 #[test]
 fn a_process_that_stops_anywhere_on_a_full_disk_leaves_what_opens_there() {
-    crash_at_every_change(false);
+    crash_at_every_change(End::Process);
 }
 
 #[test]
 fn a_loss_of_power_anywhere_on_a_full_disk_leaves_what_opens_there() {
-    crash_at_every_change(true);
+    crash_at_every_change(End::Power);
 }

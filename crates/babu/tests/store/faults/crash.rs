@@ -8,7 +8,7 @@
 use babu::{Batch, MemDisk};
 use fastrand::Rng;
 
-use crate::common::crashes::{self, Kind, Promises, STEPS, assert_recovers, burst, work};
+use crate::common::crashes::{self, End, Kind, Promises, STEPS, assert_recovers, burst, work};
 use crate::common::{Run, World, open, some_batch, world};
 
 /// Seeds from `first` on. On request there are many more.
@@ -17,10 +17,10 @@ fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
     first..first + count * times
 }
 
-fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool, kind: Kind) {
+fn crash_everywhere(seeds: std::ops::Range<u64>, end: End, kind: Kind) {
     let (mut lost, mut appends) = (0, 0);
     for seed in seeds {
-        let (more, by_appender) = crashes::crash_everywhere(seed, power, kind);
+        let (more, by_appender) = crashes::crash_everywhere(seed, end, kind);
         lost += more;
         appends += by_appender;
     }
@@ -30,14 +30,14 @@ fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool, kind: Kind) {
 
 #[test]
 fn a_process_crash_at_any_change_keeps_every_written_group_and_no_part_of_one() {
-    crash_everywhere(seeds(0, 120), false, Kind::Plain);
-    crash_everywhere(seeds(0, 6), false, Kind::Appending);
+    crash_everywhere(seeds(0, 120), End::Process, Kind::Plain);
+    crash_everywhere(seeds(0, 6), End::Process, Kind::Appending);
 }
 
 #[test]
 fn a_power_loss_at_any_change_keeps_every_durable_group_and_no_part_of_one() {
-    crash_everywhere(seeds(10_000, 150), true, Kind::Plain);
-    crash_everywhere(seeds(10_000, 10), true, Kind::Appending);
+    crash_everywhere(seeds(10_000, 150), End::Power, Kind::Plain);
+    crash_everywhere(seeds(10_000, 10), End::Power, Kind::Appending);
 }
 
 #[test]

@@ -184,6 +184,15 @@ impl Moved {
     }
 }
 
+/// Why a move is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum GivenUp {
+    /// Another transaction wants the partition.
+    Wanted,
+    /// The target is held at fault.
+    AtFault,
+}
+
 /// State of one live copy.
 #[derive(Debug)]
 pub struct Copy {

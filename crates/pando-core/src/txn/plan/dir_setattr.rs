@@ -13,7 +13,7 @@ use crate::namespace::perm;
 use crate::records::format::inherit;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::DirSetAttr;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{AskedTo, By, Decision, Next, View};
 
 impl DirSetAttr {
     pub fn new(
@@ -29,7 +29,7 @@ impl DirSetAttr {
         let mut at_entry = None;
         if let Some((parent, name)) = &self.entry {
             let Some((at, entry, _)) = view.votes.name(*parent, name) else {
-                return Ok(view.ask_name(*parent, name, false));
+                return Ok(view.ask_name(*parent, name, By::System));
             };
             match entry.map(|e| &e.value) {
                 Some(EntryValue::Dir(access)) if access.dir == self.dir => at_entry = Some(at),
@@ -55,7 +55,7 @@ impl DirSetAttr {
             return Ok(Next::Restart); // what decides search permission has changed since the begin
         }
         if let Some(partition) = view.votes.next_partition(self.dir) {
-            return Ok(view.ask_partition(self.dir, partition, false));
+            return Ok(view.ask_partition(self.dir, partition, AskedTo::Hold));
         }
         // Without a subdirectory no path leads through the directory. A subdirectory made from now
         // on becomes visible only after the partitions are released, together with the new

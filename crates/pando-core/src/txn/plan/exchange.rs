@@ -10,11 +10,11 @@ use pando_types::peer::{Change, EntryRows, EntryValue};
 use pando_types::{DirRef, Errno, Name, SessionId};
 
 use super::claim::{Claimed, claim_all, walk_alone};
-use super::rename::{Fate, ask_links, carry, check_linked_sticky, check_moved, dir_of, fate};
-use crate::namespace::attrs::moved;
+use super::rename::{ask_links, carry, check_linked_sticky, check_moved, dir_of, fate};
+use crate::namespace::attrs::{Left, moved};
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Exchange;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{By, Decision, Next, View};
 
 impl Exchange {
     pub fn new(a: (DirRef, Name), b: (DirRef, Name), session: SessionId) -> Self {
@@ -31,7 +31,7 @@ impl Exchange {
         names.sort_by_key(|(dir, name)| (dir.id, view.shard.order(name)));
         if let Some((dir, name)) = names.into_iter().find(|(d, n)| view.votes.name(*d, n).is_none())
         {
-            return Ok(view.ask_name(dir, name, true));
+            return Ok(view.ask_name(dir, name, By::Caller));
         }
         let votes = view.votes;
         let (Some((at_a, a, inherit_a)), Some((at_b, b, inherit_b))) =
@@ -41,7 +41,7 @@ impl Exchange {
         };
         let (a, b) = (a.ok_or(Errno::ENOENT)?, b.ok_or(Errno::ENOENT)?);
         if is_one_file(a, b) {
-            let body = moved(&a.value, true);
+            let body = moved(&a.value, Left::AtLink);
             return Ok(Next::Decide(Decision { changes: Vec::new(), then: Vec::new(), body }));
         }
         if let Some(ask) = ask_dirs(view, (a, *dir_a), (b, *dir_b))? {
@@ -66,7 +66,7 @@ impl Exchange {
             let (name, at) = (name.clone(), view.ctx.time);
             changes.push((step, Change::PutEntry { dir, name, entry, destroy: false, at }));
         }
-        let body = moved(&a.value, fate_a != Fate::Inline);
+        let body = moved(&a.value, fate_a.left());
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body }))
     }
 }

@@ -11,7 +11,7 @@ use pando_types::{Attr, DirRef, Errno, FileKind, Name};
 use crate::namespace::perm;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Link;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{By, Decision, Next, View};
 
 impl Link {
     pub fn new(file: FileRef, dir: DirRef, name: Name) -> Self {
@@ -39,7 +39,7 @@ impl Link {
                 Some((EntryValue::File(inode), rows)) if inode.attr.ino == ino => {
                     perm::check_link(&inode.attr, view.credentials)?;
                     let Some((link, _)) = view.votes.link(ino) else {
-                        return Ok(view.ask_link(ino, true));
+                        return Ok(view.ask_new_link(ino));
                     };
                     let mut inode = inode.clone();
                     inode.attr.nlink = 2;
@@ -60,7 +60,7 @@ impl Link {
             }
         }
         let Some((link, attr)) = view.votes.link(ino) else {
-            return Ok(view.ask_link(ino, false));
+            return Ok(view.ask_link(ino));
         };
         let mut attr = attr.ok_or(Errno::ENOENT)?.clone();
         match attr.nlink {
@@ -78,15 +78,15 @@ impl Link {
 
     /// Asks for the names that are not yet locked, in lock order.
     fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
-        let mut names = vec![(self.dir, &self.name, true)];
+        let mut names = vec![(self.dir, &self.name, By::Caller)];
         if let FileAt::Name(dir, name) = &self.file.at {
-            names.push((*dir, name, false));
+            names.push((*dir, name, By::System));
         }
         names.sort_by_key(|(dir, name, _)| (dir.id, view.shard.order(name)));
         names
             .into_iter()
             .find(|(dir, name, _)| view.votes.name(*dir, name).is_none())
-            .map(|(dir, name, checked)| view.ask_name(dir, name, checked))
+            .map(|(dir, name, by)| view.ask_name(dir, name, by))
     }
 }
 

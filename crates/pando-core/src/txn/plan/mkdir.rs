@@ -10,11 +10,11 @@ use pando_types::reply::{Access, Body};
 use pando_types::{DirRef, Errno, FileKind, Ino, Name};
 
 use crate::namespace::attrs::new_dir_attr;
-use crate::namespace::perm;
+use crate::namespace::perm::{self, Inherited};
 use crate::records::format::new_dir;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Mkdir;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{By, Decision, Next, View};
 
 /// Most versions that are tried. To exhaust them, as many siblings of one name must have been
 /// renamed away.
@@ -27,7 +27,7 @@ impl Mkdir {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let Some((at, entry, inherit)) = view.votes.name(self.dir, &self.name) else {
-            return Ok(view.ask_name(self.dir, &self.name, true));
+            return Ok(view.ask_name(self.dir, &self.name, By::Caller));
         };
         if entry.is_some() {
             return Err(Errno::EEXIST.into());
@@ -45,7 +45,7 @@ impl Mkdir {
             Some(ino) => ino,
             None => *self.ino.insert(view.shard.numbers.ino(view.ctx)),
         };
-        let (mode, gid) =
+        let Inherited { mode, gid } =
             perm::inherit(&inherit, FileKind::Directory, self.mode, view.credentials)?;
         let now = view.ctx.time;
         let base = new_dir(ino, mode, view.credentials.uid, gid, inherit.project, now);

@@ -19,12 +19,12 @@ use pando_types::reply::Access;
 use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId};
 
 use super::claim::{Claimed, claim};
-use crate::namespace::attrs::moved;
+use crate::namespace::attrs::{Left, moved};
 use crate::namespace::names::kind;
 use crate::namespace::perm;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Rename;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{AskedTo, By, Decision, Next, View};
 
 /// What becomes of a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,10 @@ impl Fate {
             Self::Parks(ino) => Some((ino, true)),
             Self::Linked(ino) => Some((ino, false)),
         }
+    }
+
+    pub(super) fn left(self) -> Left {
+        if self == Self::Inline { Left::InEntry } else { Left::AtLink }
     }
 }
 
@@ -79,7 +83,8 @@ impl Rename {
             Claimed::Apart => false,
         };
         // Linux reports the loop before it checks write permission.
-        if let Some(ask) = self.ask_names(view, !is_beneath) {
+        let by = if is_beneath { By::System } else { By::Caller };
+        if let Some(ask) = self.ask_names(view, by) {
             return Ok(ask);
         }
         let votes = view.votes;
@@ -128,8 +133,8 @@ impl Rename {
             None => (Vec::new(), Vec::new()),
         };
         self.decide(view, &mut changes, (at, source, fate), (to_at, target, target_fate));
-        let linked = fate != Fate::Inline;
-        Ok(Next::Decide(Decision { changes, then, body: moved(&source.value, linked) }))
+        let body = moved(&source.value, fate.left());
+        Ok(Next::Decide(Decision { changes, then, body }))
     }
 
     /// Checks that a directory which changes its parent goes neither into itself nor beneath itself
@@ -143,13 +148,13 @@ impl Rename {
         claim(view, moved, self.to, &mut self.walked_since)
     }
 
-    fn ask_names(&self, view: &View<'_, '_>, checked: bool) -> Option<Next> {
+    fn ask_names(&self, view: &View<'_, '_>, by: By) -> Option<Next> {
         let mut names = [(self.from, &self.name), (self.to, &self.new_name)];
         names.sort_by_key(|(dir, name)| (dir.id, view.shard.order(name)));
         names
             .into_iter()
             .find(|(dir, name)| view.votes.name(*dir, name).is_none())
-            .map(|(dir, name)| view.ask_name(dir, name, checked))
+            .map(|(dir, name)| view.ask_name(dir, name, by))
     }
 
     /// Applies Linux' rules on what may replace what. `Some`: both names are of one file, and
@@ -170,7 +175,7 @@ impl Rename {
         if let (EntryValue::Linked(a, _), EntryValue::Linked(b, _)) = (&source.value, &target.value)
             && a == b
         {
-            let body = moved(&source.value, true);
+            let body = moved(&source.value, Left::AtLink);
             return Ok(Some(Next::Decide(Decision { changes: vec![], then: vec![], body })));
         }
         let is_dir = |entry: &EntryRows| kind(&entry.value) == FileKind::Directory;
@@ -194,7 +199,7 @@ impl Rename {
         }
         let dir = replaced?;
         let partition = view.votes.next_partition(dir)?;
-        Some(view.ask_partition(dir, partition, true))
+        Some(view.ask_partition(dir, partition, AskedTo::Seal))
     }
 
     fn decide(
@@ -322,7 +327,7 @@ pub(super) fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
     links
         .into_iter()
         .find(|(ino, _)| view.votes.link(*ino).is_none())
-        .map(|(ino, new)| view.ask_link(ino, new))
+        .map(|(ino, new)| if new { view.ask_new_link(ino) } else { view.ask_link(ino) })
 }
 
 pub(super) fn check_linked_sticky(

@@ -7,7 +7,7 @@ use pando_types::{DirRef, Errno, Name};
 
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Rmdir;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{AskedTo, By, Decision, Next, View};
 
 impl Rmdir {
     pub fn new(dir: DirRef, name: Name) -> Self {
@@ -16,7 +16,7 @@ impl Rmdir {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let Some((at, entry, _)) = view.votes.name(self.dir, &self.name) else {
-            return Ok(view.ask_name(self.dir, &self.name, true));
+            return Ok(view.ask_name(self.dir, &self.name, By::Caller));
         };
         let victim = match entry.map(|e| &e.value) {
             None => return Err(Errno::ENOENT.into()),
@@ -27,7 +27,7 @@ impl Rmdir {
             return Ok(view.ask_home(victim));
         }
         if let Some(partition) = view.votes.next_partition(victim) {
-            return Ok(view.ask_partition(victim, partition, true));
+            return Ok(view.ask_partition(victim, partition, AskedTo::Seal));
         }
         let (mut changes, then) = view.votes.removal(victim);
         let remove = Change::RemoveEntry {

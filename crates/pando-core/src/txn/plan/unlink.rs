@@ -10,7 +10,7 @@ use pando_types::{DirRef, Errno, Name};
 use crate::namespace::perm;
 use crate::state::stop::Stop;
 use crate::state::txn::plan::Unlink;
-use crate::txn::plan::view::{Decision, Next, View};
+use crate::txn::plan::view::{By, Decision, Next, View};
 
 impl Unlink {
     pub fn new(dir: DirRef, name: Name) -> Self {
@@ -19,7 +19,7 @@ impl Unlink {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let Some((at, entry, inherit)) = view.votes.name(self.dir, &self.name) else {
-            return Ok(view.ask_name(self.dir, &self.name, true));
+            return Ok(view.ask_name(self.dir, &self.name, By::Caller));
         };
         let entry = entry.ok_or(Errno::ENOENT)?;
         let now = view.ctx.time;
@@ -30,7 +30,7 @@ impl Unlink {
             EntryValue::File(_) if entry.inode.opens.is_empty() => vec![(at, remove(true))],
             EntryValue::File(inode) => {
                 let Some((link, _)) = view.votes.link(inode.attr.ino) else {
-                    return Ok(view.ask_link(inode.attr.ino, true));
+                    return Ok(view.ask_new_link(inode.attr.ino));
                 };
                 let mut inode = inode.clone();
                 inode.attr.nlink = 0;
@@ -43,7 +43,7 @@ impl Unlink {
             EntryValue::Linked(ino, _) => {
                 let ino = *ino;
                 let Some((link, attr)) = view.votes.link(ino) else {
-                    return Ok(view.ask_link(ino, false));
+                    return Ok(view.ask_link(ino));
                 };
                 if let Some(attr) = attr {
                     perm::check_sticky(&inherit, attr.into(), view.credentials)?;

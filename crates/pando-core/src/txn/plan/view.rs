@@ -45,6 +45,24 @@ pub struct Decision {
     pub body: Body,
 }
 
+/// By whose permission a plan asks for a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The name's owner checks the caller's permission.
+    Caller,
+    /// The caller's permission is not needed, or was checked.
+    System,
+}
+
+/// What the owner of a partition is asked to do with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AskedTo {
+    /// Hold it as it is.
+    Hold,
+    /// Hold it if it is empty and without locks. Creates wait until the decision.
+    Seal,
+}
+
 /// What a plan works with.
 pub struct View<'v, 'c> {
     pub shard: &'v mut Shard,
@@ -55,10 +73,10 @@ pub struct View<'v, 'c> {
 }
 
 impl View<'_, '_> {
-    /// Asks for the lock of a name, with the caller's permission (`checked`) or the system's.
-    pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
+    /// Asks for the lock of a name.
+    pub fn ask_name(&self, dir: DirRef, name: &Name, by: By) -> Next {
         let order = self.shard.order(name);
-        let credentials = checked.then(|| self.credentials.clone());
+        let credentials = (by == By::Caller).then(|| self.credentials.clone());
         let prepare = Prepare::Name { dir, name: name.clone(), credentials };
         Next::Ask(Place::Order(dir, order), prepare)
     }
@@ -68,9 +86,10 @@ impl View<'_, '_> {
         Next::Ask(Place::Home(dir), Prepare::Home(dir))
     }
 
-    /// Asks to hold a partition.
-    pub fn ask_partition(&self, dir: DirRef, partition: PartitionIndex, seal: bool) -> Next {
+    /// Asks to hold or to seal a partition.
+    pub fn ask_partition(&self, dir: DirRef, partition: PartitionIndex, to: AskedTo) -> Next {
         let start = Order(range(partition, Radix::MAX).start);
+        let seal = to == AskedTo::Seal;
         Next::Ask(Place::Order(dir, start), Prepare::Partition { dir, partition, seal })
     }
 
@@ -84,9 +103,14 @@ impl View<'_, '_> {
         Some(Next::Ask(Place::Shard(SHARD_0), Prepare::Invalidate { dirs, graph }))
     }
 
-    /// Asks for the lock of a link inode or, with `new`, of the place for one.
-    pub fn ask_link(&self, ino: Ino, new: bool) -> Next {
-        Next::Ask(Place::Link(ino), Prepare::Link { ino, new })
+    /// Asks for the lock of a link inode.
+    pub fn ask_link(&self, ino: Ino) -> Next {
+        Next::Ask(Place::Link(ino), Prepare::Link { ino, new: false })
+    }
+
+    /// Asks for the lock of the place for a new link inode.
+    pub fn ask_new_link(&self, ino: Ino) -> Next {
+        Next::Ask(Place::Link(ino), Prepare::Link { ino, new: true })
     }
 }
 

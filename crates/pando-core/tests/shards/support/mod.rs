@@ -87,6 +87,13 @@ impl Store {
     }
 }
 
+/// What becomes of messages about versions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    Delivered,
+    Held,
+}
+
 pub struct Cluster {
     configs: Vec<Config>,
     shards: Vec<(Shard, Store)>,
@@ -427,16 +434,18 @@ impl Cluster {
         self.messages.iter().map(|(_, peer)| peer.txn).collect()
     }
 
-    /// Delivers messages of a transaction, with `versions` also those about versions. Stops when
-    /// there is none left, or when a message of the transaction is an end.
+    /// Delivers messages of a transaction. Stops when there is none left, or when a message of the
+    /// transaction is an end.
     pub fn deliver_of(
         &mut self,
         txn: TxnId,
-        versions: bool,
+        versions: Versions,
         is_end: impl Fn(&PeerMessage) -> bool,
     ) {
         loop {
-            let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
+            let is_its = |peer: &Peer| {
+                peer.txn == txn || (versions == Versions::Delivered && peer.txn.number == 0)
+            };
             if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.message)) {
                 return;
             }
@@ -818,13 +827,21 @@ impl Cluster {
         }
     }
 
-    pub fn create_op(&self, dir: DirRef, name: &str, open: bool) -> Op {
+    pub fn create_op(&self, dir: DirRef, name: &str) -> Op {
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-        Op::Create { dir, name: self.name(name), node, exclusive: true, open }
+        Op::Create { dir, name: self.name(name), node, exclusive: true, open: false }
+    }
+
+    pub fn create_open_op(&self, dir: DirRef, name: &str) -> Op {
+        let mut op = self.create_op(dir, name);
+        if let Op::Create { open, .. } = &mut op {
+            *open = true;
+        }
+        op
     }
 
     pub fn create(&mut self, dir: DirRef, name: &str) -> Result<Attr, Errno> {
-        let op = self.create_op(dir, name, false);
+        let op = self.create_op(dir, name);
         Self::errno(self.on_owner(&op), |body| match body {
             Body::Created(attr, true, _) => Some(attr),
             _ => None,

@@ -62,7 +62,7 @@ impl Run {
                 fs.release(FILE);
                 let attr = self.shards.getattr(FILE).unwrap();
                 assert_eq!(attr.size, self.model.len() as u64, "a closed file is flushed");
-                fs.opened(&attr, false);
+                fs.opened(&attr);
             }
             9 => {
                 fs.collect_garbage().unwrap();
@@ -165,9 +165,9 @@ pub fn what_another_mount_wrote_is_read() {
     here.write(FILE, Some(0), b"old", None).unwrap();
     here.flush(FILE).unwrap();
     assert_eq!(here.read(FILE, 0, 3).unwrap(), b"old");
-    there.opened(&shards.getattr(FILE).unwrap(), false);
+    there.opened(&shards.getattr(FILE).unwrap());
     there.write(FILE, Some(0), b"new", None).unwrap();
     there.flush(FILE).unwrap();
-    here.opened(&shards.getattr(FILE).unwrap(), false);
+    here.opened(&shards.getattr(FILE).unwrap());
     assert_eq!(here.read(FILE, 0, 3).unwrap(), b"new", "another mount wrote that");
 }

@@ -86,7 +86,7 @@ impl Adaptor {
             // stepping aside cost a large read nothing when measured. The longest wait of other
             // requests was shorter with it.
             Operation::Read { offset, size, .. } => {
-                self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
+                self.aside_if(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
                     data(reply, fs.read(node, offset, size));
                 });
             }
@@ -127,7 +127,7 @@ impl Adaptor {
             Operation::Flush { lock_owner } => {
                 let ending = self.0.locking.flushed(node, lock_owner);
                 let ending = ending.map(|ending| (Arc::clone(&self.0), ending));
-                self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
+                self.aside_if(fs.data().flush_waits(node), reply, move |fs, reply| {
                     let flushed = fs.flush(node);
                     let Some((inner, ending)) = ending else { return empty(reply, flushed) };
                     if flushed.is_err() && !fs.data().is_stored(node) {
@@ -149,7 +149,7 @@ impl Adaptor {
             Operation::Release { .. } => self.release(reply, node),
             Operation::Fsyncdir => {
                 let inner = Arc::clone(&self.0);
-                self.aside(true, reply, move |fs, reply| {
+                self.aside(reply, move |fs, reply| {
                     let synced = fs.fsync(node);
                     // Nothing of a removed directory is left to be made durable.
                     let is_gone = |errno| inner.removed(node.0, errno).is_some();
@@ -160,19 +160,19 @@ impl Adaptor {
                 });
             }
             Operation::Fsync => {
-                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
+                self.aside(reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fallocate { offset, len, mode } => {
                 self.0.memory.appends.written(request.node, offset.saturating_add(len));
                 let (inner, kill) =
                     (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, request.node));
-                self.aside(true, reply, move |fs, reply| {
+                self.aside(reply, move |fs, reply| {
                     let done = inner.kill(node, kill);
                     let done = done.and_then(|()| fs.fallocate(node, (offset, len), mode, kill));
                     empty(reply, done);
                 });
             }
-            Operation::Lseek { offset, whence } => self.aside(true, reply, move |fs, reply| {
+            Operation::Lseek { offset, whence } => self.aside(reply, move |fs, reply| {
                 // The offset is negative as a signed number.
                 let offset =
                     if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(Errno::ENXIO) };
@@ -187,7 +187,7 @@ impl Adaptor {
                 self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
                 let (inner, kill) =
                     (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, to.0.0));
-                self.aside(true, reply, move |fs, reply| {
+                self.aside(reply, move |fs, reply| {
                     let copied = inner.kill(to.0, kill);
                     match copied.and_then(|()| fs.copy_range((node, offset), to, len, kill)) {
                         Ok(copied) if wide => ignore(reply.offset(copied)),
@@ -204,7 +204,7 @@ impl Adaptor {
     pub(crate) fn release(&self, reply: Reply, node: Ino) {
         if self.0.fs.data().flush_waits(node) {
             let inner = Arc::clone(&self.0);
-            self.aside(true, reply, move |_, reply| inner.release(reply, node));
+            self.aside(reply, move |_, reply| inner.release(reply, node));
         } else {
             self.0.release_all(self.0.closing.put_off(reply, node));
         }
@@ -218,7 +218,7 @@ impl Adaptor {
             return self.release(reply, node);
         }
         let inner = Arc::clone(&self.0);
-        self.aside(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
+        self.aside_if(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
             fs.data().hand_on(node);
             let is_stored = fs.data().is_stored(node);
             reply.run(move |reply| async move {
@@ -236,17 +236,26 @@ impl Adaptor {
         });
     }
 
-    /// Runs `work`. If it `waits`, this thread gives up its post first. If no thread can be spared,
+    /// Runs work that waits. This thread gives up its post first. If no thread can be spared,
     /// another thread runs the work later.
-    pub(crate) fn aside(
+    pub(crate) fn aside(&self, reply: Reply, work: impl FnOnce(&Arc<Vfs>, Reply) + Send + 'static) {
+        if step_aside() {
+            work(&self.0.fs, reply);
+        } else {
+            let fs = Arc::clone(&self.0.fs);
+            reply.queue(move |reply| work(&fs, reply));
+        }
+    }
+
+    /// Runs `work`, aside if it `waits`.
+    pub(crate) fn aside_if(
         &self,
         waits: bool,
         reply: Reply,
         work: impl FnOnce(&Arc<Vfs>, Reply) + Send + 'static,
     ) {
-        if waits && !step_aside() {
-            let fs = Arc::clone(&self.0.fs);
-            reply.queue(move |reply| work(&fs, reply));
+        if waits {
+            self.aside(reply, work);
         } else {
             work(&self.0.fs, reply);
         }

@@ -63,7 +63,7 @@ impl Adaptor {
             (None, None) => empty(reply, Ok(())),
             (None | Some(LockKind::Shared), Some(owner)) => {
                 let waits_for_store = inner.fs.data().flush_waits(ino);
-                self.aside(waits_for_store, reply, move |fs, reply| {
+                self.aside_if(waits_for_store, reply, move |fs, reply| {
                     let flushed = match fs.flush(ino) {
                         Err(Errno::EBADF) => Ok(()),
                         flushed => flushed,

@@ -26,7 +26,7 @@ use crate::protocol::request::Caller;
 /// Longest file of `/proc` that is read, bytes. 65,536 groups take less.
 const LENGTH_MAX: u64 = 1 << 20;
 /// The map of a namespace that has all users, or all groups.
-const WHOLE: [(u32, u32, u32); 1] = [(0, 0, u32::MAX)];
+const WHOLE: [Line; 1] = [Line { inside: 0, outside: 0, count: u32::MAX }];
 /// The overflow group, unless the machine has another.
 const OVERFLOW: u32 = 65_534;
 
@@ -111,21 +111,27 @@ fn parse_status(status: &str, caller: Caller) -> Option<Powers> {
     })
 }
 
-/// Parses lines of a map: the first number inside, the first outside, and their count.
-fn parse_map(map: &str) -> Option<Vec<(u32, u32, u32)>> {
+/// A line of a map: the first number inside, the first outside, and their count.
+#[derive(PartialEq, Eq, Debug)]
+struct Line {
+    inside: u32,
+    outside: u32,
+    count: u32,
+}
+
+fn parse_map(map: &str) -> Option<Vec<Line>> {
     let range = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|number| number.parse().ok());
-        Some((numbers.next()??, numbers.next()??, numbers.next()??))
+        let mut next = || numbers.next()?;
+        Some(Line { inside: next()?, outside: next()?, count: next()? })
     };
     map.lines().take(Powers::RANGES_MAX).map(range).collect()
 }
 
 /// Ranges of a namespace in the numbers that requests use. These are the numbers outside, except
 /// for this process's own namespace. Ranges that do not exist outside are left out.
-fn ranges(map: &[(u32, u32, u32)], is_own: bool) -> Vec<(u32, u32)> {
-    let first = |(inside, outside, count): &(u32, u32, u32)| {
-        (if is_own { *inside } else { *outside }, *count)
-    };
+fn ranges(map: &[Line], is_own: bool) -> Vec<(u32, u32)> {
+    let first = |line: &Line| (if is_own { line.inside } else { line.outside }, line.count);
     map.iter().map(first).filter(|(first, _)| *first != u32::MAX).collect()
 }
 
@@ -185,7 +191,7 @@ mod tests {
     /// As Linux's `capable_wrt_inode_uidgid` decides.
     #[test]
     fn a_capability_is_over_files_with_a_user_and_a_group_that_the_namespace_has() {
-        let map = ranges(&[(0, 1000, 1), (1, 100_000, 10)], false);
+        let map = ranges(&parse_map("0 1000 1\n1 100000 10\n").unwrap(), false);
         let powers =
             Powers { capabilities: 2, users: map.clone(), groups_known: map, ..Powers::default() };
         let over = |uid, gid| powers.over(pando_types::Capability::DacOverride, uid, Some(gid));

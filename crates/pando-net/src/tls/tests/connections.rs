@@ -9,8 +9,8 @@ use pando_wire::{
 };
 
 use crate::{
-    Belief, Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, Proof, READ_MAX,
-    Reception, Stream, accept, open,
+    Accepts, Belief, Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, Proof,
+    READ_MAX, Reception, Stream, accept, open,
 };
 
 const VOLUME: [u8; 16] = [7; 16];
@@ -241,16 +241,18 @@ fn what_was_shown_is_judged_again_by_what_was_heard_since() {
         let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
         let (_inbound, opened, proof) = met(&server, &client, Role::Tool).await;
         let (of_server, of_client) = (opened.shown.unwrap(), proof.shown.unwrap());
-        server.judge(&of_client, false).unwrap();
-        client.judge(&of_server, true).unwrap();
+        server.judge(&of_client, Accepts::AnyRole).unwrap();
+        client.judge(&of_server, Accepts::Servers).unwrap();
         // A client's key is no server's.
-        assert!(server.judge(&of_client, true).is_err());
+        assert!(server.judge(&of_client, Accepts::Servers).is_err());
         assert_eq!(client.news(), 0);
         assert!(
             client.learn([server.identity().serial]) && server.learn([client.identity().serial])
         );
         assert_eq!(client.news(), 1);
-        for judged in [server.judge(&of_client, false), client.judge(&of_server, true)] {
+        for judged in
+            [server.judge(&of_client, Accepts::AnyRole), client.judge(&of_server, Accepts::Servers)]
+        {
             let error = judged.unwrap_err().to_string();
             assert!(error.contains("revoked"), "{error}");
         }
@@ -271,12 +273,12 @@ fn an_ended_authority_is_trusted_by_no_process_that_has_heard_of_the_end() {
     run(async {
         let (_, opened, _) = met(&impostor, &client, Role::Tool).await;
         let of_impostor = opened.shown.unwrap();
-        client.judge(&of_impostor, true).unwrap();
+        client.judge(&of_impostor, Accepts::Servers).unwrap();
         server.learn([old.serial()]);
         let (_, opened, _) = met(&server, &client, Role::Tool).await;
         client.learn(opened.welcome.revoked.into_iter().map(Serial));
-        assert!(client.judge(&of_impostor, true).is_err());
-        client.judge(&opened.shown.unwrap(), true).unwrap();
+        assert!(client.judge(&of_impostor, Accepts::Servers).is_err());
+        client.judge(&opened.shown.unwrap(), Accepts::Servers).unwrap();
     });
 }
 

@@ -15,6 +15,15 @@ use crate::shard::cell::{Cell, Made};
 /// Longest time for which a log stays unsynced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Why a log is synced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncFor {
+    /// A request waits for it. The sync leaves no mark, since the next request may come soon.
+    Request,
+    /// The interval is over. The sync also marks in the log how far that is durable.
+    Interval,
+}
+
 impl Shared {
     /// Syncs when asked, and at least every second while there is something to sync. This is group
     /// commit: the next sync covers all that is written during the current one.
@@ -22,26 +31,26 @@ impl Shared {
         let Some(cell) = self.cell(shard) else { return };
         while !self.is_stopped() && !cell.is_over() {
             let is_asked = cell.sync.wait(SYNC_INTERVAL);
-            self.sync_once(&cell, is_asked);
+            self.sync_once(&cell, if is_asked { SyncFor::Request } else { SyncFor::Interval });
         }
-        self.sync_once(&cell, false);
+        self.sync_once(&cell, SyncFor::Interval);
     }
 
-    /// Syncs the log once, if something is unsynced, and then runs the shard. Without a request,
-    /// the sync also marks in the log how far it is durable. A sync on request leaves no mark,
-    /// since the next request may come soon.
-    pub(crate) fn sync_once(&self, cell: &Cell, is_asked: bool) {
+    /// Syncs the log once, if something is unsynced, and then runs the shard.
+    pub(crate) fn sync_once(&self, cell: &Cell, why: SyncFor) {
         if cell.has_failed() {
             return;
         }
         if cell.written() <= cell.durable() {
-            if !is_asked && let Err(fatal) = cell.syncer.sync() {
+            if why == SyncFor::Interval
+                && let Err(fatal) = cell.syncer.sync()
+            {
                 cell.fail(&fatal.to_string());
             }
             return;
         }
         cell.is_run_after_sync.store(true, Ordering::SeqCst);
-        match sync(cell, is_asked) {
+        match sync(cell, why) {
             Ok(_) => cell.counters.syncs.increment(),
             Err(fatal) => cell.fail(&fatal.to_string()),
         }
@@ -106,9 +115,9 @@ impl Around for Objects {
     }
 }
 
-fn sync(cell: &Cell, is_asked: bool) -> Result<babu::Lsn, babu::Fatal> {
-    match is_asked {
-        true => cell.syncer.sync_to(cell.syncer.written_lsn()),
-        false => cell.syncer.sync(),
+fn sync(cell: &Cell, why: SyncFor) -> Result<babu::Lsn, babu::Fatal> {
+    match why {
+        SyncFor::Request => cell.syncer.sync_to(cell.syncer.written_lsn()),
+        SyncFor::Interval => cell.syncer.sync(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use babu::Priority;
 use pando_core::contract::{GroupMeta, Write};
 use pando_types::peer::RowChange;
 use pando_types::{Epoch, Lsn};
@@ -189,7 +190,7 @@ impl Copy {
         };
         let bytes: usize = writes.iter().map(bytes).sum();
         let room = bytes as u64 + CHANGE_BYTES * (writes.len() as u64 + 4);
-        match self.store.reserve(room, false) {
+        match self.store.reserve(room, Priority::Normal) {
             Room::Enough => {}
             Room::Full => {
                 let why = "the disk of the target folder is full: make room there";

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use pando_keys::Serial;
 use pando_net::tls::TlsError;
-use pando_net::{Belief, Keys, Outbound, Proof, Shown, Stream, Who};
+use pando_net::{Accepts, Belief, Keys, Outbound, Proof, Shown, Stream, Who};
 use pando_types::KeyId;
 use pando_wire::{Message, REVOKED_MAX, Refused, Role, encode};
 use parking_lot::Mutex;
@@ -165,7 +165,7 @@ impl Guests {
 /// Judges a key by the current trust. Returns that trust.
 fn judge(shown: &Shown, keys: &Keys) -> Result<Belief, Refused> {
     let judged = keys.belief().and_then(|belief| {
-        belief.judge(shown, false)?;
+        belief.judge(shown, Accepts::AnyRole)?;
         Ok(belief)
     });
     judged.map_err(|error| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use pando_net::{Closed, Keys, Opened, Outbound, Shown, Stream, open, this_host};
+use pando_net::{Accepts, Closed, Keys, Opened, Outbound, Shown, Stream, open, this_host};
 use pando_types::peer::Peer;
 use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::{Address, Hosting, Role, encode_peer};
@@ -129,7 +129,7 @@ impl Links {
             // Judges again what has changed since the handshake began. Any later change finds the
             // link in the table.
             if let (Some(shown), Some(keys)) = (&opened.shown, &way.keys) {
-                keys.judge(shown, true).map_err(|error| error.to_string())?;
+                keys.judge(shown, Accepts::Servers).map_err(|error| error.to_string())?;
             }
             *current = Some(Current { out: out.clone(), shown: opened.shown });
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::Client;
+use pando_client::{Client, Content};
 use pando_data::{DataFs, Limits};
 use pando_types::{Credentials, Errno, Ino, Name};
 
@@ -66,8 +66,8 @@ impl Desk {
 
     /// Reads the whole file, through an open of its own.
     pub(crate) async fn read(&self, client: &Client, ino: Ino) -> Result<Vec<u8>, Errno> {
-        let attr = client.open(&ROOT, ino, READ_WRITE, false, None).await?;
-        self.work(move |fs| fs.opened(&attr, false)).await;
+        let attr = client.open(&ROOT, ino, READ_WRITE, Content::Kept, None).await?;
+        self.work(move |fs| fs.opened(&attr)).await;
         let most = 2 * (OFFSET_MAX + WRITE_MAX);
         let bytes = self.work(move |fs| fs.read(ino, 0, most)).await;
         self.close(client, ino).await;

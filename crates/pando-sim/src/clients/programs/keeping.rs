@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use pando_client::Client;
+use pando_client::{Client, IfThere, Then};
 use pando_types::op::{NewNode, RenameFlags};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
@@ -93,7 +93,8 @@ impl ClientRun {
             let (name, content) = (keeper.name("file"), content(random));
             let node =
                 NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-            let (attr, _) = client.create(&ROOT, dir, &name, node, true, false).await?;
+            let (attr, _) =
+                client.create(&ROOT, dir, &name, node, IfThere::Refuse, Then::Nothing).await?;
             write(client, &ROOT, attr.ino, 0, &content).await?;
             client.sync_file(attr.ino).await?;
             let kept = Kept { at: (dir, name), ino: attr.ino, content };

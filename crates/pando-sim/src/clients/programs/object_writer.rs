@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::Client;
+use pando_client::{Client, Content};
 use pando_data::Allocate;
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr};
@@ -88,9 +88,9 @@ impl ClientRun {
         let made = self.perform(client, lanes, random, ROOT, create).await;
         let Ok(Value::Created(stat, _)) = made else { return };
         let ino = stat.ino;
-        if let Ok(attr) = client.open(&ROOT, ino, READ_WRITE, false, None).await {
+        if let Ok(attr) = client.open(&ROOT, ino, READ_WRITE, Content::Kept, None).await {
             lock(&objects.contents).made(ino, name.clone());
-            desk.work(move |fs| fs.opened(&attr, false)).await;
+            desk.work(move |fs| fs.opened(&attr)).await;
             desk.files.push(File { ino, name, content: Vec::new() });
         }
     }

@@ -10,6 +10,7 @@ use crate::base::lock::lock;
 use crate::base::random::Random;
 use crate::clients::blocking::desk::{Desk, File};
 use crate::clients::client::ClientRun;
+use crate::judges::contents::Errors;
 use crate::machines::objects::Objects;
 
 const ROOT: Credentials = Credentials::ROOT;
@@ -34,7 +35,7 @@ impl ClientRun {
             let all = lock(&objects.contents).all();
             if !all.is_empty() {
                 let (ino, name) = random.pick(&all).clone();
-                self.compare(client, &desk, &objects, (ino, &name), false).await;
+                self.compare(client, &desk, &objects, (ino, &name), Errors::MayCome).await;
             }
         }
         *lock(&self.desk) = Some(Some(desk));
@@ -53,14 +54,14 @@ impl ClientRun {
         }
     }
 
-    /// Reads any file and compares its content. `must`: nothing is broken, so an error is a fault.
+    /// Reads any file and compares its content.
     pub(crate) async fn compare(
         &self,
         client: &Arc<Client>,
         desk: &Desk,
         objects: &Objects,
         (ino, name): (Ino, &Name),
-        must: bool,
+        errors: Errors,
     ) {
         let Some(oldest) = lock(&objects.contents).oldest(ino) else { return };
         let seen = match client.lookup(&ROOT, Ino::ROOT, name).await {
@@ -68,7 +69,7 @@ impl ClientRun {
             Ok(_) => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         };
-        lock(&objects.contents).compare(ino, oldest, &seen, must);
+        lock(&objects.contents).compare(ino, oldest, &seen, errors);
     }
 
     /// After all clients have ended, a new client reads all files, then deletes all garbage.
@@ -80,7 +81,7 @@ impl ClientRun {
         let desk = self.new_desk(&client, &objects);
         let all = lock(&objects.contents).all();
         for (ino, name) in all {
-            self.compare(&client, &desk, &objects, (ino, &name), true).await;
+            self.compare(&client, &desk, &objects, (ino, &name), Errors::AreFaults).await;
         }
         while desk.work(DataFs::collect_garbage).await != Ok(0) {}
         client.close().await.ok();

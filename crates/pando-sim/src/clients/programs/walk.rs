@@ -21,7 +21,7 @@ pub async fn walk(run: Arc<ClientRun>) {
     };
     let perform = async |op: Op| -> Outcome {
         let call = Call { who: run.who, credentials: Credentials::ROOT, op };
-        let event = lock(&run.shared.history).invoke(lane, call.clone(), true);
+        let event = lock(&run.shared.history).invoke_exact(lane, call.clone());
         let Executed { outcome, attr, .. } = execute(&client, &call, 5).await;
         let mut history = lock(&run.shared.history);
         history.respond(event, outcome.clone(), aside);

@@ -24,6 +24,7 @@ use crate::base::random::Random;
 use crate::counts::moves::MoveCounts;
 use crate::machines::folder::Folder;
 use crate::network::end::End;
+use crate::world::faults::Death;
 use crate::world::state::event::SimEvent;
 use crate::world::state::moves::Moves;
 use crate::world::state::world::World;
@@ -216,7 +217,7 @@ impl World {
         let later = self.moves.as_mut().map(|moves| std::mem::take(&mut moves.later));
         for server in later.unwrap_or_default() {
             if self.servers[server].driven().is_some() {
-                self.end(server, false);
+                self.end(server, Death::Kill);
             }
         }
     }

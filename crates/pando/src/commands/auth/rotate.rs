@@ -1,5 +1,7 @@
 //! `pando auth rotate`: replaces the authority of a volume.
 
+use pando_keys::IfInUse;
+
 use super::args::RotateArgs;
 use super::volume::open;
 use crate::console::output;
@@ -9,7 +11,8 @@ pub fn run(args: &RotateArgs) -> Result<(), Failure> {
     let (folder, keys) = open(&args.volume)?;
     let shown = folder.path().display();
     if args.finish {
-        let ended = keys.finish_rotation(args.force).map_err(Failure::plain)?;
+        let if_in_use = if args.force { IfInUse::End } else { IfInUse::Refuse };
+        let ended = keys.finish_rotation(if_in_use).map_err(Failure::plain)?;
         output::line("the old authority has ended; only keys of the new one are valid");
         for ended in ended {
             output::line(&format!("ended {}", ended.identity));

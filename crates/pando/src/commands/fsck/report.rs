@@ -64,7 +64,7 @@ pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
     let mut text = String::new();
     if !mended.is_empty() {
         let _ = writeln!(text, "mended in {shown}:");
-        list(&mut text, mended, false);
+        list(&mut text, mended, "");
         text.push('\n');
     }
     if left.is_clean() {
@@ -82,7 +82,7 @@ pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
         let wrong = left.findings.len() as u64 + left.not_kept;
         let things = several(wrong, "thing is", "things are");
         let _ = writeln!(text, "{things} wrong in {shown}:");
-        list(&mut text, &left.findings, true);
+        list(&mut text, &left.findings, " [can be mended]");
         if left.not_kept > 0 {
             let _ = writeln!(text, "… and {} more", count(left.not_kept));
         }
@@ -106,7 +106,8 @@ pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
     text
 }
 
-fn list(text: &mut String, findings: &[Finding], with_advice: bool) {
+/// Lists findings by code. `advice` follows those that can be repaired.
+fn list(text: &mut String, findings: &[Finding], advice: &str) {
     let mut by_code: BTreeMap<Code, Vec<&Finding>> = BTreeMap::new();
     for finding in findings {
         by_code.entry(finding.code).or_default().push(finding);
@@ -119,8 +120,8 @@ fn list(text: &mut String, findings: &[Finding], with_advice: bool) {
                 Some(path) => format!("{path} ({what})"),
                 None => what.clone(),
             };
-            let can = if with_advice && finding.is_repairable() { " [can be mended]" } else { "" };
-            let _ = writeln!(text, "  shard {shard}: {what}: {detail}{can}");
+            let advice = if finding.is_repairable() { advice } else { "" };
+            let _ = writeln!(text, "  shard {shard}: {what}: {detail}{advice}");
         }
         if findings.len() > SHOWN_MAX {
             let more = (findings.len() - SHOWN_MAX) as u64;

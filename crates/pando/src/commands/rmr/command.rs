@@ -14,7 +14,7 @@ use clap::Args;
 use pando_client::Client;
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
-use super::tree::{self, Job, Progress};
+use super::tree::{self, Counts, Job, Progress};
 use crate::admin::locate::{self, Located};
 use crate::console::text::{count, several};
 use crate::failure::Failure;
@@ -98,7 +98,7 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
         job.client.unlink(&job.credentials, parent, &name).await.map_err(errno)?;
         progress.removed_file();
     }
-    let (files, directories, failures) = progress.counts();
+    let Counts { files, directories, failures } = progress.counts();
     let seconds = begun.elapsed().as_secs_f64();
     let rate = count(((files + directories) as f64 / seconds) as u64);
     eprintln!("  {} in {seconds:.1} s: {rate} a second", removed(files, directories));
@@ -118,7 +118,7 @@ async fn told(work: impl Future<Output = ()>, progress: &Progress) {
         if tokio::time::timeout(PROGRESS_INTERVAL, work.as_mut()).await.is_ok() {
             return;
         }
-        let (files, directories, _) = progress.counts();
+        let Counts { files, directories, .. } = progress.counts();
         eprintln!("  {}", removed(files, directories));
     }
 }

@@ -36,11 +36,22 @@ pub struct Progress {
     failures: AtomicU64,
 }
 
+/// Numbers of files removed, directories removed, and failures.
+pub struct Counts {
+    pub files: u64,
+    pub directories: u64,
+    pub failures: u64,
+}
+
 impl Progress {
-    /// The numbers of files removed, directories removed, and failures.
-    pub fn counts(&self) -> (u64, u64, u64) {
+    /// The numbers until now.
+    pub fn counts(&self) -> Counts {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (get(&self.files), get(&self.directories), get(&self.failures))
+        Counts {
+            files: get(&self.files),
+            directories: get(&self.directories),
+            failures: get(&self.failures),
+        }
     }
 
     pub fn removed_file(&self) {

@@ -24,7 +24,7 @@ pub fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<Ex
              `pando umount --force {shown}`, which leaves to it what is not stored yet"
         )));
     }
-    pando_fuse::unmount_at(path, true)
+    pando_fuse::detach_at(path)
         .map_err(|error| Failure::plain(format!("cannot detach the mount at {shown}: {error}")))?;
     output::line(&format!(
         "{shown} is detached; its process does not answer, and stores what is left if it resumes"
@@ -46,7 +46,8 @@ pub fn other_process(
     if args.force && error.kind() == io::ErrorKind::ConnectionRefused {
         pando_fuse::abort_at(path);
     }
-    pando_fuse::unmount_at(path, args.force).map_err(|refused| match refused.kind() {
+    let end = if args.force { pando_fuse::detach_at } else { pando_fuse::unmount_at };
+    end(path).map_err(|refused| match refused.kind() {
         io::ErrorKind::ResourceBusy => Failure::new(
             IN_USE,
             format!(

@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use pando_client::Client;
+use pando_client::{Client, IfThere};
 use pando_types::{Credentials, DirId, Errno, Ino, Name, SetAttr, ShardIndex, TimeSet};
 use serde::Serialize;
 use serde_json::json;
@@ -202,7 +202,7 @@ impl Scratch {
         let mut files = Vec::new();
         for dir in &self.dirs {
             let path = format!("{dir}/{caller}");
-            match paths(client).create(path.as_bytes(), 0o644, true).await {
+            match paths(client).create(path.as_bytes(), 0o644, IfThere::Refuse).await {
                 Ok(_) | Err(Errno::EEXIST) => {}
                 Err(errno) => return Err(failed("create", path.as_bytes())(errno)),
             }

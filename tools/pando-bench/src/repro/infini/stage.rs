@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pando_client::path::Paths;
-use pando_client::{Client, Options, Transport, Volume};
+use pando_client::{Client, IfThere, Options, Transport, Volume};
 use pando_types::{Credentials, Errno};
 use serde::Serialize;
 
@@ -174,6 +174,6 @@ pub(super) async fn make_dirs(paths: &Paths<'_>, path: &str) -> Result<(), Bench
 
 /// Makes a file. Returns its inode number.
 pub(super) async fn make_file(paths: &Paths<'_>, path: &str) -> Result<u64, BenchError> {
-    let made = paths.create(path.as_bytes(), 0o644, true).await;
+    let made = paths.create(path.as_bytes(), 0o644, IfThere::Refuse).await;
     Ok(made.map_err(failed("create", path.as_bytes()))?.0.ino.0)
 }

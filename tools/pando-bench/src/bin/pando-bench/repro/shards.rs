@@ -13,7 +13,7 @@ use std::time::Instant;
 use pando_core::contract::Need;
 use pando_core::{ClientTag, Config, Counters, Effects, Input, Now, Out, Shard, format};
 use pando_placement::{ClusterMap, DirMap, Secrets};
-use pando_server::store::{Room, Store, StoreOptions};
+use pando_server::store::{Priority, Room, Store, StoreOptions};
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
 use pando_types::peer::{Change, Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -344,7 +344,7 @@ impl Shards {
                 pando_core::Write::DeleteRange(from, to) => from.len() + to.len(),
             };
             let room = writes.iter().map(|write| bytes(write) as u64 + 64).sum::<u64>() + 4_096;
-            if node.store.reserve(room, false) != Room::Enough {
+            if node.store.reserve(room, Priority::Normal) != Room::Enough {
                 return Err(Failure::plain("no room for the log in the temporary folder"));
             }
             node.store.apply(&writes, &meta);

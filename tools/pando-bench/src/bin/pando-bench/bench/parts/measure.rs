@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pando_bench::Watch;
 use pando_core::contract::{GroupMeta, Write};
-use pando_server::store::{Store, StoreOptions};
+use pando_server::store::{Priority, Store, StoreOptions};
 use pando_types::op::{Op, Request};
 use pando_types::reply::Reply;
 use pando_types::{Ino, Name, ShardIndex};
@@ -208,7 +208,7 @@ fn log_write(groups: u64) -> Result<f64, Failure> {
         .collect();
     let mut nanos = 0;
     for _ in 0..groups {
-        if store.reserve(8 << 10, false) != pando_server::store::Room::Enough {
+        if store.reserve(8 << 10, Priority::Normal) != pando_server::store::Room::Enough {
             return Err(Failure::plain(format!("no room in {}", folder.path().display())));
         }
         store.apply(&group, &GroupMeta::default());

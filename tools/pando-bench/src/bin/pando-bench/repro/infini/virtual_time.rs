@@ -21,7 +21,7 @@ use std::time::Instant;
 use pando_core::contract::Need;
 use pando_core::{ClientTag, Config, Effects, GroupMeta, Input, Now, Out, Shard, format};
 use pando_placement::{ClusterMap, Secrets};
-use pando_server::store::{Room, Store, StoreOptions};
+use pando_server::store::{Priority, Room, Store, StoreOptions};
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::Reply;
@@ -265,7 +265,7 @@ impl World {
         let effects = node.shard.handle(moment(at, &node.store), input, &node.store);
         let Effects { writes, out, meta, wake_at } = effects.map_err(stopped)?;
         if !writes.is_empty() {
-            if node.store.reserve(1 << 20, false) != Room::Enough {
+            if node.store.reserve(1 << 20, Priority::Normal) != Room::Enough {
                 return Err(Failure::plain("no room for the log in the temporary folder"));
             }
             node.store.apply(&writes, &meta);
