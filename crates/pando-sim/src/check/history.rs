@@ -290,8 +290,8 @@ impl History {
         (!old.is_empty()).then_some(all)
     }
 
-    /// The history without changes that no shard was seen making. An order of it is one of the whole
-    /// history, since such a change may never have happened.
+    /// The history without changes that no shard was seen making. An order of it is one of the
+    /// whole history, since such a change may never have happened.
     pub(super) fn without_unseen(&self) -> Self {
         let mut all = self.clone();
         all.events.iter_mut().for_each(|event| event.skipped |= event.is_unseen());

@@ -3,7 +3,7 @@
 //! ```text
 //!   asks ─► granted ──── reads, writes ────► lets go
 //!              │                                ▲
-//!              └─ another is granted, session over: from here on no write of the first one is applied
+//!              └─ another is granted, session over, and looks: from then on no write of the first one is applied
 //! ```
 //!
 //! A *tenure* is one lock of one owner, from its request to its end. A *part* is a piece of a file
@@ -14,7 +14,10 @@
 //!    since without an answer.
 //! 3. A value that was read under a lock is the part's value from then on. Older writes without an
 //!    answer are void.
-//! 4. In mode `os`, a loss of power may take the last locks and values. After it, nothing is judged
+//! 4. Let a session be over, and another have its lock. Once the next holder has read or written a
+//!    part, no later write of the first one to that part is acknowledged. Until then, a shard that
+//!    is cut off from shard 0 may take such a write (docs/design/sessions.md).
+//! 5. In mode `os`, a loss of power may take the last locks and values. After it, nothing is judged
 //!    by what was held before.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +55,8 @@ struct Tenure {
     phase: Phase,
     /// Parts and values that it has written without an answer.
     unsure: Vec<(u8, u64)>,
+    /// Number of looks at all parts when another tenure was granted.
+    superseded_at: u64,
 }
 
 /// The possible values of a part.
@@ -61,11 +66,13 @@ struct Part {
     may_be: Option<BTreeSet<u64>>,
     /// Values that were read under a lock.
     seen: BTreeSet<u64>,
+    /// Number of the last look at it by a holder, which read or wrote it.
+    last_look: u64,
 }
 
 impl Default for Part {
     fn default() -> Self {
-        Self { may_be: Some(BTreeSet::from([0])), seen: BTreeSet::new() }
+        Self { may_be: Some(BTreeSet::from([0])), seen: BTreeSet::new(), last_look: 0 }
     }
 }
 
@@ -75,7 +82,7 @@ pub struct Writing {
     tenure: TenureIndex,
     part: u8,
     value: u64,
-    /// Whether another tenure was granted before the write began.
+    /// Whether the holder of another tenure had looked at the part before the write began.
     is_late: bool,
 }
 
@@ -92,6 +99,8 @@ pub struct Locks {
     parts: BTreeMap<PartOf, Part>,
     epoch: u64,
     values: u64,
+    /// Number of looks at parts by holders.
+    looks: u64,
 }
 
 impl Locks {
@@ -110,7 +119,17 @@ impl Locks {
     pub fn asks(&mut self, who: u32, ino: Ino, lock: Lock) -> TenureIndex {
         let (epoch, phase, unsure) = (self.epoch, Phase::Asked, Vec::new());
         let is_doubtful = self.has_old(ino);
-        self.tenures.push(Tenure { who, ino, lock, epoch, is_doubtful, phase, unsure });
+        let superseded_at = 0;
+        self.tenures.push(Tenure {
+            who,
+            ino,
+            lock,
+            epoch,
+            is_doubtful,
+            phase,
+            unsure,
+            superseded_at,
+        });
         self.tenures.len() - 1
     }
 
@@ -137,6 +156,7 @@ impl Locks {
             }
             self.counts.unaware += 1;
             self.tenures[other].phase = Phase::Superseded;
+            self.tenures[other].superseded_at = self.looks;
         }
     }
 
@@ -147,9 +167,12 @@ impl Locks {
 
     /// The client begins a write.
     pub fn writes(&mut self, index: TenureIndex, part: u8, value: u64) -> Writing {
+        let is_of_now = self.is_of_now(index);
         let tenure = &self.tenures[index];
-        let is_late = tenure.phase == Phase::Superseded && self.is_of_now(index);
-        if let Some(may_be) = &mut self.parts.entry((tenure.ino, part)).or_default().may_be {
+        let of = self.parts.entry((tenure.ino, part)).or_default();
+        let was_looked_at = of.last_look > tenure.superseded_at;
+        let is_late = tenure.phase == Phase::Superseded && is_of_now && was_looked_at;
+        if let Some(may_be) = &mut of.may_be {
             may_be.insert(value);
         }
         Writing { tenure: index, part, value, is_late }
@@ -166,8 +189,13 @@ impl Locks {
         self.counts.writes += 1;
         let at = (self.tenures[index].ino, part);
         let is_of_now = self.is_of_now(index);
-        let is_over = matches!(self.tenures[index].phase, Phase::Superseded | Phase::Stale);
+        let phase = self.tenures[index].phase;
+        let is_over = matches!(phase, Phase::Superseded | Phase::Stale);
+        self.looks += 1;
         let state = self.parts.entry(at).or_default();
+        if phase == Phase::Holds {
+            state.last_look = self.looks;
+        }
         if !is_of_now {
             state.may_be = None;
             return;
@@ -202,6 +230,7 @@ impl Locks {
             return;
         }
         self.counts.reads += 1;
+        self.looks += 1;
         let is_unsure = |tenure: &Tenure| tenure.unsure.contains(&(part, value));
         let state = self.parts.entry((ino, part)).or_default();
         if state.may_be.as_ref().is_some_and(|may_be| !may_be.contains(&value)) {
@@ -210,6 +239,7 @@ impl Locks {
                 format!("{value} is read under {tenure:?}, part {part}; it may be {state:?}");
             self.broken.push(line);
         }
+        state.last_look = self.looks;
         let is_new = state.seen.insert(value);
         self.counts.unsure_found += u64::from(is_new && self.tenures.iter().any(is_unsure));
         let own = self.tenures[index].unsure.iter().filter(|(of, _)| *of == part);

@@ -12,8 +12,8 @@ use pando_sim::holding::number;
 
 use crate::forgiven::too_much;
 
-/// Number of seeds of each kind. They are few because about one run in two thousand shows a known
-/// fault that is not mended (docs/STATUS.md).
+/// Number of seeds of each kind. They are few because in about one run of ten thousand the search
+/// for an order gives up (docs/STATUS.md).
 const SEEDS: u64 = 2;
 
 #[test]

@@ -3,7 +3,9 @@
 
 use pando_sim::SimConfig;
 use pando_sim::Stats;
-use pando_sim::holding::{all_hold, hit};
+use pando_sim::holding::hit;
+
+use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to such a client.
 const SEEDS: u64 = 100;
@@ -20,7 +22,7 @@ fn enough_was_hit(stats: &Stats) {
 
 #[test]
 fn clients_in_the_process_of_the_shards_see_what_all_others_see() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::local).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS, false, SimConfig::local).if_enough() else { return };
     enough_was_hit(&stats);
     hit("slots handed over", stats.handovers.done, stats.runs);
     hit("requests answered again", stats.repeated, stats.runs / 20);
@@ -29,8 +31,7 @@ fn clients_in_the_process_of_the_shards_see_what_all_others_see() {
 
 #[test]
 fn in_mode_os_a_loss_of_power_takes_them_along_and_leaves_the_structure_whole() {
-    let power = |seed| SimConfig::local(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::local).if_enough() else { return };
     enough_was_hit(&stats);
     hit("losses of power", stats.power_losses, stats.runs);
 }

@@ -3,14 +3,16 @@
 
 use pando_sim::SimConfig;
 use pando_sim::batch::batch;
-use pando_sim::holding::{all_hold, hit};
+use pando_sim::holding::hit;
+
+use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to a lock.
 const SEEDS: u64 = 100;
 
 #[test]
 fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::locking).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS, false, SimConfig::locking).if_enough() else { return };
     let locks = stats.locks;
     hit("locks that were granted", locks.granted, 5_000);
     hit("shared ones", locks.shared, 750);
@@ -33,8 +35,7 @@ fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
 
 #[test]
 fn in_mode_os_a_loss_of_power_takes_locks_and_values_of_its_last_moments_only() {
-    let power = |seed| SimConfig::locking(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::locking).if_enough() else { return };
     hit("losses of power", stats.power_losses, 250);
     hit("values read and judged", stats.locks.reads, 4_000);
     hit("locks of sessions that were over, given to others", stats.locks.taken_over, 10);

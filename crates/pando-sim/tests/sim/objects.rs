@@ -3,8 +3,10 @@
 
 use pando_sim::SimConfig;
 use pando_sim::Stats;
-use pando_sim::holding::{all_hold, hit};
+use pando_sim::holding::hit;
 use pando_sim::run;
+
+use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to an object.
 const SEEDS: u64 = 76;
@@ -36,7 +38,7 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn what_was_stored_is_read_and_no_row_names_an_object_that_is_missing() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::objects).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS, false, SimConfig::objects).if_enough() else { return };
     enough_was_hit(&stats);
     hit("losses of power", stats.power_losses, stats.runs / 4);
     hit("clients that died with the process", stats.local.died, stats.runs / 4);
@@ -45,8 +47,7 @@ fn what_was_stored_is_read_and_no_row_names_an_object_that_is_missing() {
 
 #[test]
 fn in_mode_os_a_loss_of_power_takes_no_object_that_a_durable_row_names() {
-    let power = |seed| SimConfig::objects(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::objects).if_enough() else { return };
     enough_was_hit(&stats);
     let objects = stats.objects;
     hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 2);

@@ -3,16 +3,14 @@
 
 use pando_sim::SimConfig;
 use pando_sim::counts::parts::{Claims, Guesses, Splits};
-use pando_sim::holding::all_hold;
 
-use crate::forgiven::too_much;
+use crate::forgiven::all_hold;
 
 const SEEDS: u64 = 100;
 
 #[test]
 fn paths_are_whole_when_something_takes_effect_by_them() {
-    let held = all_hold(SEEDS, SimConfig::by_path);
-    assert_eq!(too_much("PATHS", false, &held.stats), None);
+    let held = all_hold(SEEDS, false, SimConfig::by_path);
     if let Some(stats) = held.if_enough() {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 250, "{moved} directories renamed");
@@ -40,9 +38,7 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
 
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
-    let power = |seed| SimConfig::by_path(seed).with_power_loss();
-    let held = all_hold(SEEDS * 2 / 3, power);
-    assert_eq!(too_much("PATHS", true, &held.stats), None);
+    let held = all_hold(SEEDS * 2 / 3, true, SimConfig::by_path);
     let Some(stats) = held.if_enough() else { return };
     assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
 }

@@ -221,12 +221,13 @@ fn one_seed() {
 #[test]
 fn seeds_that_once_failed_hold() {
     type Kind = fn(u64) -> SimConfig;
-    let kept: [(Kind, &[u64]); 5] = [
+    let kept: [(Kind, &[u64]); 6] = [
         (SimConfig::new, &[1597, 1840]),
         (SimConfig::splitting, &[237, 984, 2179]),
         (SimConfig::handing_over, &[3033]),
         (SimConfig::disks, &[36, 79, 1170]),
         (SimConfig::objects, &[102]),
+        (SimConfig::locking, &[3_000_553]),
     ];
     let without_power: [(Kind, &[u64]); 4] = [
         (SimConfig::new, &[3542]),

@@ -2,8 +2,10 @@
 
 use pando_sim::MoveCounts;
 use pando_sim::SimConfig;
-use pando_sim::holding::{all_hold, hit};
+use pando_sim::holding::hit;
 use pando_sim::run;
+
+use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to a move.
 const SEEDS: u64 = 100;
@@ -57,13 +59,14 @@ fn seeds_that_once_failed_hold() {
 
 #[test]
 fn what_was_acknowledged_is_there_wherever_a_shard_is() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::shards_moving).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS, false, SimConfig::shards_moving).if_enough() else { return };
     enough_moved(&stats.shards_moved, stats.runs);
 }
 
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_wherever_a_shard_is() {
-    let power = |seed| SimConfig::shards_moving(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::shards_moving).if_enough() else {
+        return;
+    };
     enough_moved(&stats.shards_moved, stats.runs);
 }

@@ -62,10 +62,7 @@ struct Close {
 pub fn closely(history: &History) -> Option<Excuses> {
     let order = |history: &History| {
         let mut search = Search::new(history);
-        if search.closely().is_none() {
-            eprintln!("CLOSE {}", search.failure(true));
-            return None;
-        }
+        search.closely()?;
         Some(excuses(history, &search.order))
     };
     order(&history.without_unseen()).or_else(|| order(history))
