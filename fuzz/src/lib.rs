@@ -14,7 +14,7 @@ pub mod protocol {
 mod fuse;
 mod keys;
 #[allow(dead_code, reason = "tests use more of it")]
-#[path = "../../crates/pando-core/tests/shards/liar.rs"]
+#[path = "../../crates/pando-core/tests/shards/callers/liar.rs"]
 mod liar;
 mod net;
 mod peers;

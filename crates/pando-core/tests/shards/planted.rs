@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use pando_core::{Planted, Shard};
 
-use crate::{births, handovers};
+use crate::growth::handovers;
+use crate::paths::births;
 
 #[path = "../../../babu/tests/store/common/found.rs"]
 mod found;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::splits::{create, fill, is_upper, names, sum};
+use crate::growth::splits::{create, fill, is_upper, names, sum};
 use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId};
 use pando_types::reply::{Body, Delta, Refusal};

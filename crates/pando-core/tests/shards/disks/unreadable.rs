@@ -7,7 +7,7 @@ use pando_types::peer::PeerMessage;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, PartitionIndex, Radix, SessionId, ShardIndex};
 
-use crate::many_slices::sliced;
+use crate::disks::many_slices::sliced;
 use crate::support::{Cluster, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;

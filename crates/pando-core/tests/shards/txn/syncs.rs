@@ -4,7 +4,7 @@ use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::Body;
 use pando_types::{DirRef, Ino, ShardIndex};
 
-use super::support::{Cluster, dir_at};
+use crate::support::{Cluster, dir_at};
 
 const SOURCE: ShardIndex = ShardIndex(1);
 const TARGET: ShardIndex = ShardIndex(2);

@@ -4,7 +4,7 @@ use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, Order, SetAttr, ShardIndex, TimeSet, Timestamp};
 
-use super::support::{Cluster, dir_at};
+use crate::support::{Cluster, dir_at};
 
 const SECOND: u64 = 1_000_000_000;
 const WAIT: u64 = 4 * SECOND;

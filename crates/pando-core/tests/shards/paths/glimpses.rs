@@ -7,7 +7,7 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Found};
 use pando_types::{Credentials, DirId, DirRef, Glimpse, SetAttr, ShardIndex};
 
-use crate::splits::{create, fill, is_upper};
+use crate::growth::splits::{create, fill, is_upper};
 use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;

@@ -3,7 +3,7 @@
 use pando_types::op::{Op, RenameFlags};
 use pando_types::{DirRef, ShardIndex, Timestamp};
 
-use super::support::{Cluster, dir_at};
+use crate::support::{Cluster, dir_at};
 
 const HOUR: u64 = 3_600_000_000_000;
 const FAST: ShardIndex = ShardIndex(1);

@@ -397,7 +397,7 @@ fn a_shard_that_was_silent_for_longer_than_shard_0_remembers_takes_all_for_chang
 /// A directory with partitions on all shards.
 fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
     let dir = c.mkdir(parent, name).unwrap();
-    crate::splits::fill(c, dir, &format!("{name} file"), 60);
+    crate::growth::splits::fill(c, dir, &format!("{name} file"), 60);
     c.settle();
     for shard in 0..SHARDS {
         assert!(!c.owned(ShardIndex(shard), dir).is_empty(), "shard {shard} has none of {name}");

@@ -7,7 +7,7 @@ use pando_placement::range;
 use pando_types::op::Op;
 use pando_types::{DirRef, PartitionIndex, Radix, SetAttr, ShardIndex};
 
-use crate::splits::{create, fill, names, sum};
+use crate::growth::splits::{create, fill, names, sum};
 use crate::support::{Cluster, Random};
 
 const ROOT: DirRef = DirRef::ROOT;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::splits::{create, fill, names};
+use crate::growth::splits::{create, fill, names};
 use crate::support::Cluster;
 use pando_placement::range;
 use pando_types::{DirRef, PartitionIndex, Radix, ShardIndex};

@@ -1,0 +1,8 @@
+//! Callers and their permissions; callers and servers that lie.
+
+mod judged;
+mod keys;
+mod liar;
+mod setid;
+mod squashed;
+mod unsound;

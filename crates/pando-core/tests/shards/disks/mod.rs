@@ -1,0 +1,5 @@
+//! Full disks, unreadable blocks, and files with very many slices.
+
+mod full;
+mod many_slices;
+mod unreadable;
