@@ -6,7 +6,7 @@ mod found;
 
 use pando_client::Planted;
 
-use crate::{doubts, leases};
+use crate::session::{doubts, leases};
 
 fn is_found_as(words: &str, fault: Planted, test: fn()) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));

@@ -4,7 +4,7 @@ use pando_client::{IfThere, Then};
 use pando_types::Ino;
 
 use crate::fake::{Cluster, ROOT, name};
-use crate::routing::file;
+use crate::walks::routing::file;
 
 /// Largest piece, in bytes, that an allocator has at hand (glibc: 1,032). A larger one costs
 /// several times as much, and a mount allocates one for each request of the kernel.

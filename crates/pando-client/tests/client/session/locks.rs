@@ -8,9 +8,9 @@ use pando_types::op::Op;
 use pando_types::reply::Refusal;
 use pando_types::{Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
 
-use crate::doubts::maintain;
 use crate::fake::{Cluster, Fate, name};
-use crate::routing::make;
+use crate::session::doubts::maintain;
+use crate::walks::routing::make;
 
 const SPACE: LockSpace = LockSpace::Record;
 

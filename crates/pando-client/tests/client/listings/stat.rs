@@ -6,7 +6,7 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, Ino, PartitionIndex, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::fill;
+use crate::walks::routing::fill;
 
 #[test]
 fn partitions_add_up_in_one_round_each() {

@@ -6,7 +6,7 @@ use pando_types::reply::Refusal;
 use pando_types::{DirRef, Errno, FileKind, Ino};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::{fill, make};
+use crate::walks::routing::{fill, make};
 
 /// Reads page by page. Positions must ascend.
 fn pages(limit: u32, read: impl Fn(u64) -> Result<Vec<DirEntry>, Errno>) -> Vec<DirEntry> {

@@ -10,7 +10,7 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{Errno, Ino, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::make;
+use crate::walks::routing::make;
 
 pub const MILLISECOND: u64 = 1_000_000;
 const PATIENCE: u64 = 50 * MILLISECOND;

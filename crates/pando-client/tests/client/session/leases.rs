@@ -5,11 +5,11 @@ use pando_types::op::{ObjectId, ObjectRange, Op, Payload, Piece, Request, Reques
 use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
 use pando_types::{Attr, Errno, Ino, SessionId};
 
-use crate::doubts::{MILLISECOND, maintain};
+use crate::fake::namespace::LEASE;
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::namespace::LEASE;
-use crate::remembered::{deep, mv, paths};
-use crate::routing::make;
+use crate::session::doubts::{MILLISECOND, maintain};
+use crate::walks::remembered::{deep, mv, paths};
+use crate::walks::routing::make;
 
 const FIRST: SessionId = SessionId(1);
 const SECOND: SessionId = SessionId(2);

@@ -10,7 +10,7 @@ use pando_types::reply::{Body, SplitHistory, Spread};
 use pando_types::{Errno, Glimpse, Ino, PartitionIndex, Radix, ShardIndex};
 
 use crate::fake::{Cluster, Fate};
-use crate::remembered::{deep, mv, paths};
+use crate::walks::remembered::{deep, mv, paths};
 
 /// Makes directories, of which some were renamed, or directories above them.
 fn grown(draw: &mut fastrand::Rng, cluster: &Arc<Cluster>) -> Vec<String> {

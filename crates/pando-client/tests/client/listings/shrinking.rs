@@ -6,9 +6,9 @@ use pando_client::{Client, block_on};
 use pando_types::op::Op;
 use pando_types::{DirRef, Ino};
 
+use crate::fake::namespace::Namespace;
 use crate::fake::{Cluster, ROOT, name};
-use crate::namespace::Namespace;
-use crate::routing::fill;
+use crate::walks::routing::fill;
 
 const ROOT_DIR: DirRef = DirRef::ROOT;
 

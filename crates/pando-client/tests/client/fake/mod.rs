@@ -2,6 +2,8 @@
 //! 1. no slot has two pending requests;
 //! 2. no slot goes back to an older sequence, nor uses one for two operations.
 
+pub mod namespace;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +17,7 @@ use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{Credentials, Epoch, Ino, LockHolder, LockSet, Lsn, Name, SessionId, ShardIndex};
 
-use crate::namespace::Namespace;
+use crate::fake::namespace::Namespace;
 
 pub const ROOT: &Credentials = &Credentials::ROOT;
 pub const SHARDS: u16 = 4;

@@ -5,7 +5,7 @@ use pando_types::op::Op;
 use pando_types::{DirRef, Errno, Ino, SessionId};
 
 use crate::fake::{Cluster, ROOT, name};
-use crate::routing::make;
+use crate::walks::routing::make;
 
 fn opened(client: &Client, of: &str) -> Ino {
     let made = make(client, &name(of), Then::Open);

@@ -12,7 +12,7 @@ use pando_types::reply::Refusal;
 use pando_types::{DirRef, Errno, Ino, ShardIndex};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::{fill, make};
+use crate::walks::routing::{fill, make};
 
 /// Polls that a request takes to its shard, and again back.
 const FAR: u32 = 3;

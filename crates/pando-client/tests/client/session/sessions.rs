@@ -9,7 +9,7 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, Errno, Ino, SessionId, ShardIndex, Timestamp};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::{file, make};
+use crate::walks::routing::{file, make};
 
 fn ids(cluster: &Cluster) -> Vec<RequestId> {
     cluster.take_log().iter().map(|(_, request)| request.head.id).collect()

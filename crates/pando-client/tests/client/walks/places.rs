@@ -10,7 +10,7 @@ use pando_types::reply::Refusal;
 use pando_types::{Errno, Ino};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
-use crate::routing::{file, make};
+use crate::walks::routing::{file, make};
 
 const PLAIN: RenameFlags = RenameFlags { no_replace: false, exchange: false };
 
