@@ -1,14 +1,12 @@
 //! `pando store`: reads the stores of a stopped volume.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use common::site::Site;
-use common::{TINY, Volume, all, pando, shell};
+use crate::common::site::Site;
+use crate::common::{TINY, Volume, all, pando, shell};
 use serde_json::Value;
 
 fn store(command: &str, folder: &std::path::Path, extra: &[&str]) -> Output {

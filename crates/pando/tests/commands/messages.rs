@@ -1,13 +1,11 @@
 //! The program's commands, and their messages for people and for scripts.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{TINY, Volume, all, is_mounted, pando, shell};
+use crate::common::{TINY, Volume, all, is_mounted, pando, shell};
 use serde_json::Value;
 
 #[test]

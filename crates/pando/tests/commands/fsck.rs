@@ -1,12 +1,10 @@
 //! `pando fsck`: exit codes and messages, on volumes of the real program.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::{Scratch, TINY, Volume, all, pando, shell};
+use crate::common::{Scratch, TINY, Volume, all, pando, shell};
 use pando_core::contract::{GroupMeta, Rows as _};
 use pando_core::keys::{self, Kind, Table};
 use pando_core::record::{Content, Record, SessionRecord, Stat};

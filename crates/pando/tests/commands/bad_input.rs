@@ -1,7 +1,5 @@
 //! Input that must be refused, with clear messages.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, TINY, Volume, all, pando};
+use crate::common::{Scratch, TINY, Volume, all, pando};
 use rustix::io::Errno;
 
 fn errno<T>(result: io::Result<T>) -> Errno {
@@ -48,8 +46,8 @@ fn a_path_beyond_4096_bytes_is_refused_and_a_deeper_tree_works_step_by_step() {
     let script =
         "for i in $(seq 25); do n=$(printf 'y%.0s' $(seq 200)); mkdir $n; cd -P -- $n; done
                   echo deep > file && cat file";
-    assert_eq!(common::shell(&volume.mount, script), "deep\n");
-    common::shell(&volume.mount, "rm -rf y* x*");
+    assert_eq!(crate::common::shell(&volume.mount, script), "deep\n");
+    crate::common::shell(&volume.mount, "rm -rf y* x*");
     assert_eq!(fs::read_dir(&volume.mount).unwrap().count(), 0);
 }
 
@@ -107,7 +105,7 @@ fn folders_that_cannot_be_a_volume_are_named() {
     up(&other, &["thesis.tex", "empty or a new folder"]);
     let read_only = scratch.path().join("ro");
     fs::create_dir(&read_only).unwrap();
-    common::mount_tmpfs(&read_only, 1, rustix::mount::MountFlags::RDONLY);
+    crate::common::mount_tmpfs(&read_only, 1, rustix::mount::MountFlags::RDONLY);
     up(&read_only.join("v"), &["Read-only", "writable"]);
     let output = pando().arg("status").arg(scratch.path().join("none")).output().unwrap();
     assert!(all(&output).contains("pando format"), "{}", all(&output));

@@ -1,13 +1,11 @@
 //! `pando bench`, with small numbers.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, Volume, all, pando};
+use crate::common::{Scratch, Volume, all, pando};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

@@ -1,14 +1,12 @@
 //! `pando rmr`: what it removes, what it leaves, and its messages.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::site::Site;
-use common::{TINY, Volume, all, not_tested, pando, shell};
+use crate::common::site::Site;
+use crate::common::{TINY, Volume, all, not_tested, pando, shell};
 
 fn rmr(path: &Path) -> Output {
     pando().arg("rmr").arg(path).output().unwrap()
@@ -71,7 +69,7 @@ fn what_is_no_tree_on_a_mount_is_refused() {
     let volume = Volume::up(&TINY);
     shell(&volume.mount, "mkdir -p d/e/f && touch d/file");
     let mounted = volume.mount.join("d/e/f");
-    common::mount_tmpfs(&mounted, 1, rustix::mount::MountFlags::empty());
+    crate::common::mount_tmpfs(&mounted, 1, rustix::mount::MountFlags::empty());
     for (path, words) in [
         (volume.mount.clone(), "is a mount itself"),
         (volume.mount.join("d"), "something is mounted at"),

@@ -1,14 +1,12 @@
 //! `pando gc`: deletes objects that no file names while the volume is in use, and nothing else.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::site::{Site, until};
-use common::{Volume, all, pando};
+use crate::common::site::{Site, until};
+use crate::common::{Volume, all, pando};
 use serde_json::Value;
 
 fn gc(target: &Path, options: &[&str]) -> Output {

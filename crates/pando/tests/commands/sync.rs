@@ -1,14 +1,12 @@
 //! `pando sync`: all that any program has written is on disk.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
-use common::site::Site;
-use common::{Volume, all, mount_tmpfs, pando};
+use crate::common::site::Site;
+use crate::common::{Volume, all, mount_tmpfs, pando};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 use rustix::process::{Signal, kill_process};
 

@@ -1,0 +1,13 @@
+//! The commands of the program: what they do, say and refuse.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod bench;
+mod fsck;
+mod gc;
+mod messages;
+mod rmr;
+mod store;
+mod sync;
