@@ -42,7 +42,10 @@ impl Site<'_> {
             return Ok(());
         }
         if shard.0 < self.superblock.shards {
-            return Err(format!("shard {shard} was made with the volume and cannot be added"));
+            let first = self.superblock.shards;
+            return Err(format!(
+                "shard {shard} was made with the volume and cannot be added: take a number from {first} on"
+            ));
         }
         if let Some(hosting) = self.server.hosts().get(shard) {
             let at = hosting.addresses.join(" or ");
@@ -53,7 +56,10 @@ impl Site<'_> {
         let path = self.folder.shard(shard.0);
         let start = self.host.take_over(&path, self.superblock, self.options, shard);
         start.map_err(|error| error.what)?;
-        let epoch = self.host.epoch(shard).ok_or("it has stopped")?;
+        let epoch = self
+            .host
+            .epoch(shard)
+            .ok_or("the new shard has stopped: the log of its server says why")?;
         self.server.open_shard(shard, epoch).map_err(|error| error.to_string())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Ino;
 use alloc::vec::Vec;
+use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
@@ -62,6 +63,22 @@ pub enum Refusal {
     HashSlot(HashSlotNews),
     /// The request breaks the protocol. It has not run.
     Improper(Improper),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Errno(errno) => return errno.fmt(f),
+            Self::Redirect(_) | Self::HashSlot(_) => "another shard has it",
+            Self::AskHome => "the shard has nothing of that directory",
+            Self::NotUnderName => "the inode is not under that name",
+            Self::DataChanged => "the file was changed meanwhile",
+            Self::Answered => "the request was answered before",
+            Self::NoSession => "the session is over",
+            Self::Stale => "the path has changed",
+            Self::Improper(_) => "the request breaks the protocol",
+        })
+    }
 }
 
 impl From<Improper> for Refusal {

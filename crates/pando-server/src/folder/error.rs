@@ -83,7 +83,7 @@ pub enum FolderError {
         shards: Vec<(u16, String)>,
     },
     /// Another process serves the shard.
-    #[error("shard {shard} of {} is served by process {pid} already", .path.display())]
+    #[error("shard {shard} of {} is served by process {pid} already: stop that process first, or serve other shards", .path.display())]
     ShardLocked {
         /// The folder.
         path: PathBuf,

@@ -83,10 +83,12 @@ pub enum SuperblockError {
     #[error("it is damaged: its checksum does not match its content")]
     Damaged,
     /// A later program made it.
-    #[error("it has format version {0}; this program knows version {FORMAT_VERSION}")]
+    #[error(
+        "it has format version {0}, and this program knows version {FORMAT_VERSION}: use a program of the version that made the volume"
+    )]
     Version(u32),
     /// It uses a feature that this program does not know.
-    #[error("it uses the feature `{0}`, which this program does not know")]
+    #[error("it uses the feature `{0}`, which this program does not know: use a newer program")]
     Feature(String),
     /// The checksum is right, but the content is not.
     #[error("its content is invalid: {0}")]

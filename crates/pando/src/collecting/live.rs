@@ -93,7 +93,7 @@ impl Watched for Live {
         let reply = block_on(self.connected.transport.call(shard, request.into()));
         match reply.map(|reply| reply.result) {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(refusal)) => Err(format!("shard {shard} cannot sync its log: {refusal:?}")),
+            Ok(Err(refusal)) => Err(format!("shard {shard} cannot sync its log: {refusal}")),
             Err(_) => Err(format!("shard {shard} does not answer")),
         }
     }

@@ -91,7 +91,7 @@ fn take_in(transport: &dyn Transport, shard: ShardIndex) -> Result<(), Failure> 
         match ask(transport, ShardIndex(0), Op::AddShard(shard)) {
             Some(Ok(())) => return Ok(()),
             Some(Err(refusal)) => {
-                return Err(Failure::plain(format!("shard 0 refused shard {shard}: {refusal:?}")));
+                return Err(Failure::plain(format!("shard 0 refused shard {shard}: {refusal}")));
             }
             None if begun.elapsed() > KNOWN_WITHIN => {
                 return Err(Failure::plain(format!(

@@ -203,7 +203,7 @@ impl Owner<'_> {
             Some(Err(refusal)) => {
                 let (owner, hash_slot) = (self.owner, hash_slot.0);
                 let why =
-                    format!("shard {owner} does not hand over hash slot {hash_slot}: {refusal:?}");
+                    format!("shard {owner} does not hand over hash slot {hash_slot}: {refusal}");
                 self.work.failure.lock().get_or_insert(why);
             }
         }
