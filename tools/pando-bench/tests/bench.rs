@@ -221,11 +221,20 @@ fn mounts_are_measured_in_pairs_however_they_are_served() {
         assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
         assert_eq!(report["serve"], serve);
         // Not every kernel counts requests. If it does, both sides must have got equal numbers of
-        // each.
-        match report["requests_not_counted"].as_str() {
-            None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
-            Some(why) => assert!(!why.is_empty()),
+        // each. How often two processes ask for the attributes of the directory that both change
+        // depends on time.
+        if let Some(why) = report["requests_not_counted"].as_str() {
+            assert!(!why.is_empty());
+            continue;
         }
+        let [pando, null] = ["a", "b"].map(|side| {
+            let mut phases = report["requests"][side].clone();
+            for counts in phases.as_object_mut().unwrap().values_mut() {
+                counts.as_object_mut().unwrap().remove("GETATTR");
+            }
+            phases
+        });
+        assert_eq!(pando, null, "{report:#}");
     }
 }
 
