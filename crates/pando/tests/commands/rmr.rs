@@ -101,9 +101,13 @@ fn what_the_caller_may_not_remove_stays_and_is_told() {
     shell(volume.scratch(), &format!("chown {USER}:{USER} volume volume/run"));
     volume.start(&TINY);
     shell(volume.scratch(), &format!("chown -R {USER}:{USER} volume"));
+    let run_folder = volume.scratch().join("run-of-user");
+    fs::create_dir(&run_folder).unwrap();
+    chown(&run_folder, Some(USER), Some(USER)).unwrap();
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=1234", "--regid=1234", "--clear-groups"]);
+        command.env("PANDO_RUN", &run_folder);
         command.arg(env!("CARGO_BIN_EXE_pando")).args(arguments).output()
     };
     if !as_user(&["--version"]).is_ok_and(|output| output.status.success()) {

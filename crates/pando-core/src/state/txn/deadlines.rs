@@ -1,4 +1,5 @@
-//! Deadlines of transactions. The next one is found without a look at all transactions.
+//! Deadlines of transactions. The next one is found without a look at all transactions. Unlike the
+//! times of an [`Agenda`](super::agenda::Agenda), which never go back, they need a heap.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
