@@ -51,7 +51,11 @@ impl Revoked {
         let is_known =
             |serial: &&Serial| judged.as_ref().is_some_and(|old| old.revoked.contains(*serial));
         let news = trust.revoked.iter().filter(|serial| !is_known(serial));
-        guests.cut(&trust.revoked, has_others);
+        guests.cut_revoked(&trust.revoked);
+        if has_others {
+            guests.cut_unaccepted(keys);
+        }
+        guests.cut_peers();
         guests.tell(news.map(|serial| serial.0).collect());
         links.reopen();
         *judged = Some(trust);

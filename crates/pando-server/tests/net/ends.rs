@@ -159,6 +159,30 @@ fn a_connection_ends_with_its_certificate() {
 }
 
 #[test]
+fn a_change_of_authorities_cuts_the_keys_that_no_longer_count_and_no_others() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        let client = async |name| {
+            let keys = volume.issue(&wanted(name));
+            let mut client = Client::of(served.dial(&served.tcp(), Some(&keys)).await.unwrap());
+            assert!(client.works().await);
+            client
+        };
+        let (mut ada, mut eve) = (client("ada").await, client("eve").await);
+        // Once the server has cut this key, it has looked at the authorities, too.
+        volume.keys.rotate(&volume.authority(), None).unwrap();
+        volume.keys.revoke("eve").unwrap();
+        assert!(eve.reply().await.is_none());
+        assert!(ada.works().await, "its authority counts still");
+        let mut bob = client("bob").await;
+        volume.keys.finish_rotation(IfInUse::End).unwrap();
+        assert!(ada.reply().await.is_none());
+        assert!(bob.works().await);
+    });
+}
+
+#[test]
 fn clients_hear_what_is_revoked_when_they_come_and_while_they_are_there() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));

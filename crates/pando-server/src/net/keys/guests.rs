@@ -107,20 +107,29 @@ impl Guests {
         Ok(Place { guests: self.clone(), number })
     }
 
-    /// Ends connections with revoked keys. If authorities have changed (`is_of_others`), ends all
-    /// others that came with a key, too. Connections of peers always end: they hear what is revoked
-    /// when they begin.
-    pub(crate) fn cut(&self, revoked: &BTreeSet<Serial>, is_of_others: bool) {
-        self.cut_if(|guest| {
-            let serial = guest.who.serial();
-            let is_over = serial.is_some_and(|it| is_of_others || revoked.contains(&it));
-            is_over || guest.kind == Kind::Peer
-        });
+    /// Ends connections of peers: they hear what is revoked when they begin.
+    pub(crate) fn cut_peers(&self) {
+        self.cut_if(|guest| guest.kind == Kind::Peer);
     }
 
     /// Ends connections of these certificates, and no other.
     pub(crate) fn cut_revoked(&self, revoked: &BTreeSet<Serial>) {
         self.cut_if(|guest| guest.who.serial().is_some_and(|serial| revoked.contains(&serial)));
+    }
+
+    /// Ends connections whose key no longer counts, whatever has changed: an authority, too. The
+    /// keys are judged without the lock. A connection that enters meanwhile is judged by
+    /// [`Guests::enter`].
+    pub(crate) fn cut_unaccepted(&self, keys: &Keys) {
+        let table = self.table.lock();
+        let shown = table.guests.iter().filter_map(|(at, guest)| Some((*at, guest.shown.clone()?)));
+        let shown: Vec<(u64, Shown)> = shown.collect();
+        drop(table);
+        let over = shown.iter().filter(|(_, shown)| judge(shown, keys).is_err());
+        let over: BTreeSet<u64> = over.map(|(at, _)| *at).collect();
+        let mut table = self.table.lock();
+        let guests = table.guests.iter_mut().filter(|(at, _)| over.contains(at));
+        guests.for_each(|(_, guest)| guest.cut());
     }
 
     /// Ends connections with certificates that have expired.
@@ -129,10 +138,8 @@ impl Guests {
     }
 
     fn cut_if(&self, is_over: impl Fn(&Guest) -> bool) {
-        for guest in self.table.lock().guests.values_mut().filter(|guest| is_over(guest)) {
-            guest.is_cut = true;
-            guest.shut();
-        }
+        let mut table = self.table.lock();
+        table.guests.values_mut().filter(|guest| is_over(guest)).for_each(Guest::cut);
     }
 
     /// Tells clients what was revoked since they came: their server may be among it. More than a
@@ -195,6 +202,11 @@ impl Table {
 }
 
 impl Guest {
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.shut();
+    }
+
     fn shut(&self) {
         if let Some(stream) = &self.stream
             && self.is_cut
