@@ -4,14 +4,16 @@
 //! 1. A frozen shard runs nothing, and its log is synced. So the groups that it tells then are the
 //!    last ones.
 //! 2. A frozen shard thaws by itself unless it is given away. Thawing and giving away each hold the
-//!    state, so they exclude each other.
+//!    state, so they exclude each other. Each freeze has a last group of its own. So a question
+//!    that comes late, after its freeze was over, gives nothing away.
 //! 3. A shard that was given away is never run here again. Before it goes, it is made durable that
 //!    it was given away.
 
 use std::io;
 use std::sync::Arc;
 
-use pando_core::contract::Rows;
+use babu::Priority;
+use pando_core::contract::{GroupMeta, Rows};
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Header, Record};
 use pando_types::{DirId, Epoch, Lsn, ShardIndex};
@@ -23,6 +25,7 @@ use crate::host::shards::Host;
 use crate::host::shared::Shared;
 use crate::shard::cell::Cell;
 use crate::shard::state::State;
+use crate::store::error::Room;
 use crate::store::records::Store;
 
 /// Insert groups in one answer, bytes.
@@ -31,6 +34,8 @@ const TOLD_MAX: usize = 1 << 20;
 const LAST_MAX: usize = 4 << 20;
 /// Directories that one call of `count` visits at most.
 const COUNTED_MAX: u64 = 64;
+/// Log space of the group that a freeze adds, bytes.
+const FREEZE_ROOM: u64 = 256;
 /// Headers after which `count` ends, once it has finished their directory.
 const HEADERS_MAX: u64 = 1_024;
 
@@ -134,6 +139,7 @@ impl Host {
             if left > LAST_MAX + TOLD_MAX {
                 return Err(MoveRefused("too much was changed during the copy".to_owned()));
             }
+            self.mark_freeze(state)?;
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
@@ -144,9 +150,29 @@ impl Host {
             Err(fatal) => Err(MoveRefused(fatal.to_string())),
         });
         if synced.is_err() {
-            self.shared.thaw(shard, token);
+            self.shared.thaw(shard, token, "its log could not be synced for its move");
         }
         synced
+    }
+
+    /// Adds an empty group, so that the last group belongs to this freeze and to no other.
+    fn mark_freeze(&self, state: &mut State) -> Result<(), MoveRefused> {
+        match state.store.reserve(FREEZE_ROOM, Priority::Reserve) {
+            Room::Enough => {}
+            Room::Full => return Err(MoveRefused("its server's disk is full".to_owned())),
+            Room::Failed(why) => return Err(MoveRefused(why)),
+        }
+        let clock = &self.shared.timer.clock;
+        let meta = GroupMeta { now: state.wall.at(clock.wall()), ..GroupMeta::default() };
+        let lsn = state.store.apply(&[], &meta);
+        state.leaving.note(lsn, &[], &meta, clock.mono());
+        state.store.write().map_err(|error| MoveRefused(error.what))
+    }
+
+    /// Serves a shard again that was frozen for this attempt, unless it was given away. Any later
+    /// question of that exchange is refused.
+    pub fn keep(&self, shard: ShardIndex, token: MoveToken, why: &str) {
+        self.shared.thaw(shard, token, why);
     }
 
     /// Gives a frozen shard away, if `last` is its last group. `commit` makes it durable that
@@ -238,11 +264,11 @@ impl Host {
 
 impl Shared {
     /// Thaws a shard that was frozen for this attempt, unless it was given away.
-    pub(crate) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
+    pub(crate) fn thaw(&self, shard: ShardIndex, token: MoveToken, why: &str) {
         let Some(cell) = self.cell(shard) else { return };
         self.with(&cell, |state| {
             if state.leaving.thaw(token) {
-                cell.complain("its move did not end in time: it is served here again");
+                cell.complain(&format!("{why}: it is served here again"));
                 cell.set_tick();
             }
         });

@@ -92,7 +92,12 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
     }
     let draft = match given.draft(place) {
         Ok(draft) => draft,
-        Err(error) => return (MoveTold::Over(format!("it cannot be given away: {error}")), false),
+        // `Over` is the last word on this exchange: the shard thaws before it is said.
+        Err(error) => {
+            let why = format!("it cannot be given away: {error}");
+            giver.host().keep(shard, given.token, &why);
+            return (MoveTold::Over(why), false);
+        }
     };
     let commit = || draft.commit(place, || giver.pass(Point::Committed));
     match giver.host().give_away(shard, given.token, last, commit) {
@@ -216,6 +221,40 @@ mod tests {
         note.write(&folder).unwrap();
         assert!(clear(&here, shard, Some(Epoch(5))));
         assert!(!folder.shard(1).exists());
+    }
+
+    /// The target has removed its copy by then. A repeated question may be delivered late: the
+    /// target's process ended, or asked again on another connection.
+    #[test]
+    fn what_is_over_is_not_given_away_by_a_question_that_comes_late() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let shards = [ShardIndex(0), ShardIndex(1)];
+        let here = here(&folder, &superblock, &shards);
+        here.fails.set(false);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let ask = |ask: MoveAsk| answer(&here, shard, token, &ask).0;
+        let upto = |told: MoveTold| match told {
+            MoveTold::Changes { upto, last, epoch, .. } => (upto, (epoch, last)),
+            other => panic!("{other:?}"),
+        };
+        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let give = |last| ask(MoveAsk::GiveAway { last, to: to.clone() });
+        let begun = upto(ask(MoveAsk::Follow(None))).0;
+        let (at, first) = upto(ask(MoveAsk::Freeze(begun)));
+        // The disk fails once.
+        let blocked = folder.path().join("given-0001.new");
+        std::fs::create_dir(&blocked).unwrap();
+        assert!(matches!(give(first), MoveTold::Over(_)));
+        std::fs::remove_dir(&blocked).unwrap();
+        assert!(matches!(give(first), MoveTold::Over(_)));
+        // The next exchange with that copy is under way, and nothing has changed since.
+        let (_, second) = upto(ask(MoveAsk::Freeze(at)));
+        assert!(matches!(give(first), MoveTold::Over(_)));
+        assert_eq!(here.host.hosted(), shards);
+        assert_eq!(give(second), MoveTold::Given);
     }
 
     /// Otherwise the shard's clients would get `EIO` here until a start, though another process
