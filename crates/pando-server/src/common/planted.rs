@@ -17,6 +17,6 @@ pub enum Planted {
     ThawedAndGiven,
     /// The target asks for the shard before its copy is durable.
     CopyUnsynced,
-    /// The target drops the last groups, which a frozen source has sent.
+    /// The target drops the groups of the exchange, the last of which a frozen source has sent.
     LastChangesLost,
 }

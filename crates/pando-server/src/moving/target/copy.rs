@@ -60,11 +60,23 @@ pub(crate) struct Copy {
     at: Lsn,
     /// When the target last sent a report to the source, by the clock of timers.
     told: Option<u64>,
+    /// Whether it takes no changes any more.
+    #[cfg(feature = "planted")]
+    is_deaf: bool,
 }
 
 impl Copy {
     pub(crate) fn new(work: Move, token: MoveToken, store: Store, pace: Pace, at: Lsn) -> Self {
-        Self { work, token, store, pace, at, told: None }
+        Self {
+            work,
+            token,
+            store,
+            pace,
+            at,
+            told: None,
+            #[cfg(feature = "planted")]
+            is_deaf: false,
+        }
     }
 
     async fn ask_move(&self, ask: MoveAsk) -> Result<MoveTold, End> {
@@ -121,6 +133,8 @@ impl Copy {
 
     fn take_groups(&mut self, groups: Vec<Group>, upto: Lsn) -> Result<usize, End> {
         let mut bytes = 0;
+        #[cfg(feature = "planted")]
+        let groups = if self.is_deaf { Vec::new() } else { groups };
         for group in groups {
             let writes: Vec<_> = group.changes.into_iter().map(write).collect();
             bytes += self.apply(&writes, group.now)?;
@@ -145,6 +159,10 @@ impl Copy {
         // Syncs most of the copy while the source still serves: less is left to sync while it is
         // frozen.
         self.sync()?;
+        #[cfg(feature = "planted")]
+        {
+            self.is_deaf = self.pace.planted == Some(Planted::LastChangesLost);
+        }
         self.follow().await?;
         self.work.desk.stage(MoveStage::Exchanging);
         let told = changes(self.ask_move(MoveAsk::Freeze(self.at)).await?)?;
@@ -152,11 +170,6 @@ impl Copy {
         if told.upto != told.last {
             return Err(End::Again("its server did not send all changes".to_owned()));
         }
-        #[cfg(feature = "planted")]
-        let told = match self.pace.planted {
-            Some(Planted::LastChangesLost) => Changed { groups: Vec::new(), ..told },
-            _ => told,
-        };
         self.take_groups(told.groups, told.upto)?;
         // Makes the copy's log remember the shard's time of day.
         self.apply(&[], told.clock)?;
