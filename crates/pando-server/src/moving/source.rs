@@ -90,7 +90,7 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
         Ok(_) => {}
         Err(error) => return (MoveTold::Unsure(error.to_string()), false),
     }
-    let draft = match given.draft(place) {
+    let draft = match forget_arrival(place, shard).and_then(|()| given.draft(place)) {
         Ok(draft) => draft,
         // `Over` is the last word on this exchange: the shard thaws before it is said.
         Err(error) => {
@@ -109,6 +109,15 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
         }
         Err(NotGiven::Refused(refused)) => (MoveTold::Over(refused.0), false),
         Err(NotGiven::Unknown(why)) => (MoveTold::Unsure(why), false),
+    }
+}
+
+/// Removes the note that this shard has come here, if it is still there. A start would take the
+/// shard for this place's own again.
+fn forget_arrival(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
+    match Coming::read(place, shard.0)? {
+        Some(_) => Coming::remove(place, shard),
+        None => Ok(()),
     }
 }
 
@@ -255,6 +264,30 @@ mod tests {
         assert!(matches!(give(first), MoveTold::Over(_)));
         assert_eq!(here.host.hosted(), shards);
         assert_eq!(give(second), MoveTold::Given);
+    }
+
+    /// The note could not be removed when the shard came. A start would serve the shard here again.
+    #[test]
+    fn the_note_that_a_shard_has_come_goes_before_the_shard_does() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let here = here(&folder, &superblock, &[ShardIndex(0), ShardIndex(1)]);
+        here.fails.set(false);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let came = MoveToken([4; 16]);
+        let note =
+            Coming { token: came, from: to.clone(), last: Default::default(), is_taken: true };
+        note.write(&folder).unwrap();
+        let ask = |ask: MoveAsk| answer(&here, shard, token, &ask).0;
+        let MoveTold::Changes { upto, .. } = ask(MoveAsk::Follow(None)) else { panic!() };
+        let MoveTold::Changes { last, epoch, .. } = ask(MoveAsk::Freeze(upto)) else { panic!() };
+        let told = ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
+        assert_eq!(told, MoveTold::Given);
+        assert_eq!(Coming::read(&folder, shard.0).unwrap(), None);
+        assert_eq!(Given::read(&folder, shard.0).unwrap().map(|given| given.token), Some(token));
     }
 
     /// Otherwise the shard's clients would get `EIO` here until a start, though another process

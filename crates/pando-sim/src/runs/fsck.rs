@@ -138,6 +138,8 @@ pub trait Live {
     fn step(&mut self);
     /// True time, nanoseconds.
     fn time(&self) -> u64;
+    /// Whether a fault was found that ends the run. Then a shard may never come back.
+    fn is_broken(&self) -> bool;
     /// The shards.
     fn hosts(&self) -> &[Host];
     /// The objects, if the check may demand that every named object exists.
@@ -164,6 +166,9 @@ impl Rows for Running<'_, '_> {
             if let (Some(process), false) = (&host.process, host.is_in_doubt()) {
                 return process.look(|store| page(store, from, bytes.min(PAGE_BYTES)));
             }
+            if live.is_broken() {
+                return Err("the run has ended".to_owned());
+            }
             live.step();
         }
         Err(format!("shard {shard} does not come back"))
@@ -175,7 +180,7 @@ impl Watch for Running<'_, '_> {
         let mut live = self.0.borrow_mut();
         let until = live.time() + PAUSE;
         for _ in 0..STEPS_MAX {
-            if live.time() >= until {
+            if live.time() >= until || live.is_broken() {
                 break;
             }
             live.step();

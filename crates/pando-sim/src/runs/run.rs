@@ -63,7 +63,7 @@ impl Run {
                 }
             }
             self.step();
-            self.seen.take().or_else(|| self.world.broken_moves()).map_or(Ok(()), Err)?;
+            self.seen.take().map_or(Ok(()), Err)?;
         }
         self.if_all_died()?;
         self.world.heal();
@@ -121,6 +121,7 @@ impl Run {
         }
         self.heed_local_deaths();
         self.world.judge_moves();
+        self.seen = self.seen.take().or_else(|| self.world.broken_moves());
         if self.world.time >= self.world.config.watched_from && self.seen.is_none() {
             let at = |fault| format!("{} ns: {fault}", self.world.time);
             self.seen = self.if_all_died().err().map(at);
@@ -139,6 +140,7 @@ impl Run {
                 return Err(format!("{who} did not come to an end:\n{}", self.stuck()));
             }
             self.step();
+            self.seen.take().map_or(Ok(()), Err)?;
         }
         Ok(())
     }
@@ -167,6 +169,10 @@ impl Run {
     }
 }
 impl fsck::Live for Run {
+    fn is_broken(&self) -> bool {
+        self.seen.is_some()
+    }
+
     fn step(&mut self) {
         Self::step(self);
     }

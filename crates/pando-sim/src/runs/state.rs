@@ -26,7 +26,7 @@ pub(crate) struct Run {
     pub(crate) others: Vec<TaskIndex>,
     pub(crate) random: Random,
     pub(crate) who: u32,
-    /// The fault that was found so far, if the run is watched.
+    /// The fault that was found so far.
     pub(crate) seen: Option<String>,
 }
 

@@ -47,6 +47,11 @@ impl Move {
             // Without a copy the shard must not be asked for.
             return Err(End::Failed("its copy in the target folder is missing".to_owned()));
         }
+        // The process that wrote `coming-K` may have ended before it was durable. If the source
+        // gave the shard away now, a loss of power here would take the only copy.
+        coming.write(self.place()).map_err(|error| {
+            End::Later(format!("its copy here is complete, and cannot be noted durably: {error}"))
+        })?;
         match self.obtain(&mut coming).await? {
             Answer::Given => self.serve(&coming).await,
             Answer::Over(why) => Err(End::Failed(why)),
@@ -138,7 +143,10 @@ impl Move {
         self.desk.pass(Point::Taken).await;
         put_in_place(self.place(), self.shard).map_err(words)?;
         let epoch = self.desk.open().await?;
-        Coming::remove(self.place(), self.shard).map_err(words)?;
+        // The shard is served here whether `coming-K` is gone or not. It goes before the shard does.
+        if let Err(error) = Coming::remove(self.place(), self.shard) {
+            self.taker.say(&format!("cannot remove the note of its move: {error}"));
+        }
         self.desk.announce(epoch).await
     }
 }

@@ -101,7 +101,9 @@ impl World {
         let Some(moves) = &self.moves else { return Ok(()) };
         let waits = |(server, shard): &(usize, usize)| {
             let folder = self.servers[*server].folder.as_ref();
-            folder.is_some_and(|folder| folder.coming(*shard as u16).is_some())
+            // The note of a shard that has come may be left, if it could not be removed.
+            let has_note = folder.is_some_and(|folder| folder.coming(*shard as u16).is_some());
+            has_note && !self.has(*server, *shard)
         };
         let shards = 0..self.hosts.len();
         let all = shards.flat_map(|shard| (0..self.servers.len()).map(move |at| (at, shard)));
