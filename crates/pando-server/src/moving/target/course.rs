@@ -143,7 +143,8 @@ impl Move {
         self.desk.pass(Point::Taken).await;
         put_in_place(self.place(), self.shard).map_err(words)?;
         let epoch = self.desk.open().await?;
-        // The shard is served here whether `coming-K` is gone or not. It goes before the shard does.
+        // The shard is served here whether `coming-K` is gone or not. Giving it away removes
+        // `coming-K` first.
         if let Err(error) = Coming::remove(self.place(), self.shard) {
             self.taker.say(&format!("cannot remove the note of its move: {error}"));
         }
