@@ -90,7 +90,7 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
         Ok(_) => {}
         Err(error) => return (MoveTold::Unsure(error.to_string()), false),
     }
-    let draft = match forget_arrival(place, shard).and_then(|()| given.draft(place)) {
+    let draft = match forget_arrival(giver, shard).and_then(|()| given.draft(place)) {
         Ok(draft) => draft,
         // `Over` is the last word on this exchange: the shard thaws before it is said.
         Err(error) => {
@@ -112,12 +112,14 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
     }
 }
 
-/// Removes the note that this shard has come here, if it is still there. A start would take the
-/// shard for this place's own again.
-fn forget_arrival(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
-    match Coming::read(place, shard.0)? {
-        Some(_) => Coming::remove(place, shard),
-        None => Ok(()),
+/// Removes the note that a shard that runs here has come here, if that is still there. A start
+/// would take the shard for this place's own again. The note of a copy that waits for its source
+/// stays: that may be the only copy.
+fn forget_arrival(giver: &impl Giver, shard: ShardIndex) -> io::Result<()> {
+    let has_come = |note: Coming| note.is_taken && giver.host().epoch(shard).is_some();
+    match Coming::read(giver.place(), shard.0)?.is_some_and(has_come) {
+        true => Coming::remove(giver.place(), shard),
+        false => Ok(()),
     }
 }
 
@@ -279,7 +281,7 @@ mod tests {
         let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
         let came = MoveToken([4; 16]);
         let note =
-            Coming { token: came, from: to.clone(), last: Default::default(), is_taken: true };
+            Coming { token: came, from: to.clone(), last: (Epoch(4), Lsn(9)), is_taken: true };
         note.write(&folder).unwrap();
         let ask = |ask: MoveAsk| answer(&here, shard, token, &ask).0;
         let MoveTold::Changes { upto, .. } = ask(MoveAsk::Follow(None)) else { panic!() };
@@ -287,6 +289,13 @@ mod tests {
         let told = ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
         assert_eq!(told, MoveTold::Given);
         assert_eq!(Coming::read(&folder, shard.0).unwrap(), None);
+        // A late question about an earlier move does not touch a copy that comes back.
+        let waits = Coming { is_taken: false, ..note };
+        waits.write(&folder).unwrap();
+        let other = MoveAsk::GiveAway { last: (epoch, last), to: to.clone() };
+        let (told, _) = answer(&here, shard, MoveToken([5; 16]), &other);
+        assert!(matches!(told, MoveTold::Over(_)), "{told:?}");
+        assert_eq!(Coming::read(&folder, shard.0).unwrap(), Some(waits));
         assert_eq!(Given::read(&folder, shard.0).unwrap().map(|given| given.token), Some(token));
     }
 

@@ -51,7 +51,7 @@ fn a_seed_gives_the_same_bytes_again() {
 /// Seeds that once failed: docs/TESTING.md tells how.
 #[test]
 fn seeds_that_once_failed_hold() {
-    for seed in [45, 86, 170, 259, 443, 4_000_783] {
+    for seed in [45, 86, 170, 259, 443, 4_000_783, 5_000_714] {
         let config = SimConfig::shards_moving(seed).with_power_loss();
         assert_eq!(run(config).fault, None, "seed {seed}");
     }
