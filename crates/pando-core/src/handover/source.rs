@@ -72,8 +72,7 @@ impl Handover {
         shard.set_owner(ctx, self.hash_slot);
         shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
         shard.counters.handovers += 1;
-        let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.queue.ready.extend(waiting);
+        shard.queue.resume(shard.locks.release(copy.key(), view.txn));
         let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnHashSlot(self.hash_slot))];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }

@@ -150,7 +150,7 @@ impl Shard {
         self.namespace.opens = opens;
         self.coordinator.silent = take(&mut old.coordinator.silent);
         self.migration.paused_targets = take(&mut old.migration.paused_targets);
-        (self.queue.ticket, self.migration.moved_at) = (old.queue.ticket, old.migration.moved_at);
+        self.migration.moved_at = old.migration.moved_at;
         self.participant.recent = take(&mut old.participant.recent);
         if self.config.shard == SHARD_0 {
             self.coordinator.graph = take(&mut old.coordinator.graph);
@@ -184,10 +184,8 @@ impl Shard {
             Input::Peer(peer) => peer.from != own,
             Input::Tick | Input::Ready => true,
         };
-        let waiting = old.queue.ready.drain(..).chain(old.locks.take_waiting());
-        self.queue.ready.extend(waiting.filter(goes_on));
-        self.queue.later = core::mem::take(&mut old.queue.later);
-        self.queue.later.retain(|_, input| goes_on(input));
+        let queue = core::mem::take(&mut old.queue);
+        self.queue.keep(queue, old.locks.take_waiting(), goes_on);
         let sessions = &self.sessions.alive;
         let running = core::mem::take(&mut old.sessions.running).into_iter();
         let running = running.filter(|((session, _), _)| sessions.contains_key(session));
@@ -203,9 +201,8 @@ impl Shard {
             }
             if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
                 self.counters.restarts += 1;
-                self.queue
-                    .ready
-                    .push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
+                let request = Box::new(Arc::unwrap_or_clone(request));
+                self.queue.queue(Input::Client(tag, request));
             }
         }
     }

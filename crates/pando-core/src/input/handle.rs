@@ -173,7 +173,7 @@ impl Shard {
                 if self.hears(ctx, &peer) { self.peer(ctx, peer) } else { Ok(()) }
             }
             Input::Tick => self.tick(ctx),
-            Input::Ready => match self.queue.ready.pop_front() {
+            Input::Ready => match self.queue.next_ready() {
                 Some(Input::Ready) | None => {
                     if let Some(number) = self.migration.ripe.pop_front() {
                         self.go_on_copying(ctx, number)
@@ -229,7 +229,7 @@ impl Shard {
             self.migration.counting.is_empty(),
         ];
         let others = !self.migration.shrunk.is_empty() || self.sessions.log.is_cleaning();
-        !self.queue.ready.is_empty() || others || splits.contains(&false)
+        self.queue.has_ready() || others || splits.contains(&false)
     }
 
     /// Counts of what the shard has done since it started.
@@ -299,12 +299,6 @@ impl Shard {
         });
         #[cfg(not(feature = "planted"))]
         false
-    }
-
-    /// Queues an input to be handled again at a time, nanoseconds.
-    pub(crate) fn come_again(&mut self, at: u64, input: Input) {
-        self.queue.ticket += 1;
-        self.queue.later.insert((at, self.queue.ticket), input);
     }
 
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {

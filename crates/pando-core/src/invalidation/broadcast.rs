@@ -164,8 +164,7 @@ impl Shard {
                     false => changed,
                 };
                 self.paths.versions.learn(version, &changed);
-                let waiting = self.locks.wake(LockKey::Versions);
-                self.queue.ready.extend(waiting);
+                self.queue.resume(self.locks.wake(LockKey::Versions));
                 if let Some(known) = self.paths.versions.known() {
                     self.tell(
                         ctx,
@@ -222,8 +221,7 @@ impl Shard {
                 );
             }
             if self.paths.broadcast.is_waiting_in_vain(&self.config, now) {
-                let waiting = self.locks.wake(LockKey::Versions);
-                self.queue.ready.extend(waiting);
+                self.queue.resume(self.locks.wake(LockKey::Versions));
             }
             return;
         }

@@ -99,8 +99,7 @@ impl Shard {
                 self.namespace.shreds_until = 0;
             } else if let Some(shred) = self.namespace.shreds.remove(&slices) {
                 self.namespace.stuck.remove(&slices);
-                let waiting = self.locks.release(shred.lock(), self.shredder());
-                self.queue.ready.extend(waiting);
+                self.queue.resume(self.locks.release(shred.lock(), self.shredder()));
             }
         }
     }

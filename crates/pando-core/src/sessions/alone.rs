@@ -17,8 +17,7 @@ impl Shard {
             return false;
         }
         self.sessions.alone.is_recalled = true;
-        let waiting = self.locks.wake(LockKey::Alone);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.wake(LockKey::Alone));
         true
     }
 

@@ -111,14 +111,12 @@ impl Shard {
     /// names has not begun if it is still unheard: the requests that waited when shard 0 was asked
     /// are refused.
     pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
-        let waiting = self.locks.wake(LockKey::Heard);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.wake(LockKey::Heard));
         let heard: Vec<_> =
             self.locks.awaited_sessions().filter(|session| !self.is_unheard(*session)).collect();
         for session in heard {
             self.sessions.log.asks.remove(&session);
-            let waiting = self.locks.wake(LockKey::Session(session));
-            self.queue.ready.extend(waiting);
+            self.queue.resume(self.locks.wake(LockKey::Session(session)));
         }
         let Some(session) = answers.map(|ask| ask.session) else { return };
         let asks = &mut self.sessions.log.asks;
@@ -148,8 +146,8 @@ impl Shard {
     }
 
     fn begin_ask(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: BTreeSet<ClientTag>) {
-        self.queue.ticket += 1;
-        let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.queue.ticket };
+        let number = self.queue.take_ticket();
+        let what = SessionAsk { session, epoch: ctx.now.epoch, number };
         self.sessions.log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
         self.say_ask(ctx, Some(what));
     }

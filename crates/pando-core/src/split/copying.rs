@@ -98,8 +98,7 @@ impl Shard {
                     let (key, txn) = (copy.key(), TxnId { shard: self.config.shard, number });
                     self.counters.splits_reopened += 1;
                     self.locks.set_hold(key, txn, Hold::Copy);
-                    let waiting = self.locks.wake(key);
-                    self.queue.ready.extend(waiting);
+                    self.queue.resume(self.locks.wake(key));
                 }
                 Phase::Reopened(_) if copy.waits => {
                     (copy.phase, copy.is_synced) = (Phase::Open, false);
@@ -135,8 +134,7 @@ impl Shard {
     /// Forgets the copy of a move that was given up, and opens its range.
     pub(crate) fn forget_copy(&mut self, txn: TxnId) {
         let Some(copy) = self.migration.copies.remove(&txn.number) else { return };
-        let waiting = self.locks.release(copy.key(), txn);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.release(copy.key(), txn));
     }
 
     /// Keeps new moves away from a target for a while.

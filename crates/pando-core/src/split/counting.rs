@@ -90,8 +90,7 @@ impl Shard {
     pub(crate) fn forget_count(&mut self, number: u64) -> Option<Count> {
         let count = self.migration.counts.remove(&number)?;
         let txn = TxnId { shard: self.config.shard, number };
-        let waiting = self.locks.release(count.key(), txn);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.release(count.key(), txn));
         Some(count)
     }
 

@@ -242,6 +242,6 @@ impl Shard {
         let at = ctx.now.nanos + pause;
         small.at = Some(at);
         let message = self.say_shrunk(ctx, dir, index);
-        self.come_again(at, Input::Peer(Box::new(message)));
+        self.queue.put_off(at, Input::Peer(Box::new(message)));
     }
 }

@@ -120,8 +120,7 @@ impl Move {
                 shard.clear_opens(ctx, ino, at);
             }
         }
-        let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.queue.ready.extend(waiting);
+        shard.queue.resume(shard.locks.release(copy.key(), view.txn));
         let own = Change::Own { dir: self.dir, partition: self.partition };
         let changes = alloc::vec![(view.votes.0.len() - 1, own)];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))

@@ -14,11 +14,7 @@ impl Shard {
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
         self.pin(now);
-        while let Some(entry) = self.queue.later.first_entry()
-            && entry.key().0 <= now
-        {
-            self.queue.ready.push_back(entry.remove());
-        }
+        self.queue.resume_due(now);
         if let Some(until) = now.checked_sub(self.config.resend_after) {
             let (txns, alive) = (&self.coordinator.txns, self.coordinator.txns.len());
             let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
@@ -73,7 +69,7 @@ impl Shard {
 
     /// The next time at which `tick` has something to do.
     pub(crate) fn next_wake(&mut self) -> Option<u64> {
-        let later = self.queue.later.first_key_value().map(|((at, _), _)| *at);
+        let later = self.queue.next_due();
         let (txns, prepared) = (&self.coordinator.txns, &self.participant.prepared);
         let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
         let resend = self.coordinator.sent.oldest(txns.len(), sent_at);

@@ -578,7 +578,7 @@ impl Shard {
                 // Pauses differ by number, so that two transactions that met do not meet again.
                 let at = ctx.now.nanos + AGAIN_AFTER + number % 7 * (AGAIN_AFTER / 2);
                 let request = Box::new(Arc::unwrap_or_clone(request));
-                self.come_again(at, Input::Client(tag, request));
+                self.queue.put_off(at, Input::Client(tag, request));
             }
         }
         Ok(())

@@ -408,8 +408,7 @@ impl Shard {
 
     /// Undoes what a step prepared. Without a prepared record, drops what waits for that step.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
-        let woken = self.locks.forget(at.0, at.1);
-        self.queue.ready.extend(woken);
+        self.queue.resume(self.locks.forget(at.0, at.1));
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;
@@ -432,8 +431,7 @@ impl Shard {
         let Some((record, _)) = self.participant.prepared.remove(&at) else { return Ok(None) };
         ctx.delete(keys::prepared(at.0, at.1));
         if let (Some(lock), _) = lock_of(&self.config, &record.prepare)? {
-            let waiting = self.locks.release(lock, at.0);
-            self.queue.ready.extend(waiting);
+            self.queue.resume(self.locks.release(lock, at.0));
         }
         if let Prepare::Graph(claim) = &record.prepare {
             self.end_claim(ctx, at.0, claim);
