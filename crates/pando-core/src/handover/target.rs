@@ -36,7 +36,7 @@ impl Shard {
         }
         let known = self.config.map.news(hash_slot).map_or(0, |known| known.version);
         let is_held = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
-        if self.participant.prepared.contains_key(&at)
+        if self.participant.is_prepared(at)
             || news.version <= known
             || is_held
             || self.owns(hash_slot)
@@ -147,11 +147,9 @@ impl Shard {
     }
 
     fn has_hash_slot(&self, txn: TxnId) -> Option<Tally> {
-        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
-            match &record.prepare {
-                Prepare::TakeHashSlot(arrival) => Some(arrival.tally),
-                _ => None,
-            }
+        self.participant.prepared_in(txn).find_map(|prepare| match prepare {
+            Prepare::TakeHashSlot(arrival) => Some(arrival.tally),
+            _ => None,
         })
     }
 
@@ -161,13 +159,10 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         news: HashSlotNews,
     ) -> Result<(), Halt> {
-        let arrival =
-            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => {
-                    Some(arrival.clone())
-                }
-                _ => None,
-            });
+        let arrival = self.participant.all_prepared().find_map(|(_, prepare)| match prepare {
+            Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => Some(arrival.clone()),
+            _ => None,
+        });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());

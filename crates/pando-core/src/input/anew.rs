@@ -62,11 +62,7 @@ impl Shard {
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
         self.concerned.said = Some(said);
-        if self.participant.deferred.is_empty() || said.kind != Kind::Other {
-            return true;
-        }
-        self.participant.deferred.retain(|_, until| *until > ctx.now.nanos);
-        !self.participant.deferred.contains_key(&said.at)
+        said.kind != Kind::Other || !self.participant.is_deferred(said.at, ctx.now.nanos)
     }
 
     /// Notes that a transaction, taken out of its table, is about to advance.
@@ -127,7 +123,7 @@ impl Shard {
         let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
         // A step that this shard asked of itself: its transaction's request is refused.
         let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
-        let own = own.and_then(|said| self.coordinator.txns.get(&said.at.0.number)?.client());
+        let own = own.and_then(|said| self.coordinator.get(said.at.0.number)?.client());
         let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
         all.sort_by_key(|(tag, _)| *tag);
         all.dedup_by_key(|(tag, _)| *tag);
@@ -148,19 +144,17 @@ impl Shard {
         let lives = |session: SessionId| session.is_local() && self.session_lives(session);
         opens.keep_unrecorded(&mut old.namespace.opens, lives);
         self.namespace.opens = opens;
-        self.coordinator.silent = take(&mut old.coordinator.silent);
+        self.coordinator.keep(&mut old.coordinator);
+        self.participant.keep(&mut old.participant);
         self.migration.paused_targets = take(&mut old.migration.paused_targets);
         self.migration.moved_at = old.migration.moved_at;
-        self.participant.recent = take(&mut old.participant.recent);
         if self.config.shard == SHARD_0 {
-            self.coordinator.graph = take(&mut old.coordinator.graph);
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);
         } else {
             self.paths.versions = take(&mut old.paths.versions);
             self.paths.broadcast = take(&mut old.paths.broadcast);
         }
-        self.participant.deferred = take(&mut old.participant.deferred);
         self.namespace.stuck = take(&mut old.namespace.stuck);
         self.namespace.stuck.retain(|slices, _| self.namespace.shreds.contains_key(slices));
         // The input may have been a step of a removal that did not fit.
@@ -187,14 +181,9 @@ impl Shard {
         let queue = core::mem::take(&mut old.queue);
         self.queue.keep(queue, old.locks.take_waiting(), goes_on);
         let sessions = &self.sessions.alive;
-        let running = core::mem::take(&mut old.sessions.running).into_iter();
-        let running = running.filter(|((session, _), _)| sessions.contains_key(session));
-        self.sessions.running =
-            running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
-        for (number, txn) in core::mem::take(&mut old.coordinator.txns) {
-            if txn.plan().is_none() {
-                continue;
-            }
+        let lives = |session| sessions.contains_key(&session);
+        self.sessions.running.keep(&mut old.sessions.running, lives);
+        for (number, txn) in core::mem::take(&mut old.coordinator).into_undecided() {
             for (step, to) in txn.asked() {
                 let at = (TxnId { shard: own, number }, step);
                 self.tell(ctx, Need::Committed, to, at, PeerMessage::Finish(None));
@@ -209,7 +198,7 @@ impl Shard {
 
     /// Whether `txn` is a transaction of this shard that was undone.
     fn is_undone(&self, txn: TxnId) -> bool {
-        txn.shard == self.config.shard && !self.coordinator.txns.contains_key(&txn.number)
+        txn.shard == self.config.shard && !self.coordinator.has(txn.number)
     }
 
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
@@ -223,7 +212,7 @@ impl Shard {
             Kind::Other => {
                 if said.at.0.number > 0 {
                     let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
-                    self.participant.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
+                    self.participant.defer(said.at, ctx.now.nanos.saturating_add(wait));
                 }
                 return;
             }

@@ -23,7 +23,8 @@ use crate::state::sessions::leases::Leases;
 use crate::state::sessions::parts::Sessions;
 use crate::state::shard::Shard;
 use crate::state::stop::broken;
-use crate::state::txn::parts::{Coordinator, Participant};
+use crate::state::txn::coordinator::Coordinator;
+use crate::state::txn::participant::Participant;
 use crate::state::txn::step_lock::lock_of;
 use crate::state::txn::transaction::Txn;
 use crate::state::versions::Paths;
@@ -100,17 +101,15 @@ impl Shard {
         for (key, value) in table(ctx, Table::Floor)? {
             let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
             let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
-            self.participant.floors.insert(shard, Floor::decode(&value)?);
+            self.participant.load_floor(shard, Floor::decode(&value)?);
         }
         for (key, _) in table(ctx, Table::Finished)? {
-            self.participant
-                .finished
-                .insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
+            let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
+            self.participant.load_finished(step);
         }
         for (key, value) in table(ctx, Table::Txn)? {
             let number = number(&key, 2)?;
-            self.coordinator.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
-            self.coordinator.sent.note(0, number);
+            self.coordinator.enter(number, Txn::recovered(Decided::decode(&value)?));
         }
         for (key, value) in table(ctx, Table::Arrival)? {
             let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
@@ -137,11 +136,10 @@ impl Shard {
             if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
                 self.migration.incoming.remove(&arrival.hash_slot.hash_slot);
             }
-            self.participant.prepared.insert(step, (record, 0));
-            self.participant.asked.note(0, step);
+            self.participant.load_prepared(step, record);
         }
-        self.counters.recovered_decided = self.coordinator.txns.len() as u64;
-        self.counters.recovered_prepared = self.participant.prepared.len() as u64;
+        self.counters.recovered_decided = self.coordinator.count() as u64;
+        self.counters.recovered_prepared = self.participant.count() as u64;
         self.counters.recovered_arrivals = self.migration.arriving.len() as u64;
         Ok(())
     }
@@ -169,7 +167,7 @@ impl Shard {
             Input::Client(tag, request) => self.client(ctx, tag, request),
             Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
             Input::Peer(peer) => {
-                self.has_spoken(peer.from);
+                self.coordinator.silent.has_spoken(peer.from);
                 if self.hears(ctx, &peer) { self.peer(ctx, peer) } else { Ok(()) }
             }
             Input::Tick => self.tick(ctx),
@@ -241,11 +239,7 @@ impl Shard {
     /// Number of transactions that began here since the start and are not over, by [`TxnKind`].
     #[must_use]
     pub fn txns_alive(&self) -> [u64; TxnKind::ALL.len()] {
-        let mut alive = [0; TxnKind::ALL.len()];
-        for kind in self.coordinator.txns.values().filter_map(Txn::kind) {
-            alive[kind as usize] += 1;
-        }
-        alive
+        self.coordinator.count_by_kind()
     }
 
     /// Inodes and bytes on this shard, for `statfs`.
@@ -270,8 +264,8 @@ impl Shard {
     pub fn in_flight(&self) -> [usize; 4] {
         [
             self.locks.count(),
-            self.coordinator.txns.len(),
-            self.participant.prepared.len(),
+            self.coordinator.count(),
+            self.participant.count(),
             self.namespace.opens.count(),
         ]
     }

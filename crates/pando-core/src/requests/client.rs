@@ -130,7 +130,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
             Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
         };
-        self.sessions.running.remove(&(request.head.id.session, request.head.id.slot));
+        self.sessions.running.end((request.head.id.session, request.head.id.slot));
         self.reply(ctx, tag, request, Err(refusal), Need::Committed);
         Ok(None)
     }
@@ -158,17 +158,16 @@ impl Shard {
             None => return Ok(Repeated::Over),
         }
         if was_of.is_none()
-            && let Some((sequence, txn)) = self.sessions.running.get(&(id.session, id.slot))
-            && *sequence >= id.sequence
+            && let Some((sequence, txn)) = self.sessions.running.get((id.session, id.slot))
+            && sequence >= id.sequence
         {
-            if *sequence > id.sequence {
+            if sequence > id.sequence {
                 // The client has been answered already, or it would not have sent a later request.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
             #[cfg(feature = "planted")]
             let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
-            if let Some(txn) = txn.and_then(|number| self.coordinator.txns.get_mut(&number)) {
-                txn.repeat(tag);
+            if txn.is_some_and(|number| self.coordinator.answer_at(number, tag)) {
                 return Ok(Repeated::UnderWay);
             }
             // The request waits to begin again. This repetition may begin it as well.
@@ -237,7 +236,7 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
-        self.sessions.running.remove(&(id.session, id.slot));
+        self.sessions.running.end((id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))) {
             self.counters.redirected += 1;
             return;
@@ -290,8 +289,8 @@ impl Shard {
     /// Names to which outcomes of undecided transactions will belong, locked or not yet. They stay
     /// on this shard until the decision.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
-        self.coordinator.txns.values().filter_map(|txn| {
-            let (dir, order) = self.name_of(&txn.undecided()?.op)?;
+        self.coordinator.undecided().filter_map(|(_, request)| {
+            let (dir, order) = self.name_of(&request.op)?;
             Some((dir.id, order.0))
         })
     }

@@ -40,9 +40,10 @@ impl Shard {
         if watch.seen.len() > SEEN_MAX {
             return Settled::TooMuch;
         }
-        let prepared = &self.participant.prepared;
-        let before = watch.before.get_or_insert_with(|| prepared.keys().copied().collect());
-        before.retain(|step| prepared.contains_key(step));
+        let participant = &self.participant;
+        let steps = || participant.all_prepared().map(|(step, _)| step).collect();
+        let before = watch.before.get_or_insert_with(steps);
+        before.retain(|step| participant.is_prepared(*step));
         if !before.is_empty() {
             return Settled::NotYet;
         }

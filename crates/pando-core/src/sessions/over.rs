@@ -40,16 +40,14 @@ impl Shard {
         self.sessions.log.add_over(session, Over::new(key, at));
         self.sessions.leases.drop(session);
         self.sessions.alone.over(session);
-        self.sessions.running.retain(|(owner, _), _| *owner != session);
+        self.sessions.running.end_session(session);
         let is_its = |id: pando_types::op::RequestId| id.sequence > 0 && id.session == session;
-        let undecided: Vec<u64> = (self.coordinator.txns.iter())
-            .filter(|(_, txn)| txn.undecided().is_some_and(|request| is_its(request.head.id)))
-            .map(|(number, _)| *number)
+        let undecided: Vec<u64> = (self.coordinator.undecided())
+            .filter(|(_, request)| is_its(request.head.id))
+            .map(|(number, _)| number)
             .collect();
         for number in undecided {
-            if let Some(txn) = self.coordinator.txns.remove(&number) {
-                self.undo(ctx, number, txn, Some(Refusal::NoSession))?;
-            }
+            self.undo(ctx, number, Some(Refusal::NoSession))?;
         }
         Ok(())
     }

@@ -125,10 +125,7 @@ impl Shard {
         if let Some(copy) = self.migration.copies.get_mut(&number) {
             copy.is_wanted = is_wanted;
         }
-        match self.coordinator.txns.remove(&number) {
-            Some(txn) => self.undo(ctx, number, txn, None),
-            None => Ok(()),
-        }
+        self.undo(ctx, number, None)
     }
 
     /// Forgets the copy of a move that was given up, and opens its range.

@@ -73,7 +73,7 @@ impl Shard {
 
     fn has_room(&self) -> bool {
         let is_merge = |number: &&u64| {
-            self.coordinator.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge)
+            self.coordinator.get(**number).and_then(Txn::kind) == Some(TxnKind::Merge)
         };
         self.copies_under_way(false) < COPIES_MAX
             && self.migration.copies.keys().filter(is_merge).count() < MERGES_MAX

@@ -39,7 +39,7 @@ impl Shard {
         };
         let at = (dir.id, partition);
         let orders = range(partition, radix);
-        if self.participant.prepared.contains_key(&(peer.txn, peer.step)) {
+        if self.participant.is_prepared((peer.txn, peer.step)) {
             return Ok(());
         }
         self.drop_arrivals_of_other_lives(ctx, dir);
@@ -168,11 +168,9 @@ impl Shard {
 
     /// Counts of the partition for which this shard is prepared in `txn`.
     fn has_arrived(&self, txn: TxnId) -> Option<Tally> {
-        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
-            match &record.prepare {
-                Prepare::Arrive(arrival) => Some(arrival.tally),
-                _ => None,
-            }
+        self.participant.prepared_in(txn).find_map(|prepare| match prepare {
+            Prepare::Arrive(arrival) => Some(arrival.tally),
+            _ => None,
         })
     }
 
@@ -183,14 +181,13 @@ impl Shard {
         dir: DirRef,
         partition: PartitionIndex,
     ) -> Result<(), Halt> {
-        let found =
-            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
-                    Ok(header) if header.partition == partition => Some((a.clone(), header)),
-                    _ => None,
-                },
+        let found = self.participant.all_prepared().find_map(|(_, prepare)| match prepare {
+            Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
+                Ok(header) if header.partition == partition => Some((a.clone(), header)),
                 _ => None,
-            });
+            },
+            _ => None,
+        });
         let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());

@@ -1,6 +1,5 @@
 //! The tick of a shard: all that is due. What the coordinator sends again is here.
 
-use alloc::vec::Vec;
 use pando_types::peer::PeerMessage;
 
 use super::coordinate::need_of;
@@ -13,12 +12,10 @@ impl Shard {
     /// Does what is due: begins paused requests again, and sends unanswered messages again.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
-        self.pin(now);
+        self.coordinator.pin(now, self.config.resend_after, self.numbers.next_txn());
         self.queue.resume_due(now);
         if let Some(until) = now.checked_sub(self.config.resend_after) {
-            let (txns, alive) = (&self.coordinator.txns, self.coordinator.txns.len());
-            let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-            for number in self.coordinator.sent.take_due(until, alive, sent_at) {
+            for number in self.coordinator.take_unanswered(until) {
                 self.resend(ctx, number)?;
                 // This message is sent: it stays, whatever becomes of the rest of this tick.
                 self.concerned.acted.clear();
@@ -37,29 +34,16 @@ impl Shard {
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let id = self.id(number);
-        let Some(txn) = self.coordinator.txns.get_mut(&number) else { return Ok(()) };
-        txn.sent_at = ctx.now.nanos;
-        self.coordinator.sent.note(ctx.now.nanos, number);
+        let Some(again) = self.coordinator.send_again(number, ctx.now.nanos) else {
+            return Ok(());
+        };
         self.counters.resent += 1;
-        let mut again = Vec::new();
-        match &txn.sent {
-            Some((to, step, message)) => again.push((*to, *step, message.clone())),
-            None => {
-                for (step, to, changes) in &txn.finishing {
-                    again.push((*to, *step, PeerMessage::Finish(Some(changes.clone()))));
-                }
-            }
-        }
         for (mut to, step, message) in again {
             if let PeerMessage::Prepare(place, _) = &message {
-                let client = self.coordinator.txns.get(&number).and_then(Txn::client);
+                let client = self.coordinator.get(number).and_then(Txn::client);
                 self.concerned.acted.extend(client);
                 to = self.shard_of(ctx, place)?;
-                if let Some(txn) = self.coordinator.txns.get_mut(&number)
-                    && let Some(at) = txn.steps.get_mut(usize::from(step))
-                {
-                    at.to = to;
-                }
+                self.coordinator.ask_there(number, step, to);
             }
             let need = need_of(&message);
             self.tell(ctx, need, to, (id, step), message);
@@ -70,13 +54,9 @@ impl Shard {
     /// The next time at which `tick` has something to do.
     pub(crate) fn next_wake(&mut self) -> Option<u64> {
         let later = self.queue.next_due();
-        let (txns, prepared) = (&self.coordinator.txns, &self.participant.prepared);
-        let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-        let resend = self.coordinator.sent.oldest(txns.len(), sent_at);
-        let resend = resend.map(|(at, _)| at + self.config.resend_after);
-        let asked_at = |step: &_| prepared.get(step).map(|(_, at)| *at);
-        let asked =
-            self.participant.asked.oldest(prepared.len(), asked_at).map(|(at, _)| at).into_iter();
+        let resend = self.coordinator.longest_unanswered();
+        let resend = resend.map(|at| at + self.config.resend_after);
+        let asked = self.participant.longest_unasked().into_iter();
         let heard = self.migration.arriving.values().map(|(_, at)| *at);
         let incoming = self.migration.incoming.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);

@@ -7,6 +7,7 @@ use crate::state::outcomes::Outcomes;
 use crate::state::sessions::alone::AloneSession;
 use crate::state::sessions::leases::Leases;
 use crate::state::sessions::log::SessionLog;
+use crate::state::sessions::running::Running;
 
 /// Sessions, their leases, their ends, and the outcomes of their requests.
 pub struct Sessions {
@@ -21,9 +22,8 @@ pub struct Sessions {
     pub(crate) log: SessionLog,
     /// Outcomes of requests that ran here.
     pub(crate) outcomes: Outcomes,
-    /// Requests of undecided transactions, by session and request slot. The value is the sequence
-    /// and the transaction; `None`: the request waits to begin again.
-    pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
+    /// Requests of undecided transactions.
+    pub(crate) running: Running,
 }
 
 impl Sessions {
@@ -35,7 +35,7 @@ impl Sessions {
             alone: AloneSession::default(),
             log: SessionLog::default(),
             outcomes: Outcomes::default(),
-            running: BTreeMap::new(),
+            running: Running::default(),
         }
     }
 }
