@@ -73,12 +73,7 @@ impl Shard {
     /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
     /// that cannot be read.
     pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
-        self.migration.quiet_until = ctx.now.nanos.saturating_add(QUIET);
-    }
-
-    /// Whether no partition or hash slot may begin to move for now.
-    pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.now.nanos < self.migration.quiet_until
+        self.migration.keep_still(ctx.now.nanos.saturating_add(QUIET));
     }
 
     /// Begins anew after the last input failed, or after the shell dropped its effects. Requests
@@ -146,8 +141,7 @@ impl Shard {
         self.namespace.opens = opens;
         self.coordinator.keep(&mut old.coordinator);
         self.participant.keep(&mut old.participant);
-        self.migration.paused_targets = take(&mut old.migration.paused_targets);
-        self.migration.moved_at = old.migration.moved_at;
+        self.migration.keep(&mut old.migration);
         if self.config.shard == SHARD_0 {
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);
@@ -160,8 +154,7 @@ impl Shard {
         // The input may have been a step of a removal that did not fit.
         self.namespace.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
-        self.migration.quiet_until =
-            old.migration.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
+        self.migration.keep_still(ctx.now.nanos.saturating_add(quiet));
         #[cfg(feature = "planted")]
         {
             self.planted = old.planted;

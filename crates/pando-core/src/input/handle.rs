@@ -15,7 +15,7 @@ use crate::records::record::{
 use crate::state::concerned::Concerned;
 use crate::state::ctx::Ctx;
 use crate::state::locks::Locks;
-use crate::state::migration::parts::Migration;
+use crate::state::migration::parts::{Migration, Work};
 use crate::state::namespace::parts::Namespace;
 use crate::state::numbers::Numbers;
 use crate::state::queue::RunQueue;
@@ -116,11 +116,11 @@ impl Shard {
                 .map_err(|_| broken("an arrival's key"))?;
             let record = Arriving::decode(&value)?;
             let place = (record.dir.id, pando_types::PartitionIndex(partition));
-            self.migration.arriving.insert(place, (record, 0));
+            self.migration.arrivals.note(place, record, 0);
         }
         for (key, value) in table(ctx, Table::Incoming)? {
             let hash_slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.migration.incoming.insert(hash_slot, (Incoming::decode(&value)?, 0));
+            self.migration.arrivals.note_hash_slot(hash_slot, Incoming::decode(&value)?, 0);
         }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
@@ -131,16 +131,16 @@ impl Shard {
             }
             if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {
                 let header = crate::records::record::Header::decode(&arrival.header)?;
-                self.migration.arriving.remove(&(arrival.dir.id, header.partition));
+                self.migration.arrivals.end((arrival.dir.id, header.partition));
             }
             if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
-                self.migration.incoming.remove(&arrival.hash_slot.hash_slot);
+                self.migration.arrivals.end_hash_slot(arrival.hash_slot.hash_slot);
             }
             self.participant.load_prepared(step, record);
         }
         self.counters.recovered_decided = self.coordinator.count() as u64;
         self.counters.recovered_prepared = self.participant.count() as u64;
-        self.counters.recovered_arrivals = self.migration.arriving.len() as u64;
+        self.counters.recovered_arrivals = self.migration.arrivals.count() as u64;
         Ok(())
     }
 
@@ -172,22 +172,22 @@ impl Shard {
             }
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.queue.next_ready() {
-                Some(Input::Ready) | None => {
-                    if let Some(number) = self.migration.ripe.pop_front() {
-                        self.go_on_copying(ctx, number)
-                    } else if let Some(number) = self.migration.counting.pop_front() {
-                        self.count_on(ctx, number)
-                    } else if let Some((dir, partition)) = self.migration.grown.pop_front() {
-                        self.consider_split(ctx, dir, partition)
-                    } else if let Some((dir, partition)) = self.migration.shrunk.pop_front() {
-                        self.consider_merge(ctx, dir, partition)
-                    } else if let Some(session) = self.sessions.log.next_to_clean() {
-                        self.clean_session(ctx, session)
-                    } else {
-                        Ok(())
-                    }
-                }
+                Some(Input::Ready) | None => self.work(ctx),
                 Some(input) => self.dispatch(ctx, input),
+            },
+        }
+    }
+
+    /// Does the next work that no input asks for.
+    fn work(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        match self.migration.next_work() {
+            Some(Work::Copy(number)) => self.go_on_copying(ctx, number),
+            Some(Work::Count(number)) => self.count_on(ctx, number),
+            Some(Work::Split(dir, partition)) => self.consider_split(ctx, dir, partition),
+            Some(Work::Merge(dir, partition)) => self.consider_merge(ctx, dir, partition),
+            None => match self.sessions.log.next_to_clean() {
+                Some(session) => self.clean_session(ctx, session),
+                None => Ok(()),
             },
         }
     }
@@ -221,13 +221,7 @@ impl Shard {
     /// Whether some work that waited may go on: then the shell calls with [`Input::Ready`].
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        let splits = [
-            self.migration.grown.is_empty(),
-            self.migration.ripe.is_empty(),
-            self.migration.counting.is_empty(),
-        ];
-        let others = !self.migration.shrunk.is_empty() || self.sessions.log.is_cleaning();
-        self.queue.has_ready() || others || splits.contains(&false)
+        self.queue.has_ready() || self.migration.has_work() || self.sessions.log.is_cleaning()
     }
 
     /// Counts of what the shard has done since it started.
@@ -297,7 +291,7 @@ impl Shard {
 
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
         if !self.migration.counts.is_empty() {
-            self.correct_counts(&ctx)?;
+            self.migration.counts.correct(&ctx)?;
         }
         if ctx.stat != (0, 0) {
             self.namespace.stat.inodes =

@@ -310,7 +310,7 @@ impl Shard {
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)));
         let need = match need {
-            Need::Committed if is_elsewhere && ctx.now.durable < self.migration.moved_at => {
+            Need::Committed if is_elsewhere && self.migration.is_move_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
             // A power loss must not bring the ended session back: not for its client, nor for a

@@ -45,7 +45,7 @@ impl Shard {
         self.drop_arrivals_of_other_lives(ctx, dir);
         let headers = self.headers(ctx, dir.id)?;
         let owned = headers.iter().any(|h| h.ino != dir.ino || overlap(&h.range(), &orders));
-        let known = self.migration.arriving.get(&at).map(|(record, _)| record.clone());
+        let known = self.migration.arrivals.partition(at).cloned();
         let arrivals = self.locks.arrivals(dir.id);
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
         let is_over = owned || prepared || self.comes_with_hash_slot(ctx, dir.id, &orders)?;
@@ -92,7 +92,7 @@ impl Shard {
             return Ok(());
         }
         let done = number + 1;
-        self.migration.arriving.insert(at, (record, ctx.now.nanos));
+        self.migration.arrivals.note(at, record, ctx.now.nanos);
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, (peer.txn, peer.step), PeerMessage::PageDone(done));
         Ok(())
@@ -113,12 +113,10 @@ impl Shard {
         (dir, partition): (DirId, PartitionIndex),
         orders: &Range<u64>,
     ) -> bool {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let others =
-            self.migration.arriving.range(from..=to).filter(|((_, index), (record, _))| {
-                *index != partition && overlap(&range(*index, record.radix), orders)
-            });
-        let others: Vec<TxnId> = others.map(|(_, (record, _))| record.txn).collect();
+        let others = self.migration.arrivals.of_dir(dir).filter(|(index, record)| {
+            *index != partition && overlap(&range(*index, record.radix), orders)
+        });
+        let others: Vec<TxnId> = others.map(|(_, record)| record.txn).collect();
         for txn in &others {
             self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), PeerMessage::Ask);
         }
@@ -141,7 +139,7 @@ impl Shard {
         let at = (arrival.dir.id, header.partition);
         let holder = LockKey::Partition(at.0, holder(arrival, &header)?);
         let is_held = self.locks.hold(holder).is_some();
-        let known = self.migration.arriving.get(&at).map(|(record, _)| record);
+        let known = self.migration.arrivals.partition(at);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -160,7 +158,7 @@ impl Shard {
         take_rows(ctx, at.0, &header.range(), rows, &mut record.tally)?;
         record.next_page += 1;
         ctx.put(keys::arrival(at.0, at.1), record.encode());
-        self.migration.arriving.remove(&at);
+        self.migration.arrivals.end(at);
         (header.entries, header.subdirs) = (record.tally.entries, record.tally.subdirs);
         (arrival.header, arrival.tally) = (header.encode(), record.tally);
         Ok(Some(record.tally))
@@ -210,32 +208,28 @@ impl Shard {
 
     /// Orders of a directory's partitions that are on their way here and not prepared.
     pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.migration.arriving.range(from..=to);
-        arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
+        let arriving = self.migration.arrivals.of_dir(dir);
+        arriving.map(|(partition, record)| range(partition, record.radix)).collect()
     }
 
     /// Whether any partition of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        self.migration.arriving.range(from..=to).next().is_some()
-            || !self.locks.arrivals(dir).is_empty()
+        self.migration.arrivals.of_dir(dir).next().is_some() || !self.locks.arrivals(dir).is_empty()
     }
 
     /// Drops what was on its way to a range that comes with a hash slot. The earlier owner of the
     /// range does not move it any more.
     pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.migration.arriving.range(from..=to);
+        let arriving = self.migration.arrivals.of_dir(dir);
         let gone: Vec<_> = arriving
-            .map(|((_, partition), (record, _))| (*partition, range(*partition, record.radix)))
+            .map(|(partition, record)| (partition, range(partition, record.radix)))
             .filter(|(_, there)| overlap(there, orders))
             .collect();
         for (partition, there) in gone {
             self.clear_range(ctx, dir, &there);
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.migration.arriving.remove(&(dir, partition));
+            self.migration.arrivals.end((dir, partition));
         }
     }
 
@@ -253,16 +247,16 @@ impl Shard {
     fn drop_arrivals(&mut self, ctx: &mut Ctx<'_>, goes: impl Fn(DirId, &Arriving) -> bool) {
         let gone: Vec<_> = self
             .migration
-            .arriving
-            .iter()
-            .filter(|((dir, _), (record, _))| goes(*dir, record))
-            .map(|(at, (record, _))| (*at, record.radix))
+            .arrivals
+            .partitions()
+            .filter(|((dir, _), record)| goes(*dir, record))
+            .map(|(at, record)| (at, record.radix))
             .collect();
         for ((dir, partition), radix) in gone {
             self.clear_range(ctx, dir, &range(partition, radix));
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.migration.arriving.remove(&(dir, partition));
+            self.migration.arrivals.end((dir, partition));
         }
     }
 }

@@ -24,7 +24,7 @@ impl Shard {
         self.give_up_votes(ctx)?;
         self.tick_versions(ctx);
         self.tick_copies(ctx)?;
-        self.tick_counts(now);
+        self.migration.counts.queue_due(now);
         self.end_expired(ctx)?;
         self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
@@ -57,10 +57,10 @@ impl Shard {
         let resend = self.coordinator.longest_unanswered();
         let resend = resend.map(|at| at + self.config.resend_after);
         let asked = self.participant.longest_unasked().into_iter();
-        let heard = self.migration.arriving.values().map(|(_, at)| *at);
-        let incoming = self.migration.incoming.values().map(|(_, at)| *at);
-        let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
-        let moves = [self.copies_wake(), self.counts_wake()];
+        let heard = self.migration.arrivals.longest_unheard();
+        let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
+        let copies = self.migration.copies.next_due(self.config.resend_after);
+        let moves = [copies, self.migration.counts.next_due()];
         let others = [
             later,
             resend,

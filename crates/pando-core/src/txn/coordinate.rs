@@ -141,7 +141,7 @@ impl Shard {
     /// Whether a split, merge or handover stopped in the middle of its decision.
     fn is_given_in_part(&self, number: u64, txn: &Txn) -> bool {
         let moves = matches!(txn.plan(), Some(Plan::Move(_) | Plan::Handover(_)));
-        moves && !self.migration.copies.contains_key(&number)
+        moves && self.migration.copies.get(number).is_none()
     }
 
     /// Whether the name to which a transaction's outcome belongs is no longer on this shard.

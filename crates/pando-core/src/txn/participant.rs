@@ -430,16 +430,8 @@ impl Shard {
     pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
         let (now, after) = (ctx.now.nanos, self.config.ask_after);
         let mut asks = self.participant.take_unasked(now.checked_sub(after), now);
-        let arriving =
-            self.migration.arriving.values_mut().map(|(record, since)| (record.txn, since));
-        let incoming =
-            self.migration.incoming.values_mut().map(|(record, since)| (record.txn, since));
-        for (txn, since) in arriving.chain(incoming) {
-            if *since + after <= now {
-                *since = now;
-                asks.push((txn, 0));
-            }
-        }
+        let arriving = self.migration.arrivals.take_unheard(now, after);
+        asks.extend(arriving.map(|txn| (txn, 0)));
         for at in asks {
             self.tell(ctx, Need::Committed, at.0.shard, at, PeerMessage::Ask);
         }
