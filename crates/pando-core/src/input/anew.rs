@@ -130,8 +130,7 @@ impl Shard {
         use core::mem::take;
         let begun_anew = old.counters.begun_anew + 1;
         self.counters = Counters { begun_anew, ..old.counters };
-        self.sessions.alone = old.sessions.alone.if_lives(&self.sessions.alive);
-        self.sessions.log.keep(&mut old.sessions.log, ctx.now.nanos);
+        self.sessions.keep(&mut old.sessions, ctx.now.nanos);
         let mut outcomes = take(&mut self.sessions.outcomes);
         outcomes.keep(&mut old.sessions.outcomes, |session| self.session_counts(session));
         self.sessions.outcomes = outcomes;
@@ -173,9 +172,6 @@ impl Shard {
         };
         let queue = core::mem::take(&mut old.queue);
         self.queue.keep(queue, old.locks.take_waiting(), goes_on);
-        let sessions = &self.sessions.alive;
-        let lives = |session| sessions.contains_key(&session);
-        self.sessions.running.keep(&mut old.sessions.running, lives);
         for (number, txn) in core::mem::take(&mut old.coordinator).into_undecided() {
             for (step, to) in txn.asked() {
                 let at = (TxnId { shard: own, number }, step);

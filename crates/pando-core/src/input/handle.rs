@@ -80,10 +80,7 @@ impl Shard {
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
         if self.config.shard == SHARD_0 {
-            self.sessions.log.begin_freeing(ctx.now.nanos);
-            for session in self.sessions.alive.keys() {
-                self.sessions.leases.grant(*session, ctx.now.nanos);
-            }
+            self.sessions.begin_leases(ctx.now.nanos);
         }
         for (key, value) in table(ctx, Table::Outcome)? {
             let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
@@ -244,12 +241,12 @@ impl Shard {
 
     /// Sessions that live, as far as this shard has heard.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.sessions.alive.keys().copied()
+        self.sessions.living().map(|(session, _)| session)
     }
 
     /// Sessions that live, each with the key that it belongs to.
     pub fn session_keys(&self) -> impl Iterator<Item = (SessionId, KeyId)> + '_ {
-        self.sessions.alive.iter().map(|(session, key)| (*session, *key))
+        self.sessions.living()
     }
 
     /// Numbers of locks held, transactions coordinated, steps prepared and inodes open. The first

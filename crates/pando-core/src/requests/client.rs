@@ -244,7 +244,7 @@ impl Shard {
         // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
         // late repetition comes.
         self.counters.stale_trails += u64::from(matches!(result, Err(Refusal::Stale)));
-        if !self.sessions.alive.contains_key(&id.session) {
+        if !self.sessions.is_alive(id.session) {
             return;
         }
         #[cfg(feature = "planted")]

@@ -27,7 +27,7 @@ impl Shard {
         if self.watch.as_ref().is_none_or(|watch| watch.id != id) {
             self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
         }
-        let sessions = self.sessions.alive.keys().copied().collect();
+        let sessions = self.sessions().collect();
         Some(Watching { sessions, heard: self.sessions_heard(), shards: self.config.map.shards })
     }
 
@@ -66,7 +66,7 @@ impl Shard {
             }
             // A slice that cannot be decoded names no object.
             let Ok(Slice { range, .. }) = Slice::decode(value) else { continue };
-            if !self.sessions.alive.contains_key(&range.object.session()) {
+            if !self.sessions.is_alive(range.object.session()) {
                 watch.seen.insert(range.object);
             }
         }

@@ -82,8 +82,7 @@ impl Shard {
         }
         let living: BTreeSet<_> = table.living.iter().map(|(session, _)| *session).collect();
         let lives = |session: &SessionId| living.contains(session);
-        let over: Vec<_> =
-            self.sessions.alive.keys().copied().filter(|session| !lives(session)).collect();
+        let over: Vec<_> = self.sessions().filter(|session| !lives(session)).collect();
         for session in over {
             self.end_session(ctx, session, table.position)?;
         }

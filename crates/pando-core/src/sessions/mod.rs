@@ -50,9 +50,7 @@ impl Shard {
             let record = SessionRecord::decode(&value)?;
             match (record.over, record.key) {
                 (Some(at), key) => self.sessions.log.add_over(session, Over::new(key, at)),
-                (None, Some(key)) => {
-                    self.sessions.alive.insert(session, key);
-                }
+                (None, Some(key)) => self.sessions.begin(session, key),
                 (None, None) => return Err(broken("a session that lives is nobody's")),
             }
         }
@@ -61,7 +59,7 @@ impl Shard {
 
     /// Records that a session lives from now on.
     pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
-        self.sessions.alive.insert(session, key);
+        self.sessions.begin(session, key);
         let record = SessionRecord { root: DirRef::ROOT, key: Some(key), over: None };
         ctx.put(keys::session(session), record.encode());
     }
@@ -74,7 +72,7 @@ impl Shard {
     /// Whether a session's opens count: it lives, or may have begun without this shard having heard
     /// of it.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        self.sessions.alive.contains_key(&session) || self.is_unheard(session)
+        self.sessions.is_alive(session) || self.is_unheard(session)
     }
 
     /// Whether a session's locks of files count: it lives, or its end is not freed yet.
@@ -117,7 +115,7 @@ impl Shard {
         }
         let body = match &request.op {
             // An unknown session is over, or never was.
-            Op::EndSession(session) if !self.sessions.alive.contains_key(session) => {
+            Op::EndSession(session) if !self.sessions.is_alive(*session) => {
                 return Err(Refusal::NoSession.into());
             }
             Op::EndSession(_) if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),

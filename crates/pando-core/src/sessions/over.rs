@@ -32,15 +32,12 @@ impl Shard {
         session: SessionId,
         at: u64,
     ) -> Result<(), Halt> {
-        let Some(key) = self.sessions.alive.remove(&session) else { return Ok(()) };
-        let key = Some(key);
+        let key = self.sessions.end(session, at, Lsn(ctx.now.seen.0 + 1));
+        if key.is_none() {
+            return Ok(());
+        }
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
-        self.sessions.log.note_end(Lsn(ctx.now.seen.0 + 1));
-        self.sessions.log.add_over(session, Over::new(key, at));
-        self.sessions.leases.drop(session);
-        self.sessions.alone.over(session);
-        self.sessions.running.end_session(session);
         let is_its = |id: pando_types::op::RequestId| id.sequence > 0 && id.session == session;
         let undecided: Vec<u64> = (self.coordinator.undecided())
             .filter(|(_, request)| is_its(request.head.id))
