@@ -43,7 +43,7 @@ impl Shard {
         let prefix = keys::table(Table::Session);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
             if key == prefix {
-                self.sessions.log.heard = SessionsHeard::decode(&value)?;
+                self.sessions.log.load(SessionsHeard::decode(&value)?);
                 continue;
             }
             let session = keys::session_of(&key).ok_or_else(|| broken("a session's key"))?;
@@ -66,7 +66,7 @@ impl Shard {
 
     /// Whether the session may have begun without this shard having heard of it.
     pub(crate) fn is_unheard(&self, session: SessionId) -> bool {
-        self.config.shard != SHARD_0 && session.number() > self.sessions.log.heard.last
+        self.config.shard != SHARD_0 && session.number() > self.sessions.log.heard().last
     }
 
     /// Whether a session's opens count: it lives, or may have begun without this shard having heard
@@ -87,7 +87,7 @@ impl Shard {
 
     /// The sessions that live, and the position up to which this shard has heard.
     pub(crate) fn session_table(&self) -> SessionTable {
-        let SessionsHeard { position, last } = self.sessions.log.heard;
+        let SessionsHeard { position, last } = self.sessions.log.heard();
         SessionTable { position, last, living: self.session_keys().collect() }
     }
 
@@ -100,7 +100,7 @@ impl Shard {
     /// Position up to which this shard has heard begins and ends of sessions.
     #[must_use]
     pub const fn sessions_heard(&self) -> u64 {
-        self.sessions.log.heard.position
+        self.sessions.log.heard().position
     }
 
     /// Runs [`Op::OpenSession`], [`Op::OpenLocalSession`] and [`Op::EndSession`], at shard 0 only.
@@ -145,7 +145,7 @@ impl Shard {
     /// Ends a session at shard 0, and tells all other shards.
     fn end_everywhere(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
         self.counters.sessions_ended += 1;
-        let at = self.sessions.log.heard.position + 1;
+        let at = self.sessions.log.heard().position + 1;
         self.end_session(ctx, session, at)?;
         self.tell_event(ctx, SessionEvent::Ends(session));
         Ok(())

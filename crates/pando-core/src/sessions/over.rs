@@ -55,7 +55,7 @@ impl Shard {
         if self.session_lives(session) || self.sessions.log.was_of(session).is_some() {
             return;
         }
-        let (key, at) = (None, self.sessions.log.heard.position);
+        let (key, at) = (None, self.sessions.log.heard().position);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
         self.sessions.log.add_over(session, Over::new(key, at));
@@ -68,18 +68,18 @@ impl Shard {
         session: SessionId,
     ) -> Result<(), Halt> {
         let now = ctx.now.nanos;
-        if self.sessions.log.opens_of_over(session).is_none() {
+        if !self.sessions.log.has_begun_cleaning(session) {
             let opens = self.namespace.opens.of_session(session);
             #[cfg(feature = "planted")]
             let opens = match self.is_planted(crate::Planted::OpensOutlive) {
                 true => Vec::new(),
                 false => opens,
             };
-            self.sessions.log.set_opens_of_over(session, opens);
+            self.sessions.log.begin_cleaning(session, opens);
         }
-        let Some(opens) = self.sessions.log.opens_of_over(session) else { return Ok(()) };
-        let step = opens.split_off(opens.len().saturating_sub(STEP));
-        let has_more = !opens.is_empty();
+        let Some((step, has_more)) = self.sessions.log.take_opens(session, STEP) else {
+            return Ok(());
+        };
         for ino in step {
             match self.drop_open_of_over(ctx, session, ino) {
                 // An inode that cannot be read does not hold up the others.
