@@ -29,7 +29,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use pando_types::op::Request;
 use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::Refusal;
@@ -61,13 +60,13 @@ impl Shard {
     /// failed a moment ago and is ignored for a while.
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
-        self.concerned.said = Some(said);
+        self.concerned.note_said(said);
         said.kind != Kind::Other || !self.participant.is_deferred(said.at, ctx.now.nanos)
     }
 
     /// Notes that a transaction, taken out of its table, is about to advance.
     pub(crate) fn acts_on(&mut self, txn: &Txn) {
-        self.concerned.acted.extend(txn.client());
+        self.concerned.note_acted(txn.client());
     }
 
     /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
@@ -93,8 +92,10 @@ impl Shard {
         }
         let mut old = core::mem::replace(self, new);
         self.keep(&mut old, (&ctx, refuse));
-        let concerned = core::mem::take(&mut old.concerned);
-        let refused = old.requests_of(concerned.asked, concerned.acted, concerned.said);
+        let (mut refused, said) = core::mem::take(&mut old.concerned).into_parts();
+        refused.extend(said.and_then(|said| old.own_request(said)));
+        refused.sort_by_key(|(tag, _)| *tag);
+        refused.dedup_by_key(|(tag, _)| *tag);
         let tags: BTreeSet<ClientTag> = refused.iter().map(|(tag, _)| *tag).collect();
         self.go_on(&mut ctx, &mut old, &tags);
         for (tag, request) in refused {
@@ -102,27 +103,16 @@ impl Shard {
             self.note_refusal(&request, &refusal);
             self.reply(&mut ctx, tag, &request, Err(refusal), Need::Committed);
         }
-        if let Some(said) = concerned.said {
+        if let Some(said) = said {
             self.refuse_said(&mut ctx, said, refuse);
         }
         Ok(Self::effects(ctx, Some(now.nanos)))
     }
 
-    /// The requests to refuse, each once.
-    fn requests_of(
-        &self,
-        asked: Option<(ClientTag, Box<Request>)>,
-        acted: Vec<(ClientTag, Arc<Request>)>,
-        said: Option<Said>,
-    ) -> Vec<(ClientTag, Arc<Request>)> {
-        let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
-        // A step that this shard asked of itself: its transaction's request is refused.
-        let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
-        let own = own.and_then(|said| self.coordinator.get(said.at.0.number)?.client());
-        let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
-        all.sort_by_key(|(tag, _)| *tag);
-        all.dedup_by_key(|(tag, _)| *tag);
-        all
+    /// The request of a transaction that asks a step of its own shard.
+    fn own_request(&self, said: Said) -> Option<(ClientTag, Arc<Request>)> {
+        let is_own = said.from == self.config.shard && said.kind == Kind::Prepare;
+        self.coordinator.get(said.at.0.number).filter(|_| is_own)?.client()
     }
 
     /// Takes over from the old state what the records do not tell.
@@ -148,10 +138,9 @@ impl Shard {
             self.paths.versions = take(&mut old.paths.versions);
             self.paths.broadcast = take(&mut old.paths.broadcast);
         }
-        self.namespace.stuck = take(&mut old.namespace.stuck);
-        self.namespace.stuck.retain(|slices, _| self.namespace.shreds.contains_key(slices));
         // The input may have been a step of a removal that did not fit.
-        self.namespace.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        let until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        self.namespace.shreds.keep(&mut old.namespace.shreds, until);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
         self.migration.keep_still(ctx.now.nanos.saturating_add(quiet));
         #[cfg(feature = "planted")]

@@ -18,6 +18,7 @@ use crate::state::locks::Locks;
 use crate::state::migration::parts::{Migration, Work};
 use crate::state::namespace::parts::Namespace;
 use crate::state::numbers::Numbers;
+use crate::state::paths::parts::Paths;
 use crate::state::queue::RunQueue;
 use crate::state::sessions::leases::Leases;
 use crate::state::sessions::parts::Sessions;
@@ -27,7 +28,6 @@ use crate::state::txn::coordinator::Coordinator;
 use crate::state::txn::participant::Participant;
 use crate::state::txn::step_lock::lock_of;
 use crate::state::txn::transaction::Txn;
-use crate::state::versions::Paths;
 
 impl Shard {
     /// Recovers the shard from its records in `rows`. The shell applies and syncs the effects
@@ -68,7 +68,7 @@ impl Shard {
             #[cfg(feature = "planted")]
             planted: None,
         };
-        shard.namespace.stat = ctx.load(&keys::table(Table::Stat))?.unwrap_or_default();
+        shard.namespace.load_stat(ctx.load(&keys::table(Table::Stat))?.unwrap_or_default());
         shard.load_joined(ctx)?;
         shard.load_owners(ctx)?;
         shard.load_sessions(ctx)?;
@@ -146,8 +146,7 @@ impl Shard {
         self.concerned.clear();
         self.sessions.outcomes.settle();
         self.namespace.opens.settle();
-        let mut ctx = Ctx::new(now, rows)
-            .with_lookup_cache(core::mem::take(&mut self.namespace.lookup_cache));
+        let mut ctx = Ctx::new(now, rows).with_lookup_cache(self.namespace.lend_lookup_cache());
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),
             Err(halt) => Err(halt),
@@ -236,7 +235,7 @@ impl Shard {
     /// Inodes and bytes on this shard, for `statfs`.
     #[must_use]
     pub fn stat(&self) -> Stat {
-        self.namespace.stat
+        self.namespace.stat()
     }
 
     /// Sessions that live, as far as this shard has heard.
@@ -291,10 +290,8 @@ impl Shard {
             self.migration.counts.correct(&ctx)?;
         }
         if ctx.stat != (0, 0) {
-            self.namespace.stat.inodes =
-                self.namespace.stat.inodes.saturating_add_signed(ctx.stat.0);
-            self.namespace.stat.bytes = self.namespace.stat.bytes.wrapping_add_signed(ctx.stat.1);
-            ctx.put(keys::table(Table::Stat), self.namespace.stat.encode());
+            self.namespace.add_stat(ctx.stat);
+            ctx.put(keys::table(Table::Stat), self.namespace.stat().encode());
         }
         Ok(self.effects_of(ctx))
     }
@@ -304,7 +301,7 @@ impl Shard {
         let mut done = ctx.finish();
         // Only headers are written after this. The lookup cache holds none, so it is up to date
         // here.
-        self.namespace.lookup_cache = core::mem::take(&mut done.lookup_cache);
+        self.namespace.return_lookup_cache(core::mem::take(&mut done.lookup_cache));
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }

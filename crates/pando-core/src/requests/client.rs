@@ -19,6 +19,7 @@ use crate::namespace::perm;
 use crate::ops::data::Change;
 use crate::ops::lookup::Answer;
 use crate::records::keys;
+use crate::records::record::Stat;
 use crate::requests::room;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
@@ -38,7 +39,7 @@ impl Shard {
             self.locks.wait(key, Input::Client(tag, request));
             return Ok(());
         }
-        self.concerned.asked = Some((tag, request));
+        self.concerned.note_asked(tag, request);
         result.map(|_| ())
     }
 
@@ -103,7 +104,7 @@ impl Shard {
             }
             Err(Stop::Refuse(refusal)) => refusal,
             // Until here it has only read and collected its changes, so discarding them undoes it.
-            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn => {
+            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn() => {
                 Refusal::Errno(Errno::EIO)
             }
             Err(Stop::Halt(halt)) => return Err(halt),
@@ -407,7 +408,7 @@ impl Shard {
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {
-                let (inodes, bytes) = (self.namespace.stat.inodes, self.namespace.stat.bytes);
+                let Stat { inodes, bytes } = self.stat();
                 Ok(Body::StatFs { inodes, bytes }.into())
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),

@@ -18,7 +18,7 @@ impl Shard {
             for number in self.coordinator.take_unanswered(until) {
                 self.resend(ctx, number)?;
                 // This message is sent: it stays, whatever becomes of the rest of this tick.
-                self.concerned.acted.clear();
+                self.concerned.forget_acted();
             }
         }
         self.give_up_votes(ctx)?;
@@ -29,7 +29,7 @@ impl Shard {
         self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
         // A step may not fit on the disk. Messages of this tick must not be dropped with it.
-        if self.concerned.acted.is_empty() { self.shred_on(ctx) } else { Ok(()) }
+        if !self.concerned.has_acted() { self.shred_on(ctx) } else { Ok(()) }
     }
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
@@ -41,7 +41,7 @@ impl Shard {
         for (mut to, step, message) in again {
             if let PeerMessage::Prepare(place, _) = &message {
                 let client = self.coordinator.get(number).and_then(Txn::client);
-                self.concerned.acted.extend(client);
+                self.concerned.note_acted(client);
                 to = self.shard_of(ctx, place)?;
                 self.coordinator.ask_there(number, step, to);
             }
@@ -69,7 +69,8 @@ impl Shard {
             self.sessions.leases.next_look(),
             self.votes_wake(),
         ];
-        let moves = moves.into_iter().chain([self.shreds_wake(), self.sessions_wake()]);
+        let moves =
+            moves.into_iter().chain([self.namespace.shreds.next_due(), self.sessions_wake()]);
         moves.chain(others).flatten().min()
     }
 }

@@ -79,7 +79,7 @@ impl Shard {
         let Some(txn) = self.coordinator.take_out(number) else { return Ok(()) };
         self.acts_on(&txn);
         let result = self.advance_txn(ctx, number, txn);
-        self.concerned.is_torn |= result.is_err();
+        self.concerned.note_torn(result.is_err());
         result
     }
 
@@ -474,7 +474,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         self.acts_on(&txn);
         let result = self.undo_txn(ctx, number, txn, refusal);
-        self.concerned.is_torn |= result.is_err();
+        self.concerned.note_torn(result.is_err());
         result
     }
 
