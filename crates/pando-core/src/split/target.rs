@@ -15,7 +15,7 @@ use core::ops::Range;
 use pando_placement::{parent, range};
 use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, SessionOpens, Tally};
 use pando_types::reply::HashSlotNews;
-use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
+use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Need};
 use crate::records::keys::{self, Kind};
@@ -23,10 +23,12 @@ use crate::records::record::{Arriving, Header, OpenAt, Record};
 use crate::split::overlap;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
+use crate::state::migration::arrivals::PartitionAt;
 use crate::state::migration::tally::count;
 use crate::state::outcomes;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
+use crate::state::txn::participant::StepId;
 use crate::state::txn::step_lock::holder;
 
 impl Shard {
@@ -60,12 +62,7 @@ impl Shard {
             };
             self.counters.merges_refused += u64::from(is_refused);
             if is_refused || self.ask_for_others(ctx, at, &orders) {
-                let step = (peer.txn, peer.step);
-                if let Some(news) = self.news_of_parent(dir.id, partition) {
-                    let message = PeerMessage::Elsewhere(news);
-                    self.tell(ctx, Need::Synced, peer.from, step, message);
-                }
-                self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
+                self.refuse_move(ctx, (peer.from, (peer.txn, peer.step)), at);
                 return Ok(());
             }
         }
@@ -82,13 +79,8 @@ impl Shard {
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {
             // This shard lost an earlier page in a crash, and says so.
-            self.tell(
-                ctx,
-                Need::Committed,
-                peer.from,
-                (peer.txn, peer.step),
-                PeerMessage::PageDone(0),
-            );
+            let step = (peer.txn, peer.step);
+            self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
             return Ok(());
         }
         let done = number + 1;
@@ -96,6 +88,19 @@ impl Shard {
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, (peer.txn, peer.step), PeerMessage::PageDone(done));
         Ok(())
+    }
+
+    /// Answers that a move may not come here, and where the parent is instead.
+    fn refuse_move(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (from, step): (ShardIndex, StepId),
+        (dir, partition): PartitionAt,
+    ) {
+        if let Some(news) = self.news_of_parent(dir, partition) {
+            self.tell(ctx, Need::Synced, from, step, PeerMessage::Elsewhere(news));
+        }
+        self.tell(ctx, Need::Committed, from, step, PeerMessage::PageDone(0));
     }
 
     /// Owner of partition 0, if that is the parent and has gone to another shard with its hash

@@ -130,7 +130,7 @@ impl Shard {
         mut prepare: Prepare,
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
-        let (from, behalf) = (peer.from, peer.behalf);
+        let from = peer.from;
         if peer.behalf.heard > 0
             && let Some(key) = self.must_have_heard(ctx, peer.behalf.heard)
         {
@@ -166,6 +166,18 @@ impl Shard {
             Err(Stop::Halt(Halt::Unreadable(_))) if only_looks(&prepare) => Vote::No(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
         };
+        self.send_vote(ctx, &peer, (place, prepare), vote)
+    }
+
+    /// Records for what a vote of yes prepares this shard, and sends the vote.
+    fn send_vote(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        peer: &Peer,
+        (place, mut prepare): (Place, Prepare),
+        vote: Vote,
+    ) -> Result<(), Halt> {
+        let at = (peer.txn, peer.step);
         let locks = prepare.locks();
         let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         #[cfg(feature = "planted")]
@@ -181,13 +193,13 @@ impl Shard {
         }
         let need = match vote {
             Vote::Yes(_) if !unsynced => Need::Synced,
-            _ if behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
+            _ if peer.behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
             Vote::HashSlot(_) => Need::Synced,
             _ => Need::Committed,
         };
-        self.tell(ctx, need, from, at, PeerMessage::Voted(vote));
+        self.tell(ctx, need, peer.from, at, PeerMessage::Voted(vote));
         Ok(())
     }
 
