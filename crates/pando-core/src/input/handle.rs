@@ -264,7 +264,7 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, fault: crate::Planted) {
         self.planted = Some(fault);
-        self.numbers.is_forgetful = fault == crate::Planted::ReservationLost;
+        self.numbers.lose_reservations(fault == crate::Planted::ReservationLost);
     }
 
     /// Whether a fault is planted.

@@ -215,18 +215,7 @@ impl Shard {
             Prepare::Name { dir, name, credentials, .. } => {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
-            Prepare::Look(dir) | Prepare::Home(dir) => {
-                self.open_hash_slot(dir.id.hash_slot())?;
-                self.locks.free_for(LockKey::Home(dir.id), txn)?;
-                let content = self.content(ctx, *dir)?;
-                Seen::Home {
-                    parent: content.parent,
-                    name: content.name,
-                    base: content.base,
-                    generation: content.generation,
-                    history: self.history(ctx, dir.id)?,
-                }
-            }
+            Prepare::Look(dir) | Prepare::Home(dir) => self.see_home(ctx, txn, *dir)?,
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
                 self.open_hash_slot(id.hash_slot())?;
@@ -270,6 +259,19 @@ impl Shard {
             Prepare::Invalidate { .. } => return Err(Errno::EINVAL.into()),
         };
         Ok(Vote::Yes(seen))
+    }
+
+    fn see_home(&mut self, ctx: &Ctx<'_>, txn: TxnId, dir: DirRef) -> Result<Seen, Stop> {
+        self.open_hash_slot(dir.id.hash_slot())?;
+        self.locks.free_for(LockKey::Home(dir.id), txn)?;
+        let content = self.content(ctx, dir)?;
+        Ok(Seen::Home {
+            parent: content.parent,
+            name: content.name,
+            base: content.base,
+            generation: content.generation,
+            history: self.history(ctx, dir.id)?,
+        })
     }
 
     fn see_file(
