@@ -135,8 +135,7 @@ impl Shard {
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);
         } else {
-            self.paths.versions = take(&mut old.paths.versions);
-            self.paths.broadcast = take(&mut old.paths.broadcast);
+            self.paths.keep(&mut old.paths);
         }
         // The input may have been a step of a removal that did not fit.
         let until = ctx.now.nanos.saturating_add(DEFER_FULL);
@@ -169,7 +168,7 @@ impl Shard {
             if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
                 self.counters.restarts += 1;
                 let request = Box::new(Arc::unwrap_or_clone(request));
-                self.queue.queue(Input::Client(tag, request));
+                self.queue.push(Input::Client(tag, request));
             }
         }
     }

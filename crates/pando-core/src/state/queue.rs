@@ -27,7 +27,7 @@ impl RunQueue {
     }
 
     /// Queues an input that need not wait, behind all others.
-    pub(crate) fn queue(&mut self, input: Input) {
+    pub(crate) fn push(&mut self, input: Input) {
         self.ready.push_back(input);
     }
 

@@ -34,7 +34,7 @@ impl Shard {
         };
         let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, message });
         if to == from {
-            self.queue.queue(Input::Peer(peer));
+            self.queue.push(Input::Peer(peer));
         } else {
             ctx.send(need, Out::Peer(to, peer));
         }

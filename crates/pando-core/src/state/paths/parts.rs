@@ -11,3 +11,11 @@ pub struct Paths {
     /// How versions spread: at shard 0 to all shards, elsewhere from shard 0.
     pub(crate) broadcast: Broadcast,
 }
+
+impl Paths {
+    /// Takes over from `old`, when a shard other than 0 begins anew, what it knows.
+    pub(crate) fn keep(&mut self, old: &mut Self) {
+        self.versions = core::mem::take(&mut old.versions);
+        self.broadcast = core::mem::take(&mut old.broadcast);
+    }
+}
