@@ -35,7 +35,7 @@
 //! |---|---|
 //! | `contract`, `counters` | what goes in and comes out, and what is counted |
 //! | `records` | keys and records |
-//! | `state` | the parts of a shard: `namespace`, `sessions`, `transactions`, `moves`, `locks`, and `ctx`, which collects an input's changes |
+//! | `state` | the parts of a shard, each of which alone writes its fields: `namespace`, `sessions`, `txn`, `migration`, `paths`, `locks`; and `ctx`, which collects an input's changes |
 //! | `namespace` | names, inodes, permission, removal of slices: shared by operations and transactions |
 //! | `ops` | a client's operations, one file per family |
 //! | `invalidation` | versions of directories: how they spread, how they judge a request |

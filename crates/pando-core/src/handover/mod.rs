@@ -37,7 +37,7 @@ use crate::records::keys::{self, Table};
 use crate::records::record::{Owner, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
-use crate::state::migration::copy::{Copy, Moved};
+use crate::state::migration::copy::Copy;
 use crate::state::migration::hash_slot_rows::is_bare;
 use crate::state::migration::whereabouts::Whereabouts;
 use crate::state::shard::Shard;
@@ -111,8 +111,8 @@ impl Shard {
         }
         self.open_hash_slot(hash_slot)?;
         let is_moving = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
-        let is_touched = self.migration.copies.values().any(|copy| copy.touches(hash_slot))
-            || self.migration.counts.values().any(|count| count.touches(hash_slot))
+        let is_touched = self.migration.copies.all().any(|(_, copy)| copy.touches(hash_slot))
+            || self.migration.counts.all().any(|(_, count)| count.touches(hash_slot))
             || self.locks.any_merge_of_hash_slot(hash_slot);
         let is_bare = is_bare(ctx, hash_slot)?;
         if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
@@ -120,9 +120,8 @@ impl Shard {
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(LockKey::HashSlot(hash_slot), txn, Hold::Copy);
-        self.migration
-            .copies
-            .insert(txn.number, Copy::of_hash_slot(hash_slot, is_bare, ctx.now.nanos));
+        let copy = Copy::of_hash_slot(hash_slot, is_bare, ctx.now.nanos);
+        self.migration.copies.put(txn.number, copy);
         self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
         self.advance(ctx, txn.number)?;
         Ok(())
@@ -130,9 +129,9 @@ impl Shard {
 
     /// Whether one more handover may begin. Those with rows leave copies for splits.
     fn may_hand_over(&self, ctx: &Ctx<'_>, to: ShardIndex, is_bare: bool) -> bool {
-        let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::HashSlot(_));
+        let copies_rows = |(_, copy): &(u64, &Copy)| !copy.is_bare() && copy.is_of_hash_slot();
         self.may_copy_to(ctx, to, is_bare)
-            && (is_bare || self.migration.copies.values().filter(copies_rows).count() < FILLED_MAX)
+            && (is_bare || self.migration.copies.all().filter(copies_rows).count() < FILLED_MAX)
     }
 
     /// Whether no transaction concerns anything of a hash slot.

@@ -29,7 +29,7 @@ impl Handover {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
-        let Some(mut copy) = view.shard.migration.copies.remove(&number) else {
+        let Some(mut copy) = view.shard.migration.copies.take_out(number) else {
             return Err(broken("a handover without its copy").into());
         };
         let next = match view.votes.0.last() {
@@ -39,7 +39,7 @@ impl Handover {
             },
             _ => go_on(self, view, &mut copy),
         };
-        view.shard.migration.copies.insert(number, copy);
+        view.shard.migration.copies.put(number, copy);
         next
     }
 
@@ -48,9 +48,9 @@ impl Handover {
         // A frozen hash slot changes only by a decision that lost its lock with the power. In that
         // case the handover begins anew. Rows of other partitions may change at any time, and do
         // not count.
-        while copy.dirty.len() > 0 {
+        while copy.changes() > 0 {
             if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.hash_slot_unlocked() {
-                shard.migration.copies.insert(view.txn.number, copy);
+                shard.migration.copies.put(view.txn.number, copy);
                 return Ok(Next::Restart);
             }
         }
@@ -70,10 +70,9 @@ impl Handover {
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         shard.set_owner(ctx, self.hash_slot);
-        shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
+        shard.migration.note_moved(Lsn(ctx.now.seen.0 + 1));
         shard.counters.handovers += 1;
-        let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.queue.ready.extend(waiting);
+        shard.queue.resume(shard.locks.release(copy.key(), view.txn));
         let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnHashSlot(self.hash_slot))];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
@@ -101,8 +100,8 @@ impl Mover for Handover {
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
         let message = PeerMessage::HashSlotPage {
             hash_slot: self.hash_slot,
-            number: copy.pages,
-            synced: copy.syncs,
+            number: copy.pages(),
+            synced: copy.syncs(),
             rows,
         };
         Next::Send(self.hash_slot.owner, message)
@@ -118,11 +117,11 @@ impl Mover for Handover {
         let hash_slot = self.hash_slot.hash_slot;
         let arrival = HashSlotArrival {
             hash_slot: self.hash_slot,
-            pages: copy.pages,
+            pages: copy.pages(),
             rows,
             tally: Tally::default(),
             opens: shard.opens_of_hash_slot(ctx, hash_slot)?,
-            slots: copy.outcomes.clone().unwrap_or_default(),
+            slots: copy.last_outcomes(),
             heard: shard.sessions_heard(),
         };
         Ok(Next::Ask(Place::Shard(self.hash_slot.owner), Prepare::TakeHashSlot(arrival)))

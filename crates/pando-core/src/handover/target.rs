@@ -36,14 +36,14 @@ impl Shard {
         }
         let known = self.config.map.news(hash_slot).map_or(0, |known| known.version);
         let is_held = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
-        if self.participant.prepared.contains_key(&at)
+        if self.participant.is_prepared(at)
             || news.version <= known
             || is_held
             || self.owns(hash_slot)
         {
             return Ok(()); // a late page of a handover that is over
         }
-        let earlier = self.migration.incoming.get(&hash_slot).map(|(record, _)| record.clone());
+        let earlier = self.migration.arrivals.hash_slot(hash_slot).cloned();
         let newness = |version: u32, txn: TxnId| (version, txn.number);
         if earlier
             .as_ref()
@@ -75,7 +75,7 @@ impl Shard {
             self.tell(ctx, Need::Committed, peer.from, at, PeerMessage::PageDone(0));
             return Ok(());
         }
-        self.migration.incoming.insert(hash_slot, (record, ctx.now.nanos));
+        self.migration.arrivals.note_hash_slot(hash_slot, record, ctx.now.nanos);
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, at, PeerMessage::PageDone(number + 1));
         Ok(())
@@ -94,7 +94,7 @@ impl Shard {
         }
         let hash_slot = arrival.hash_slot.hash_slot;
         let is_held = self.locks.hold(LockKey::HashSlot(hash_slot)).is_some();
-        let known = self.migration.incoming.get(&hash_slot).map(|(record, _)| record);
+        let known = self.migration.arrivals.hash_slot(hash_slot);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -108,7 +108,7 @@ impl Shard {
         take_rows(ctx, hash_slot, rows, &mut record.tally, false)?;
         record.next_page += 1;
         ctx.put(keys::incoming(hash_slot), record.encode());
-        self.migration.incoming.remove(&hash_slot);
+        self.migration.arrivals.end_hash_slot(hash_slot);
         arrival.tally = record.tally;
         Ok(Some(record.tally))
     }
@@ -147,11 +147,9 @@ impl Shard {
     }
 
     fn has_hash_slot(&self, txn: TxnId) -> Option<Tally> {
-        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
-            match &record.prepare {
-                Prepare::TakeHashSlot(arrival) => Some(arrival.tally),
-                _ => None,
-            }
+        self.participant.prepared_in(txn).find_map(|prepare| match prepare {
+            Prepare::TakeHashSlot(arrival) => Some(arrival.tally),
+            _ => None,
         })
     }
 
@@ -161,13 +159,10 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         news: HashSlotNews,
     ) -> Result<(), Halt> {
-        let arrival =
-            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => {
-                    Some(arrival.clone())
-                }
-                _ => None,
-            });
+        let arrival = self.participant.all_prepared().find_map(|(_, prepare)| match prepare {
+            Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => Some(arrival.clone()),
+            _ => None,
+        });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
@@ -229,13 +224,7 @@ impl Shard {
 
     /// Drops a handover to this shard that was given up.
     pub(crate) fn drop_incoming(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) -> Result<(), Halt> {
-        let gone: Vec<HashSlot> = self
-            .migration
-            .incoming
-            .iter()
-            .filter(|(_, (record, _))| record.txn == txn)
-            .map(|(hash_slot, _)| *hash_slot)
-            .collect();
+        let gone: Vec<HashSlot> = self.migration.arrivals.hash_slots_of(txn).collect();
         for hash_slot in gone {
             self.forget_incoming(ctx, hash_slot)?;
         }
@@ -250,7 +239,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         self.clear_hash_slot(ctx, hash_slot)?;
         ctx.delete(keys::incoming(hash_slot));
-        self.migration.incoming.remove(&hash_slot);
+        self.migration.arrivals.end_hash_slot(hash_slot);
         Ok(())
     }
 

@@ -29,7 +29,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use pando_types::op::Request;
 use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::Refusal;
@@ -61,28 +60,19 @@ impl Shard {
     /// failed a moment ago and is ignored for a while.
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
-        self.concerned.said = Some(said);
-        if self.participant.deferred.is_empty() || said.kind != Kind::Other {
-            return true;
-        }
-        self.participant.deferred.retain(|_, until| *until > ctx.now.nanos);
-        !self.participant.deferred.contains_key(&said.at)
+        self.concerned.note_said(said);
+        said.kind != Kind::Other || !self.participant.is_deferred(said.at, ctx.now.nanos)
     }
 
     /// Notes that a transaction, taken out of its table, is about to advance.
     pub(crate) fn acts_on(&mut self, txn: &Txn) {
-        self.concerned.acted.extend(txn.client());
+        self.concerned.note_acted(txn.client());
     }
 
     /// Lets no partition or hash slot begin to move for a while: the shard's own work met a block
     /// that cannot be read.
     pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
-        self.migration.quiet_until = ctx.now.nanos.saturating_add(QUIET);
-    }
-
-    /// Whether no partition or hash slot may begin to move for now.
-    pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.now.nanos < self.migration.quiet_until
+        self.migration.keep_still(ctx.now.nanos.saturating_add(QUIET));
     }
 
     /// Begins anew after the last input failed, or after the shell dropped its effects. Requests
@@ -102,8 +92,10 @@ impl Shard {
         }
         let mut old = core::mem::replace(self, new);
         self.keep(&mut old, (&ctx, refuse));
-        let concerned = core::mem::take(&mut old.concerned);
-        let refused = old.requests_of(concerned.asked, concerned.acted, concerned.said);
+        let (mut refused, said) = core::mem::take(&mut old.concerned).into_parts();
+        refused.extend(said.and_then(|said| old.own_request(said)));
+        refused.sort_by_key(|(tag, _)| *tag);
+        refused.dedup_by_key(|(tag, _)| *tag);
         let tags: BTreeSet<ClientTag> = refused.iter().map(|(tag, _)| *tag).collect();
         self.go_on(&mut ctx, &mut old, &tags);
         for (tag, request) in refused {
@@ -111,27 +103,16 @@ impl Shard {
             self.note_refusal(&request, &refusal);
             self.reply(&mut ctx, tag, &request, Err(refusal), Need::Committed);
         }
-        if let Some(said) = concerned.said {
+        if let Some(said) = said {
             self.refuse_said(&mut ctx, said, refuse);
         }
         Ok(Self::effects(ctx, Some(now.nanos)))
     }
 
-    /// The requests to refuse, each once.
-    fn requests_of(
-        &self,
-        asked: Option<(ClientTag, Box<Request>)>,
-        acted: Vec<(ClientTag, Arc<Request>)>,
-        said: Option<Said>,
-    ) -> Vec<(ClientTag, Arc<Request>)> {
-        let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
-        // A step that this shard asked of itself: its transaction's request is refused.
-        let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
-        let own = own.and_then(|said| self.coordinator.txns.get(&said.at.0.number)?.client());
-        let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
-        all.sort_by_key(|(tag, _)| *tag);
-        all.dedup_by_key(|(tag, _)| *tag);
-        all
+    /// The request of a transaction that asks a step of its own shard.
+    fn own_request(&self, said: Said) -> Option<(ClientTag, Arc<Request>)> {
+        let is_own = said.from == self.config.shard && said.kind == Kind::Prepare;
+        self.coordinator.get(said.at.0.number).filter(|_| is_own)?.client()
     }
 
     /// Takes over from the old state what the records do not tell.
@@ -139,8 +120,7 @@ impl Shard {
         use core::mem::take;
         let begun_anew = old.counters.begun_anew + 1;
         self.counters = Counters { begun_anew, ..old.counters };
-        self.sessions.alone = old.sessions.alone.if_lives(&self.sessions.alive);
-        self.sessions.log.keep(&mut old.sessions.log, ctx.now.nanos);
+        self.sessions.keep(&mut old.sessions, ctx.now.nanos);
         let mut outcomes = take(&mut self.sessions.outcomes);
         outcomes.keep(&mut old.sessions.outcomes, |session| self.session_counts(session));
         self.sessions.outcomes = outcomes;
@@ -148,26 +128,20 @@ impl Shard {
         let lives = |session: SessionId| session.is_local() && self.session_lives(session);
         opens.keep_unrecorded(&mut old.namespace.opens, lives);
         self.namespace.opens = opens;
-        self.coordinator.silent = take(&mut old.coordinator.silent);
-        self.migration.paused_targets = take(&mut old.migration.paused_targets);
-        (self.queue.ticket, self.migration.moved_at) = (old.queue.ticket, old.migration.moved_at);
-        self.participant.recent = take(&mut old.participant.recent);
+        self.coordinator.keep(&mut old.coordinator);
+        self.participant.keep(&mut old.participant);
+        self.migration.keep(&mut old.migration);
         if self.config.shard == SHARD_0 {
-            self.coordinator.graph = take(&mut old.coordinator.graph);
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);
         } else {
-            self.paths.versions = take(&mut old.paths.versions);
-            self.paths.broadcast = take(&mut old.paths.broadcast);
+            self.paths.keep(&mut old.paths);
         }
-        self.participant.deferred = take(&mut old.participant.deferred);
-        self.namespace.stuck = take(&mut old.namespace.stuck);
-        self.namespace.stuck.retain(|slices, _| self.namespace.shreds.contains_key(slices));
         // The input may have been a step of a removal that did not fit.
-        self.namespace.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        let until = ctx.now.nanos.saturating_add(DEFER_FULL);
+        self.namespace.shreds.keep(&mut old.namespace.shreds, until);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
-        self.migration.quiet_until =
-            old.migration.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
+        self.migration.keep_still(ctx.now.nanos.saturating_add(quiet));
         #[cfg(feature = "planted")]
         {
             self.planted = old.planted;
@@ -184,35 +158,24 @@ impl Shard {
             Input::Peer(peer) => peer.from != own,
             Input::Tick | Input::Ready => true,
         };
-        let waiting = old.queue.ready.drain(..).chain(old.locks.take_waiting());
-        self.queue.ready.extend(waiting.filter(goes_on));
-        self.queue.later = core::mem::take(&mut old.queue.later);
-        self.queue.later.retain(|_, input| goes_on(input));
-        let sessions = &self.sessions.alive;
-        let running = core::mem::take(&mut old.sessions.running).into_iter();
-        let running = running.filter(|((session, _), _)| sessions.contains_key(session));
-        self.sessions.running =
-            running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
-        for (number, txn) in core::mem::take(&mut old.coordinator.txns) {
-            if txn.plan().is_none() {
-                continue;
-            }
+        let queue = core::mem::take(&mut old.queue);
+        self.queue.keep(queue, old.locks.take_waiting(), goes_on);
+        for (number, txn) in core::mem::take(&mut old.coordinator).into_undecided() {
             for (step, to) in txn.asked() {
                 let at = (TxnId { shard: own, number }, step);
                 self.tell(ctx, Need::Committed, to, at, PeerMessage::Finish(None));
             }
             if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
                 self.counters.restarts += 1;
-                self.queue
-                    .ready
-                    .push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
+                let request = Box::new(Arc::unwrap_or_clone(request));
+                self.queue.push(Input::Client(tag, request));
             }
         }
     }
 
     /// Whether `txn` is a transaction of this shard that was undone.
     fn is_undone(&self, txn: TxnId) -> bool {
-        txn.shard == self.config.shard && !self.coordinator.txns.contains_key(&txn.number)
+        txn.shard == self.config.shard && !self.coordinator.has(txn.number)
     }
 
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
@@ -226,7 +189,7 @@ impl Shard {
             Kind::Other => {
                 if said.at.0.number > 0 {
                     let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
-                    self.participant.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
+                    self.participant.defer(said.at, ctx.now.nanos.saturating_add(wait));
                 }
                 return;
             }

@@ -15,18 +15,19 @@ use crate::records::record::{
 use crate::state::concerned::Concerned;
 use crate::state::ctx::Ctx;
 use crate::state::locks::Locks;
-use crate::state::migration::parts::Migration;
+use crate::state::migration::parts::{Migration, Work};
 use crate::state::namespace::parts::Namespace;
 use crate::state::numbers::Numbers;
+use crate::state::paths::parts::Paths;
 use crate::state::queue::RunQueue;
 use crate::state::sessions::leases::Leases;
 use crate::state::sessions::parts::Sessions;
 use crate::state::shard::Shard;
 use crate::state::stop::broken;
-use crate::state::txn::parts::{Coordinator, Participant};
+use crate::state::txn::coordinator::Coordinator;
+use crate::state::txn::participant::Participant;
 use crate::state::txn::step_lock::lock_of;
 use crate::state::txn::transaction::Txn;
-use crate::state::versions::Paths;
 
 impl Shard {
     /// Recovers the shard from its records in `rows`. The shell applies and syncs the effects
@@ -67,7 +68,7 @@ impl Shard {
             #[cfg(feature = "planted")]
             planted: None,
         };
-        shard.namespace.stat = ctx.load(&keys::table(Table::Stat))?.unwrap_or_default();
+        shard.namespace.load_stat(ctx.load(&keys::table(Table::Stat))?.unwrap_or_default());
         shard.load_joined(ctx)?;
         shard.load_owners(ctx)?;
         shard.load_sessions(ctx)?;
@@ -79,10 +80,7 @@ impl Shard {
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
         if self.config.shard == SHARD_0 {
-            self.sessions.log.begin_freeing(ctx.now.nanos);
-            for session in self.sessions.alive.keys() {
-                self.sessions.leases.grant(*session, ctx.now.nanos);
-            }
+            self.sessions.begin_leases(ctx.now.nanos);
         }
         for (key, value) in table(ctx, Table::Outcome)? {
             let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
@@ -100,28 +98,26 @@ impl Shard {
         for (key, value) in table(ctx, Table::Floor)? {
             let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
             let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
-            self.participant.floors.insert(shard, Floor::decode(&value)?);
+            self.participant.load_floor(shard, Floor::decode(&value)?);
         }
         for (key, _) in table(ctx, Table::Finished)? {
-            self.participant
-                .finished
-                .insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
+            let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
+            self.participant.load_finished(step);
         }
         for (key, value) in table(ctx, Table::Txn)? {
             let number = number(&key, 2)?;
-            self.coordinator.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
-            self.coordinator.sent.note(0, number);
+            self.coordinator.enter(number, Txn::recovered(Decided::decode(&value)?));
         }
         for (key, value) in table(ctx, Table::Arrival)? {
             let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
                 .map_err(|_| broken("an arrival's key"))?;
             let record = Arriving::decode(&value)?;
             let place = (record.dir.id, pando_types::PartitionIndex(partition));
-            self.migration.arriving.insert(place, (record, 0));
+            self.migration.arrivals.note(place, record, 0);
         }
         for (key, value) in table(ctx, Table::Incoming)? {
             let hash_slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.migration.incoming.insert(hash_slot, (Incoming::decode(&value)?, 0));
+            self.migration.arrivals.note_hash_slot(hash_slot, Incoming::decode(&value)?, 0);
         }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
@@ -132,17 +128,16 @@ impl Shard {
             }
             if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {
                 let header = crate::records::record::Header::decode(&arrival.header)?;
-                self.migration.arriving.remove(&(arrival.dir.id, header.partition));
+                self.migration.arrivals.end((arrival.dir.id, header.partition));
             }
             if let pando_types::peer::Prepare::TakeHashSlot(arrival) = &record.prepare {
-                self.migration.incoming.remove(&arrival.hash_slot.hash_slot);
+                self.migration.arrivals.end_hash_slot(arrival.hash_slot.hash_slot);
             }
-            self.participant.prepared.insert(step, (record, 0));
-            self.participant.asked.note(0, step);
+            self.participant.load_prepared(step, record);
         }
-        self.counters.recovered_decided = self.coordinator.txns.len() as u64;
-        self.counters.recovered_prepared = self.participant.prepared.len() as u64;
-        self.counters.recovered_arrivals = self.migration.arriving.len() as u64;
+        self.counters.recovered_decided = self.coordinator.count() as u64;
+        self.counters.recovered_prepared = self.participant.count() as u64;
+        self.counters.recovered_arrivals = self.migration.arrivals.count() as u64;
         Ok(())
     }
 
@@ -151,8 +146,7 @@ impl Shard {
         self.concerned.clear();
         self.sessions.outcomes.settle();
         self.namespace.opens.settle();
-        let mut ctx = Ctx::new(now, rows)
-            .with_lookup_cache(core::mem::take(&mut self.namespace.lookup_cache));
+        let mut ctx = Ctx::new(now, rows).with_lookup_cache(self.namespace.lend_lookup_cache());
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),
             Err(halt) => Err(halt),
@@ -169,27 +163,27 @@ impl Shard {
             Input::Client(tag, request) => self.client(ctx, tag, request),
             Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
             Input::Peer(peer) => {
-                self.has_spoken(peer.from);
+                self.coordinator.silent.has_spoken(peer.from);
                 if self.hears(ctx, &peer) { self.peer(ctx, peer) } else { Ok(()) }
             }
             Input::Tick => self.tick(ctx),
-            Input::Ready => match self.queue.ready.pop_front() {
-                Some(Input::Ready) | None => {
-                    if let Some(number) = self.migration.ripe.pop_front() {
-                        self.go_on_copying(ctx, number)
-                    } else if let Some(number) = self.migration.counting.pop_front() {
-                        self.count_on(ctx, number)
-                    } else if let Some((dir, partition)) = self.migration.grown.pop_front() {
-                        self.consider_split(ctx, dir, partition)
-                    } else if let Some((dir, partition)) = self.migration.shrunk.pop_front() {
-                        self.consider_merge(ctx, dir, partition)
-                    } else if let Some(session) = self.sessions.log.next_to_clean() {
-                        self.clean_session(ctx, session)
-                    } else {
-                        Ok(())
-                    }
-                }
+            Input::Ready => match self.queue.next_ready() {
+                Some(Input::Ready) | None => self.work(ctx),
                 Some(input) => self.dispatch(ctx, input),
+            },
+        }
+    }
+
+    /// Does the next work that no input asks for.
+    fn work(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        match self.migration.next_work() {
+            Some(Work::Copy(number)) => self.go_on_copying(ctx, number),
+            Some(Work::Count(number)) => self.count_on(ctx, number),
+            Some(Work::Split(dir, partition)) => self.consider_split(ctx, dir, partition),
+            Some(Work::Merge(dir, partition)) => self.consider_merge(ctx, dir, partition),
+            None => match self.sessions.log.next_to_clean() {
+                Some(session) => self.clean_session(ctx, session),
+                None => Ok(()),
             },
         }
     }
@@ -223,13 +217,7 @@ impl Shard {
     /// Whether some work that waited may go on: then the shell calls with [`Input::Ready`].
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        let splits = [
-            self.migration.grown.is_empty(),
-            self.migration.ripe.is_empty(),
-            self.migration.counting.is_empty(),
-        ];
-        let others = !self.migration.shrunk.is_empty() || self.sessions.log.is_cleaning();
-        !self.queue.ready.is_empty() || others || splits.contains(&false)
+        self.queue.has_ready() || self.migration.has_work() || self.sessions.log.is_cleaning()
     }
 
     /// Counts of what the shard has done since it started.
@@ -241,27 +229,23 @@ impl Shard {
     /// Number of transactions that began here since the start and are not over, by [`TxnKind`].
     #[must_use]
     pub fn txns_alive(&self) -> [u64; TxnKind::ALL.len()] {
-        let mut alive = [0; TxnKind::ALL.len()];
-        for kind in self.coordinator.txns.values().filter_map(Txn::kind) {
-            alive[kind as usize] += 1;
-        }
-        alive
+        self.coordinator.count_by_kind()
     }
 
     /// Inodes and bytes on this shard, for `statfs`.
     #[must_use]
     pub fn stat(&self) -> Stat {
-        self.namespace.stat
+        self.namespace.stat()
     }
 
     /// Sessions that live, as far as this shard has heard.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.sessions.alive.keys().copied()
+        self.sessions.living().map(|(session, _)| session)
     }
 
     /// Sessions that live, each with the key that it belongs to.
     pub fn session_keys(&self) -> impl Iterator<Item = (SessionId, KeyId)> + '_ {
-        self.sessions.alive.iter().map(|(session, key)| (*session, *key))
+        self.sessions.living()
     }
 
     /// Numbers of locks held, transactions coordinated, steps prepared and inodes open. The first
@@ -270,8 +254,8 @@ impl Shard {
     pub fn in_flight(&self) -> [usize; 4] {
         [
             self.locks.count(),
-            self.coordinator.txns.len(),
-            self.participant.prepared.len(),
+            self.coordinator.count(),
+            self.participant.count(),
             self.namespace.opens.count(),
         ]
     }
@@ -280,7 +264,7 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, fault: crate::Planted) {
         self.planted = Some(fault);
-        self.numbers.is_forgetful = fault == crate::Planted::ReservationLost;
+        self.numbers.lose_reservations(fault == crate::Planted::ReservationLost);
     }
 
     /// Whether a fault is planted.
@@ -301,21 +285,13 @@ impl Shard {
         false
     }
 
-    /// Queues an input to be handled again at a time, nanoseconds.
-    pub(crate) fn come_again(&mut self, at: u64, input: Input) {
-        self.queue.ticket += 1;
-        self.queue.later.insert((at, self.queue.ticket), input);
-    }
-
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
         if !self.migration.counts.is_empty() {
-            self.correct_counts(&ctx)?;
+            self.migration.counts.correct(&ctx)?;
         }
         if ctx.stat != (0, 0) {
-            self.namespace.stat.inodes =
-                self.namespace.stat.inodes.saturating_add_signed(ctx.stat.0);
-            self.namespace.stat.bytes = self.namespace.stat.bytes.wrapping_add_signed(ctx.stat.1);
-            ctx.put(keys::table(Table::Stat), self.namespace.stat.encode());
+            self.namespace.add_stat(ctx.stat);
+            ctx.put(keys::table(Table::Stat), self.namespace.stat().encode());
         }
         Ok(self.effects_of(ctx))
     }
@@ -325,7 +301,7 @@ impl Shard {
         let mut done = ctx.finish();
         // Only headers are written after this. The lookup cache holds none, so it is up to date
         // here.
-        self.namespace.lookup_cache = core::mem::take(&mut done.lookup_cache);
+        self.namespace.return_lookup_cache(core::mem::take(&mut done.lookup_cache));
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }

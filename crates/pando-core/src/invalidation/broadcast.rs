@@ -16,8 +16,8 @@ use pando_types::{Epoch, Errno, Ino, ShardIndex, TxnId};
 use crate::contract::{Halt, Need, SHARD_0};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
+use crate::state::paths::broadcast::Pending;
 use crate::state::shard::Shard;
-use crate::state::versions::{Other, Pending};
 
 impl Shard {
     /// Begins the list of versions at shard 0, at its start. It lies above all numbers that may
@@ -39,12 +39,10 @@ impl Shard {
         at: (TxnId, u16),
         dirs: &[Ino],
     ) -> Result<(), Halt> {
-        if self.config.shard != SHARD_0
-            || self.paths.broadcast.pending.values().any(|pending| pending.at == at)
-        {
+        if self.config.shard != SHARD_0 || self.paths.broadcast.has_step(at) {
             return Ok(());
         }
-        if self.is_told_in_vain(ctx.now.nanos) {
+        if self.paths.broadcast.is_told_in_vain(ctx.now.nanos, self.config.votes_wait) {
             // The coordinator would hold its locks in vain, and ask again and again.
             self.counters.versions_given_up += 1;
             self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::No(Errno::EBUSY)));
@@ -55,12 +53,7 @@ impl Shard {
         self.paths.versions.learn(version, &changed);
         self.counters.versions += 1;
         let until = ctx.now.nanos.saturating_add(self.config.versions_wait);
-        if self.paths.broadcast.pending.is_empty() {
-            self.paths.broadcast.said_at = ctx.now.nanos;
-            // Earlier messages may have been lost, and no version needs to gather.
-            self.paths.broadcast.others.values_mut().for_each(|other| other.told = other.known);
-        }
-        self.paths.broadcast.pending.insert(version, Pending { at, from, until });
+        self.paths.broadcast.begin(version, Pending { at, from, until }, ctx.now.nanos);
         self.tell_versions(ctx);
         self.settle_versions(ctx);
         Ok(())
@@ -68,35 +61,19 @@ impl Shard {
 
     /// Forgets a step that no longer waits. Its version stays in the lists.
     pub(crate) fn forget_invalidation(&mut self, at: (TxnId, u16)) {
-        self.paths.broadcast.pending.retain(|_, pending| pending.at != at);
-    }
-
-    fn known_by(&self, shard: ShardIndex) -> u64 {
-        self.paths.broadcast.others.get(&shard).map_or(0, |other| other.known)
+        self.paths.broadcast.forget(at);
     }
 
     /// At shard 0: whether some other shard has not acknowledged all versions.
     fn is_any_behind(&self) -> bool {
-        let slowest = match self.paths.broadcast.slowest {
-            (shards, known) if shards == self.config.map.shards => known,
-            _ => self.known_by_all(),
-        };
+        let noted = self.paths.broadcast.known_by_all(self.config.map.shards);
+        let slowest = noted.unwrap_or_else(|| self.known_by_all());
         self.config.shard == SHARD_0 && Some(slowest) < self.paths.versions.known()
-    }
-
-    /// At shard 0: whether some shard has not acknowledged a message for as long as a transaction
-    /// waits for a vote. It is told again and again.
-    fn is_told_in_vain(&self, now: u64) -> bool {
-        let wait = self.config.votes_wait;
-        let is_silent = |other: &Other| {
-            other.silent_since.is_some_and(|since| since.saturating_add(wait) <= now)
-        };
-        self.paths.broadcast.others.values().any(is_silent)
     }
 
     /// At shard 0: the version up to which all other shards have acknowledged.
     fn known_by_all(&self) -> u64 {
-        self.others().map(|shard| self.known_by(shard)).min().unwrap_or(u64::MAX)
+        self.others().map(|shard| self.paths.broadcast.known_by(shard)).min().unwrap_or(u64::MAX)
     }
 
     /// Tells each shard the versions that it has not acknowledged.
@@ -110,16 +87,10 @@ impl Shard {
     /// due.
     fn tell_one(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
         let Some(version) = self.paths.versions.known() else { return };
-        let now = ctx.now.nanos;
-        let other = self.paths.broadcast.others.entry(shard).or_default();
-        let until = other.told_at.saturating_add(self.config.resend_after);
-        if other.known >= version || (other.told > other.known && now < until) {
-            return;
+        let (now, again) = (ctx.now.nanos, self.config.resend_after);
+        if let Some(known) = self.paths.broadcast.tell(shard, version, now, again) {
+            self.tell_above(ctx, shard, known, None);
         }
-        (other.told, other.told_at) = (version, now);
-        other.silent_since.get_or_insert(now);
-        let known = other.known;
-        self.tell_above(ctx, shard, known, None);
     }
 
     fn tell_above(
@@ -151,7 +122,7 @@ impl Shard {
                         return;
                     }
                     self.paths.versions.begin(since);
-                    self.paths.broadcast.asking_since = None;
+                    self.paths.broadcast.end_asking();
                 }
                 // This shard was silent for so long that shard 0 does not remember what it has
                 // missed.
@@ -164,8 +135,7 @@ impl Shard {
                     false => changed,
                 };
                 self.paths.versions.learn(version, &changed);
-                let waiting = self.locks.wake(LockKey::Versions);
-                self.queue.ready.extend(waiting);
+                self.queue.resume(self.locks.wake(LockKey::Versions));
                 if let Some(known) = self.paths.versions.known() {
                     self.tell(
                         ctx,
@@ -177,10 +147,9 @@ impl Shard {
                 }
             }
             PeerMessage::VersionsKnown(version) => {
-                let other = self.paths.broadcast.others.entry(peer.from).or_default();
-                other.known = version.max(other.known);
-                other.silent_since = None;
-                self.paths.broadcast.slowest = (self.config.map.shards, self.known_by_all());
+                self.paths.broadcast.acknowledge(peer.from, version);
+                let known = self.known_by_all();
+                self.paths.broadcast.note_known_by_all(self.config.map.shards, known);
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);
             }
@@ -193,9 +162,8 @@ impl Shard {
 
     /// Votes yes for the steps that wait for a version which all shards know by now.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some((&version, _)) = self.paths.broadcast.pending.first_key_value()
-            && self.known_by_all() >= version
-            && let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version)
+        let known = self.known_by_all();
+        while let Some((version, Pending { at, from, .. })) = self.paths.broadcast.take_known(known)
         {
             let vote = Vote::Yes(Seen::Version(version));
             self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(vote));
@@ -205,14 +173,13 @@ impl Shard {
     /// Asks or tells again, and gives up versions that have waited too long.
     pub(crate) fn tick_versions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
-        let is_due = self.paths.broadcast.said_at.saturating_add(self.config.resend_after) <= now;
+        let is_due = self.paths.broadcast.next_saying(self.config.resend_after) <= now;
         if !self.has_joined() {
             return;
         }
         if self.paths.versions.known().is_none() {
-            if self.paths.broadcast.asking_since.is_none() || is_due {
-                self.paths.broadcast.asking_since.get_or_insert(now);
-                self.paths.broadcast.said_at = now;
+            if !self.paths.broadcast.is_asking() || is_due {
+                self.paths.broadcast.ask(now);
                 self.tell(
                     ctx,
                     Need::Committed,
@@ -222,47 +189,31 @@ impl Shard {
                 );
             }
             if self.paths.broadcast.is_waiting_in_vain(&self.config, now) {
-                let waiting = self.locks.wake(LockKey::Versions);
-                self.queue.ready.extend(waiting);
+                self.queue.resume(self.locks.wake(LockKey::Versions));
             }
             return;
         }
-        let late: Vec<u64> = self
-            .paths
-            .broadcast
-            .pending
-            .iter()
-            .filter(|(_, p)| p.until <= now)
-            .map(|(v, _)| *v)
-            .collect();
-        for version in late {
-            if let Some(Pending { at, from, .. }) = self.paths.broadcast.pending.remove(&version) {
-                self.counters.versions_given_up += 1;
-                self.tell(
-                    ctx,
-                    Need::Committed,
-                    from,
-                    at,
-                    PeerMessage::Voted(Vote::No(Errno::EBUSY)),
-                );
-            }
+        while let Some(Pending { at, from, .. }) = self.paths.broadcast.take_late(now) {
+            self.counters.versions_given_up += 1;
+            let vote = Vote::No(Errno::EBUSY);
+            self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(vote));
         }
         if is_due && self.is_any_behind() {
-            self.paths.broadcast.said_at = now;
+            self.paths.broadcast.note_said(now);
             self.tell_versions(ctx);
         }
     }
 
     /// When `tick_versions` has something to do, nanoseconds.
     pub(crate) fn versions_wake(&self) -> Option<u64> {
-        let again = self.paths.broadcast.said_at.saturating_add(self.config.resend_after);
+        let again = self.paths.broadcast.next_saying(self.config.resend_after);
         if !self.has_joined() {
             return None;
         }
         if self.paths.versions.known().is_none() {
-            return Some(if self.paths.broadcast.asking_since.is_some() { again } else { 0 });
+            return Some(if self.paths.broadcast.is_asking() { again } else { 0 });
         }
-        let until = self.paths.broadcast.pending.values().map(|pending| pending.until).min();
+        let until = self.paths.broadcast.next_late();
         until.into_iter().chain(self.is_any_behind().then_some(again)).min()
     }
 }

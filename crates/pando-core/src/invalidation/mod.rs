@@ -30,4 +30,4 @@
 mod broadcast;
 mod judge;
 
-use crate::state::versions::TrailState;
+use crate::state::paths::versions::TrailState;

@@ -156,7 +156,7 @@ impl Shard {
             return Ok(self.config.shard);
         }
         let history = history(self.config.shard, headers);
-        let mut map = self.namespace.dirs.hints.get(&dir).cloned().unwrap_or_default();
+        let mut map = self.namespace.dirs.hint(dir).cloned().unwrap_or_default();
         map.learn(&history);
         let (index, _) = map.locate(order);
         Ok(map.shard(self.config.map.home(dir), index))

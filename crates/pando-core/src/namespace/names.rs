@@ -198,18 +198,7 @@ pub fn count(ctx: &mut Ctx<'_>, dir: DirId, header: &Header, entries: i64, subdi
 impl Shard {
     /// Order of a name, with ordinal 0.
     pub(crate) fn order(&self, name: &Name) -> Order {
-        // Parts of one operation ask for the order of one name, so the last order is cached.
-        let last = self.namespace.last_order.take();
-        let order = match &last {
-            Some((known, order)) if known == name => *order,
-            _ => {
-                let order = self.config.secrets.order(name.as_bytes());
-                self.namespace.last_order.set(Some((name.clone(), order)));
-                return order;
-            }
-        };
-        self.namespace.last_order.set(last);
-        order
+        self.namespace.order(name, |name| self.config.secrets.order(name.as_bytes()))
     }
 }
 

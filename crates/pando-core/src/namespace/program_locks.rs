@@ -19,11 +19,11 @@ impl Shard {
         let prefix = keys::table(Table::Lock);
         let mut bad = false;
         let (map, own) = (&self.config.map, self.config.shard);
-        let locked = &mut self.namespace.program_locks.0;
+        let locked = &mut self.namespace.program_locks;
         ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
             match keys::lock_of(key) {
                 Some((ino, session)) if map.hash_slot_owner(ino.hash_slot()) == own => {
-                    locked.insert((session, ino));
+                    locked.load(session, ino);
                 }
                 Some(_) => {}
                 None => bad = true,

@@ -24,7 +24,7 @@ use crate::records::keys::{self, Kind, Table};
 use crate::records::record::{OpenAt, Record, Shred};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
-use crate::state::namespace::shreds::{Stuck, Under};
+use crate::state::namespace::shreds::Under;
 use crate::state::shard::Shard;
 
 /// Slices that each of many removed files may lose at once. They take no more room than the record
@@ -32,10 +32,6 @@ use crate::state::shard::Shard;
 const SLICES_OF_MANY: usize = 2;
 /// Files of which the next step is tried in one tick, until one step succeeds.
 const TRIES: usize = 8;
-/// Time after which a step that failed is tried again, nanoseconds.
-const AGAIN_AFTER: u64 = 10_000_000_000;
-/// Time after which a file is given up if its steps fail, nanoseconds.
-const GIVE_UP_AFTER: u64 = 60_000_000_000;
 
 impl Shred {
     fn lock(self) -> LockKey {
@@ -95,12 +91,9 @@ impl Shard {
         for (slices, change) in changes {
             if let Some(shred) = change {
                 self.locks.take(shred.lock(), self.shredder(), Hold::Plain);
-                self.namespace.shreds.insert(slices, shred);
-                self.namespace.shreds_until = 0;
-            } else if let Some(shred) = self.namespace.shreds.remove(&slices) {
-                self.namespace.stuck.remove(&slices);
-                let waiting = self.locks.release(shred.lock(), self.shredder());
-                self.queue.ready.extend(waiting);
+                self.namespace.shreds.begin(slices, shred);
+            } else if let Some(shred) = self.namespace.shreds.end(&slices) {
+                self.queue.resume(self.locks.release(shred.lock(), self.shredder()));
             }
         }
     }
@@ -118,30 +111,19 @@ impl Shard {
 
     /// Runs the next step, if one is due. A step that cannot be read does not hold up the next few.
     pub(crate) fn shred_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
-        if self.namespace.shreds.is_empty() || ctx.now.nanos < self.namespace.shreds_until {
-            return Ok(());
-        }
         let now = ctx.now.nanos;
-        let is_due = |slices: &&Vec<u8>| {
-            self.namespace.stuck.get(*slices).is_none_or(|stuck| stuck.again <= now)
-        };
-        let next: Vec<_> =
-            self.namespace.shreds.keys().filter(is_due).take(TRIES).cloned().collect();
-        for slices in next {
+        for slices in self.namespace.shreds.due(now, TRIES) {
             match self.shred_step(ctx, &slices) {
                 Err(Halt::Unreadable(_)) => {}
                 done => {
-                    self.namespace.stuck.remove(&slices);
+                    self.namespace.shreds.note_readable(&slices);
                     return done;
                 }
             }
-            let since = self.namespace.stuck.get(&slices).map_or(now, |stuck| stuck.since);
-            if now >= since.saturating_add(GIVE_UP_AFTER) {
+            if self.namespace.shreds.note_unreadable(&slices, now) {
                 Self::drop_slices(ctx, slices, None);
                 return Ok(());
             }
-            let again = now.saturating_add(AGAIN_AFTER);
-            self.namespace.stuck.insert(slices, Stuck { since, again });
         }
         Ok(())
     }
@@ -181,14 +163,5 @@ impl Shard {
         ctx.delete_range(slices.clone(), keys::after(&slices));
         ctx.delete(keys::shred(&slices));
         ctx.change_shred(slices, None);
-    }
-
-    /// Time of the next step, nanoseconds; `None`: no file is being removed.
-    pub(crate) fn shreds_wake(&self) -> Option<u64> {
-        let is_any_due = self.namespace.shreds.len() > self.namespace.stuck.len();
-        let again =
-            self.namespace.stuck.values().map(|stuck| stuck.again).min().filter(|_| !is_any_due);
-        (!self.namespace.shreds.is_empty())
-            .then_some(self.namespace.shreds_until.max(again.unwrap_or(0)))
     }
 }

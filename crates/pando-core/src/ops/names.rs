@@ -2,7 +2,7 @@
 //! way, they run at once, in one insert group. Otherwise a transaction runs them.
 
 use pando_types::op::{Op, Request};
-use pando_types::peer::EntryValue;
+use pando_types::peer::{EntryValue, Inode, InodeRows};
 use pando_types::reply::{Access, Body};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, Search, SessionId};
 
@@ -243,33 +243,22 @@ impl Shard {
             }
             Some(entry) => {
                 may_delete(&new_header, entry, credentials)?;
-                match &entry.value {
-                    EntryValue::Dir(_) => return Err(Errno::EISDIR.into()),
-                    EntryValue::File(old) if !self.namespace.opens.any(old.attr.ino) => {
-                        Some((entry, old))
-                    }
-                    _ => return Ok(None),
+                match self.closed_file(entry)? {
+                    Some(old) => Some((entry, old)),
+                    None => return Ok(None),
                 }
             }
         };
-        let rows = inode::rows(ctx, &Loc::of_entry(from.id, source, name), inode)?;
+        let loc = Loc::of_entry(from.id, source, name);
+        let rows = inode::rows(ctx, &loc, inode)?;
         let mut inode = inode.clone();
         if let Some((entry, old)) = replaced {
-            inode::drop_rows(
-                ctx,
-                &Loc::of_entry(to.id, entry, new_name),
-                old,
-                inode::Objects::Garbage,
-            )?;
+            let loc = Loc::of_entry(to.id, entry, new_name);
+            inode::drop_rows(ctx, &loc, old, inode::Objects::Garbage)?;
             names::remove(ctx, to.id, entry)?;
             names::count(ctx, to.id, &new_header, -1, 0);
         }
-        inode::drop_rows(
-            ctx,
-            &Loc::of_entry(from.id, source, name),
-            &inode,
-            inode::Objects::Moved,
-        )?;
+        inode::drop_rows(ctx, &loc, &inode, inode::Objects::Moved)?;
         names::remove(ctx, from.id, source)?;
         names::count(ctx, from.id, header, -1, 0);
         inode.attr.ctime = ctx.time;
@@ -280,6 +269,15 @@ impl Shard {
         Ok(Some(moved(&source.value, Left::InEntry).into()))
     }
 
+    /// The file at an entry that a file replaces, if no session has it open and its inode is here.
+    fn closed_file<'e>(&self, entry: &'e FoundEntry) -> Result<Option<&'e Inode>, Errno> {
+        match &entry.value {
+            EntryValue::Dir(_) => Err(Errno::EISDIR),
+            EntryValue::File(old) if !self.namespace.opens.any(old.attr.ino) => Ok(Some(old)),
+            _ => Ok(None),
+        }
+    }
+
     /// Inserts a file's entry, with all rows of the file.
     pub(crate) fn put_file_entry(
         &mut self,
@@ -287,8 +285,8 @@ impl Shard {
         dir: DirRef,
         name: &Name,
         header: &Header,
-        inode: pando_types::peer::Inode,
-        rows: &pando_types::peer::InodeRows,
+        inode: Inode,
+        rows: &InodeRows,
     ) -> Result<Loc, Stop> {
         ctx.stat.0 += 1;
         ctx.add_bytes(inode.attr.size.cast_signed());

@@ -170,7 +170,7 @@ impl Shard {
 
     /// Whether a session is one of the key's; `None`: this shard does not know the session.
     pub(crate) fn is_its(&mut self, key: KeyId, session: SessionId) -> Option<bool> {
-        let is_its = *self.sessions.alive.get(&session)? == key;
+        let is_its = self.sessions.key_of(session)? == key;
         self.counters.foreign_sessions += u64::from(!is_its);
         Some(is_its)
     }
@@ -186,7 +186,7 @@ impl Shard {
     /// Whether the key has as many sessions as it may have, or too many ended ones that are not
     /// over on all shards.
     fn has_too_many(&self, key: KeyId) -> bool {
-        let living = self.sessions.alive.values().filter(|of| **of == key).count();
+        let living = self.sessions.living().filter(|(_, of)| *of == key).count();
         let over = self.sessions.log.over().filter(|(_, over)| over.key == Some(key)).count();
         living >= SESSIONS_MAX || over >= SESSIONS_OVER_MAX
     }

@@ -39,10 +39,9 @@ impl Shard {
         if heard > 0 && !self.has_durably_heard(heard, now.durable) {
             return Ok(None);
         }
-        let ctx = Ctx::new(now, rows)
-            .with_lookup_cache(core::mem::take(&mut self.namespace.lookup_cache));
+        let ctx = Ctx::new(now, rows).with_lookup_cache(self.namespace.lend_lookup_cache());
         let read = self.check_trail(&ctx, request).and_then(|()| self.read(&ctx, request));
-        self.namespace.lookup_cache = ctx.into_lookup_cache();
+        self.namespace.return_lookup_cache(ctx.into_lookup_cache());
         // This request may have been the first to read the headers of a directory.
         self.note_loaded();
         let result = match read {

@@ -9,16 +9,11 @@
 //!    refused.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use pando_types::op::{GARBAGE_MAX, Op, Request};
+use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirId, DirRef, Errno, Lsn, Order, SessionId};
+use pando_types::{DirId, DirRef, Errno, Lsn, Order};
 
 use crate::contract::{ClientTag, Halt, Input, Need, Now, Out};
-use crate::namespace::perm;
-use crate::ops::data::Change;
-use crate::ops::lookup::Answer;
-use crate::records::keys;
 use crate::requests::room;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
@@ -38,7 +33,7 @@ impl Shard {
             self.locks.wait(key, Input::Client(tag, request));
             return Ok(());
         }
-        self.concerned.asked = Some((tag, request));
+        self.concerned.note_asked(tag, request);
         result.map(|_| ())
     }
 
@@ -67,22 +62,32 @@ impl Shard {
         };
         match repeated {
             Repeated::No if room::is_short(ctx.now, request) => {
-                return self.refuse_for_room(ctx, tag, request);
+                self.refuse_for_room(ctx, tag, request)
             }
-            Repeated::No => {}
+            Repeated::No => self.run_first(ctx, tag, request),
             Repeated::Answer(result) => {
                 self.counters.repeated += 1;
                 self.reply(ctx, tag, request, result, Need::Committed);
-                return Ok(None);
+                Ok(None)
             }
             Repeated::Refuse(refusal) => {
                 self.reply(ctx, tag, request, Err(refusal), Need::Committed);
-                return Ok(None);
+                Ok(None)
             }
-            Repeated::UnderWay => return Ok(None),
-            Repeated::Wait(key) => return Ok(Some(key)),
-            Repeated::Over => return self.refuse_as_over(ctx, tag, request),
+            Repeated::UnderWay => Ok(None),
+            Repeated::Wait(key) => Ok(Some(key)),
+            Repeated::Over => self.refuse_as_over(ctx, tag, request),
         }
+    }
+
+    /// Runs a request that has not run, unless its trail has changed. `Some`: the request waits for
+    /// this lock.
+    fn run_first(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
         // `Stale` is recorded as an outcome, so only the shard that owns the name may give it. From
         // another shard it could reach the owner as a floor, which says that the request ran.
         let judged = match self.check_trail(ctx, request) {
@@ -103,7 +108,7 @@ impl Shard {
             }
             Err(Stop::Refuse(refusal)) => refusal,
             // Until here it has only read and collected its changes, so discarding them undoes it.
-            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn => {
+            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn() => {
                 Refusal::Errno(Errno::EIO)
             }
             Err(Stop::Halt(halt)) => return Err(halt),
@@ -130,7 +135,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
             Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
         };
-        self.sessions.running.remove(&(request.head.id.session, request.head.id.slot));
+        self.sessions.running.end((request.head.id.session, request.head.id.slot));
         self.reply(ctx, tag, request, Err(refusal), Need::Committed);
         Ok(None)
     }
@@ -158,17 +163,16 @@ impl Shard {
             None => return Ok(Repeated::Over),
         }
         if was_of.is_none()
-            && let Some((sequence, txn)) = self.sessions.running.get(&(id.session, id.slot))
-            && *sequence >= id.sequence
+            && let Some((sequence, txn)) = self.sessions.running.get((id.session, id.slot))
+            && sequence >= id.sequence
         {
-            if *sequence > id.sequence {
+            if sequence > id.sequence {
                 // The client has been answered already, or it would not have sent a later request.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
             #[cfg(feature = "planted")]
             let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
-            if let Some(txn) = txn.and_then(|number| self.coordinator.txns.get_mut(&number)) {
-                txn.repeat(tag);
+            if txn.is_some_and(|number| self.coordinator.answer_at(number, tag)) {
                 return Ok(Repeated::UnderWay);
             }
             // The request waits to begin again. This repetition may begin it as well.
@@ -237,7 +241,7 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
-        self.sessions.running.remove(&(id.session, id.slot));
+        self.sessions.running.end((id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_))) {
             self.counters.redirected += 1;
             return;
@@ -245,7 +249,7 @@ impl Shard {
         // `Stale` is recorded like any refusal. This shard may be able to judge the trail when a
         // late repetition comes.
         self.counters.stale_trails += u64::from(matches!(result, Err(Refusal::Stale)));
-        if !self.sessions.alive.contains_key(&id.session) {
+        if !self.sessions.is_alive(id.session) {
             return;
         }
         #[cfg(feature = "planted")]
@@ -290,8 +294,8 @@ impl Shard {
     /// Names to which outcomes of undecided transactions will belong, locked or not yet. They stay
     /// on this shard until the decision.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
-        self.coordinator.txns.values().filter_map(|txn| {
-            let (dir, order) = self.name_of(&txn.undecided()?.op)?;
+        self.coordinator.undecided().filter_map(|(_, request)| {
+            let (dir, order) = self.name_of(&request.op)?;
             Some((dir.id, order.0))
         })
     }
@@ -311,7 +315,7 @@ impl Shard {
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)));
         let need = match need {
-            Need::Committed if is_elsewhere && ctx.now.durable < self.migration.moved_at => {
+            Need::Committed if is_elsewhere && self.migration.is_move_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
             // A power loss must not bring the ended session back: not for its client, nor for a
@@ -347,169 +351,6 @@ impl Shard {
             result,
             news,
         }
-    }
-
-    fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
-        let credentials = &request.credentials;
-        // A request without a sequence has not had its session checked.
-        let session = match request.head.id {
-            id if id.sequence > 0 || self.is_its(tag.1, id.session) == Some(true) => id.session,
-            _ => SessionId(0),
-        };
-        self.open_place(&request.op)?;
-        match &request.op {
-            Op::Lookup(dir, name) => {
-                self.lookup(ctx, *dir, name, credentials, Answer::to(request)).map(Ran::from)
-            }
-            Op::Create { dir, name, node, exclusive, open } => self
-                .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), credentials)
-                .map(Ran::from),
-            Op::Mkdir(..) => self.mkdir(ctx, tag, request),
-            Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name),
-            Op::Rmdir(..) => self.rmdir(ctx, tag, request),
-            Op::Link(..) => self.link(ctx, tag, request),
-            Op::Rename { .. } => self.rename(ctx, tag, request),
-            Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
-            Op::SetAttr(file, set) => self.setattr(ctx, file, set, credentials).map(Ran::from),
-            Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
-            Op::Open { file, access, truncate, kill } => self
-                .open(ctx, file, *access, (*truncate, *kill), session, credentials)
-                .map(Ran::from),
-            Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
-            Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
-            Op::Access(file, mask) => self.access(ctx, file, *mask, credentials).map(Ran::from),
-            Op::ReadData { file, offset, len } => {
-                self.read_data(ctx, file, (*offset, *len), credentials).map(Ran::from)
-            }
-            Op::WriteData { file, base, pieces, mtime, kill } => {
-                let change = Change { base: *base, pieces, mtime: *mtime, kill: *kill };
-                self.write_data(ctx, file, &change, session, credentials).map(Ran::from)
-            }
-            Op::GetXattr(target, name) => {
-                self.get_xattr(ctx, target, name, credentials).map(Ran::from)
-            }
-            Op::ListXattr(target) => self.list_xattr(ctx, target, credentials).map(Ran::from),
-            Op::SetXattr { target, name, value, mode } => {
-                self.set_xattr(ctx, target, (name, Some(value)), *mode, credentials).map(Ran::from)
-            }
-            Op::RemoveXattr(target, name) => {
-                let mode = pando_types::op::XattrMode::Replace;
-                self.set_xattr(ctx, target, (name, None), mode, credentials).map(Ran::from)
-            }
-            Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir).map(Ran::from),
-            Op::PartitionStat(dir, index) => self.partition_stat(ctx, *dir, *index).map(Ran::from),
-            Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
-            Op::DirAccess(dir, mask) => {
-                self.dir_access(ctx, *dir, *mask, credentials).map(Ran::from)
-            }
-            Op::ReadDir { dir, from, limit } => {
-                let by_path = request.trail.is_some();
-                self.read_dir(ctx, *dir, (*from, *limit), credentials, by_path).map(Ran::from)
-            }
-            Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
-            Op::StatFs(_) => {
-                let (inodes, bytes) = (self.namespace.stat.inodes, self.namespace.stat.bytes);
-                Ok(Body::StatFs { inodes, bytes }.into())
-            }
-            Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
-            Op::SyncFile(file) => {
-                #[cfg(feature = "planted")]
-                if self.is_planted(crate::Planted::SyncFileAwaitsNothing) {
-                    return Ok(Ran::Answer(Body::Done, Need::Synced));
-                }
-                // Waits for the locks on the file.
-                self.find_inode(ctx, file)?;
-                #[cfg(feature = "planted")]
-                if self.is_planted(crate::Planted::SyncFileUnsynced) {
-                    return Ok(Ran::Answer(Body::Done, Need::Committed));
-                }
-                Ok(Ran::Answer(Body::Done, Need::Synced))
-            }
-            Op::OpenSession | Op::OpenLocalSession | Op::EndSession(_) => {
-                self.session_request(ctx, tag, request)
-            }
-            Op::Renew(session) => self.renew(ctx, *session).map(Ran::from),
-            Op::Alone(session, ask) => self.alone(*session, *ask).map(Ran::from),
-            Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
-            Op::GarbageDone(_, objects) => {
-                for object in objects {
-                    ctx.delete(keys::garbage(*object));
-                }
-                Ok(Body::Done.into())
-            }
-            Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
-            Op::OpenName { dir, name, access, truncate, kill } => self
-                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, credentials)
-                .map(Ran::from),
-            Op::Glimpse(_, places) => self.glimpse(ctx, places, credentials).map(Ran::from),
-            // The inode, which decides on permission, may be on another shard: such callers use
-            // `LockOf`.
-            Op::Lock(..) if perm::judges_alone(credentials) => Err(Errno::EACCES.into()),
-            Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
-            Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
-            Op::Unlock(ino, space, owner, range) => {
-                self.unlock_file(ctx, *ino, (*space, *owner), *range, session).map(Ran::from)
-            }
-            Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session).map(Ran::from),
-            Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
-            Op::HandOver(_, hash_slot, to) => {
-                self.hand_over(ctx, *hash_slot, *to).map(|()| Ran::from(Body::Done))
-            }
-        }
-    }
-
-    /// Checks that this shard owns the hash slot by which an operation finds its object. An
-    /// operation that finds its object by name passes.
-    pub(crate) fn open_place(&self, op: &Op) -> Result<(), Stop> {
-        use pando_types::op::{FileAt, FileRef, Target};
-        let link = |file: &FileRef| match file.at {
-            FileAt::Link => self.open_link(file.ino),
-            FileAt::Name(..) => Ok(()),
-        };
-        match op {
-            Op::DirGetAttr(dir)
-            | Op::DirAccess(dir, _)
-            | Op::Parent(dir)
-            | Op::DirSetAttr(dir, _)
-            | Op::GetXattr(Target::Dir(dir), _)
-            | Op::ListXattr(Target::Dir(dir))
-            | Op::SetXattr { target: Target::Dir(dir), .. }
-            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_hash_slot(dir.id.hash_slot()),
-            Op::GetAttr(file)
-            | Op::SetAttr(file, _)
-            | Op::Readlink(file)
-            | Op::Open { file, .. }
-            | Op::Release(file)
-            | Op::Access(file, _)
-            | Op::SyncFile(file)
-            | Op::ReadData { file, .. }
-            | Op::WriteData { file, .. }
-            | Op::GetXattr(Target::File(file), _)
-            | Op::ListXattr(Target::File(file))
-            | Op::SetXattr { target: Target::File(file), .. }
-            | Op::RemoveXattr(Target::File(file), _) => link(file),
-            Op::Lock(ino, _) | Op::Unlock(ino, ..) | Op::TestLock(ino, _) => self.open_link(*ino),
-            Op::LockOf(target, _) => self.open_link(target.ino()),
-            _ => Ok(()),
-        }
-    }
-
-    fn list_garbage(&self, ctx: &Ctx<'_>, limit: u32) -> Result<Ran, Stop> {
-        let prefix = keys::table(keys::Table::Garbage);
-        let limit = (limit as usize).min(GARBAGE_MAX);
-        let mut objects = Vec::new();
-        if limit == 0 {
-            return Ok(Body::Objects(objects).into());
-        }
-        ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
-            if let Some(Ok(id)) = key.get(2..).map(<[u8; 16]>::try_from) {
-                objects.push(pando_types::op::ObjectId(u128::from_be_bytes(id)));
-            }
-            objects.len() < limit
-        })?;
-        // An object is deleted only after the change that dropped it is durable.
-        let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
-        Ok(Ran::Answer(Body::Objects(objects), need))
     }
 }
 

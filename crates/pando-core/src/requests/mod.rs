@@ -5,4 +5,5 @@ pub mod at_once;
 pub mod client;
 pub mod outcomes;
 pub mod room;
+mod run;
 pub mod watch;

@@ -35,7 +35,7 @@ impl Shard {
             *value = as_moved(Outcome::decode(value)?);
         }
         // A refusal comes after the older record of its slot, so it wins.
-        let soft = self.sessions.outcomes.local.iter().chain(&self.sessions.outcomes.refused);
+        let soft = self.sessions.outcomes.unrecorded();
         rows.extend(
             soft.map(|(slot, outcome)| (keys::outcome(slot.0, slot.1), as_moved(outcome.clone()))),
         );

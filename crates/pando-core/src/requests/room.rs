@@ -97,11 +97,11 @@ impl Shard {
     pub(crate) fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
         let id = request.head.id;
         let slot = (id.session, id.slot);
-        self.sessions.running.remove(&slot);
+        self.sessions.running.end(slot);
         if matches!(refusal, Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)) {
             self.counters.redirected += 1;
         } else if id.sequence > 0
-            && self.sessions.alive.contains_key(&id.session)
+            && self.sessions.is_alive(id.session)
             && self.sessions.outcomes.newest(slot) < Some(id.sequence)
         {
             let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));

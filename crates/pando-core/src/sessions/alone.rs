@@ -13,13 +13,11 @@ impl Shard {
     /// Tells the session that is alone, if any, that another client wants to begin a session.
     /// Returns whether there is one.
     pub(super) fn recall(&mut self) -> bool {
-        if self.sessions.alone.session.is_none() {
-            return false;
+        let is_any = self.sessions.alone.recall();
+        if is_any {
+            self.queue.resume(self.locks.wake(LockKey::Alone));
         }
-        self.sessions.alone.is_recalled = true;
-        let waiting = self.locks.wake(LockKey::Alone);
-        self.queue.ready.extend(waiting);
-        true
+        is_any
     }
 
     /// Runs [`Op::Alone`](pando_types::op::Op::Alone), at shard 0 only.
@@ -34,13 +32,12 @@ impl Shard {
         match ask {
             Alone::Ask => {
                 // Other shards may serve a session that is over here until they hear of its end.
-                let is_only = self.sessions.alive.keys().eq([&session]) && self.have_all_heard();
-                if is_only && !self.sessions.alone.is_recalled {
-                    self.sessions.alone.session = Some(session);
+                if self.sessions.is_only(session) && self.have_all_heard() {
+                    self.sessions.alone.begin(session);
                 }
                 Ok(Body::Alone(self.sessions.alone.is(session)))
             }
-            Alone::Await if self.sessions.alone.is(session) && !self.sessions.alone.is_recalled => {
+            Alone::Await if self.sessions.alone.is_undisturbed(session) => {
                 Err(Stop::Wait(LockKey::Alone))
             }
             Alone::Await => Ok(Body::Done),

@@ -12,12 +12,7 @@ use crate::records::keys::{self, Table};
 use crate::records::record::{Record, SessionsHeard};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
-use crate::state::sessions::log::Ask;
 use crate::state::shard::Shard;
-
-/// Sessions about which a shard asks at a time. Requests of further sessions wait until an answer
-/// comes.
-const ASKS_MAX: usize = 64;
 
 impl Shard {
     pub(super) fn hear_told(
@@ -27,7 +22,7 @@ impl Shard {
         last: u64,
         (known, freed): (u64, u64),
     ) -> Result<(), Halt> {
-        let before = self.sessions.log.heard;
+        let before = self.sessions.log.heard();
         match told {
             SessionsTold::Events { since, .. } if since > before.position => {
                 self.say_ask(ctx, None);
@@ -42,9 +37,9 @@ impl Shard {
             SessionsTold::All(table) => self.hear_table(ctx, &table)?,
         }
         let log = &mut self.sessions.log;
-        log.heard.last = log.heard.last.max(last);
+        log.hear_of_last(last);
         log.learn_known(known, freed);
-        let (heard, known, freed) = (log.heard, log.known, log.freed);
+        let (heard, (known, freed)) = (log.heard(), log.known_and_freed());
         if heard != before {
             ctx.put(keys::table(Table::Session), heard.encode());
         }
@@ -56,16 +51,13 @@ impl Shard {
     }
 
     fn hear_event(&mut self, ctx: &mut Ctx<'_>, event: SessionEvent) -> Result<(), Halt> {
-        self.sessions.log.heard.position += 1;
+        let position = self.sessions.log.hear(event);
         match event {
             SessionEvent::Begins(session, key) => {
-                self.sessions.log.heard.last = self.sessions.log.heard.last.max(session.number());
                 self.put_session(ctx, session, key);
                 Ok(())
             }
-            SessionEvent::Ends(session) => {
-                self.end_session(ctx, session, self.sessions.log.heard.position)
-            }
+            SessionEvent::Ends(session) => self.end_session(ctx, session, position),
         }
     }
 
@@ -76,14 +68,13 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         table: &SessionTable,
     ) -> Result<(), Halt> {
-        let heard = self.sessions.log.heard;
+        let heard = self.sessions.log.heard();
         if table.position <= heard.position && heard != SessionsHeard::default() {
             return Ok(());
         }
         let living: BTreeSet<_> = table.living.iter().map(|(session, _)| *session).collect();
         let lives = |session: &SessionId| living.contains(session);
-        let over: Vec<_> =
-            self.sessions.alive.keys().copied().filter(|session| !lives(session)).collect();
+        let over: Vec<_> = self.sessions().filter(|session| !lives(session)).collect();
         for session in over {
             self.end_session(ctx, session, table.position)?;
         }
@@ -92,8 +83,7 @@ impl Shard {
                 self.put_session(ctx, *session, *key);
             }
         }
-        let last = heard.last.max(table.last);
-        self.sessions.log.heard = SessionsHeard { position: table.position, last };
+        self.sessions.log.hear_all(table.position, table.last);
         // Other shards may have sent something of a session that began and ended meanwhile.
         let opens = self.namespace.opens.all().map(|open| open.session);
         let left: BTreeSet<SessionId> = opens
@@ -103,7 +93,7 @@ impl Shard {
         for session in left {
             self.keep_what_is_left(ctx, session);
         }
-        ctx.put(keys::table(Table::Session), self.sessions.log.heard.encode());
+        ctx.put(keys::table(Table::Session), self.sessions.log.heard().encode());
         Ok(())
     }
 
@@ -111,25 +101,19 @@ impl Shard {
     /// names has not begun if it is still unheard: the requests that waited when shard 0 was asked
     /// are refused.
     pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
-        let waiting = self.locks.wake(LockKey::Heard);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.wake(LockKey::Heard));
         let heard: Vec<_> =
             self.locks.awaited_sessions().filter(|session| !self.is_unheard(*session)).collect();
         for session in heard {
-            self.sessions.log.asks.remove(&session);
-            let waiting = self.locks.wake(LockKey::Session(session));
-            self.queue.ready.extend(waiting);
+            self.sessions.log.end_ask(session);
+            self.queue.resume(self.locks.wake(LockKey::Session(session)));
         }
-        let Some(session) = answers.map(|ask| ask.session) else { return };
-        let asks = &mut self.sessions.log.asks;
-        if asks.get(&session).map(|ask| ask.what) != answers {
-            return;
-        }
-        let Some(ask) = asks.remove(&session) else { return };
-        let key = LockKey::Session(session);
+        let Some(answered) = answers else { return };
+        let Some(refused) = self.sessions.log.end_answered(answered) else { return };
+        let key = LockKey::Session(answered.session);
         for input in self.locks.wake(key) {
             match input {
-                Input::Client(tag, request) if ask.of.contains(&tag) => {
+                Input::Client(tag, request) if refused.contains(&tag) => {
                     self.reply(ctx, tag, &request, Err(Refusal::NoSession), Need::Committed);
                 }
                 // The request came after the question.
@@ -141,25 +125,24 @@ impl Shard {
 
     /// Asks shard 0 about a session that this shard has not heard of, for a request that waits.
     pub(crate) fn ask_about(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: ClientTag) {
-        let asks = &self.sessions.log.asks;
-        if asks.len() < ASKS_MAX && !asks.contains_key(&session) {
+        let log = &self.sessions.log;
+        if log.room_for_asks() > 0 && !log.asks_about(session) {
             self.begin_ask(ctx, session, BTreeSet::from([of]));
         }
     }
 
     fn begin_ask(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: BTreeSet<ClientTag>) {
-        self.queue.ticket += 1;
-        let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.queue.ticket };
-        self.sessions.log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
+        let number = self.queue.take_ticket();
+        let what = SessionAsk { session, epoch: ctx.now.epoch, number };
+        self.sessions.log.begin_ask(what, of, ctx.now.nanos);
         self.say_ask(ctx, Some(what));
     }
 
     /// Asks about unheard sessions that have requests waiting, as far as there is room.
     fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
-        let asks = &self.sessions.log.asks;
-        let room = ASKS_MAX.saturating_sub(asks.len());
-        let awaited = self.locks.awaited_sessions().filter(|session| !asks.contains_key(session));
-        for session in awaited.take(room).collect::<Vec<_>>() {
+        let log = &self.sessions.log;
+        let awaited = self.locks.awaited_sessions().filter(|session| !log.asks_about(*session));
+        for session in awaited.take(log.room_for_asks()).collect::<Vec<_>>() {
             let of = self.locks.waiting_clients(LockKey::Session(session)).collect();
             self.begin_ask(ctx, session, of);
         }
@@ -168,14 +151,14 @@ impl Shard {
     /// The lock to wait for until this shard has heard all events up to `heard`; it asks for them.
     /// `None`: it has heard them.
     pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
-        if heard <= self.sessions.log.heard.position || self.config.shard == SHARD_0 {
+        if heard <= self.sessions.log.heard().position || self.config.shard == SHARD_0 {
             return None;
         }
         // A position that shard 0 never told causes at most one question per `resend_after`.
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
-        if self.sessions.log.asked_at.is_none_or(|at| at.saturating_add(again) <= now) {
-            self.sessions.log.asked_at = Some(now);
+        if self.sessions.log.next_asking_missed(again) <= now {
+            self.sessions.log.note_asked_missed(now);
             self.has_heard_as_much(ctx, heard);
         }
         Some(LockKey::Heard)
@@ -184,14 +167,14 @@ impl Shard {
     /// Whether this shard has heard all events up to a position, and would have after a loss of
     /// power.
     pub(crate) fn has_durably_heard(&self, heard: u64, durable: Lsn) -> bool {
-        let has = self.config.shard == SHARD_0 || heard <= self.sessions.log.heard.position;
+        let has = self.config.shard == SHARD_0 || heard <= self.sessions.log.heard().position;
         has && !self.sessions.log.is_end_unsynced(durable)
     }
 
     /// Whether this shard has heard all that another shard had heard, from which something comes.
     /// If not, it asks.
     pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
-        let position = self.sessions.log.heard.position;
+        let position = self.sessions.log.heard().position;
         if position >= heard {
             return true;
         }
@@ -203,7 +186,7 @@ impl Shard {
 
     /// Asks shard 0 for the events that follow, and about a session.
     fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
-        let position = self.sessions.log.heard.position;
+        let position = self.sessions.log.heard().position;
         let message = PeerMessage::AskSessions { position, about };
         self.tell(ctx, Need::Committed, SHARD_0, NO_TXN, message);
     }
@@ -211,18 +194,13 @@ impl Shard {
     /// Sends questions again that are due, and asks about sessions that had no room before.
     pub(super) fn tick_hearing(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
         if self.start_wake().is_some_and(|at| at <= now) {
-            self.sessions.log.asked_at = Some(now);
+            self.sessions.log.note_asked_missed(now);
             self.say_ask(ctx, None);
         }
         let locks = &self.locks;
-        self.sessions.log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
-        let asks = self.sessions.log.asks.values_mut();
-        let due: Vec<SessionAsk> = (asks.filter(|ask| ask.at.saturating_add(again) <= now))
-            .map(|ask| {
-                ask.at = now;
-                ask.what
-            })
-            .collect();
+        let is_awaited = |session| locks.is_awaited(LockKey::Session(session));
+        self.sessions.log.forget_asks(is_awaited);
+        let due = self.sessions.log.take_due_asks(now, again);
         for what in due {
             self.say_ask(ctx, Some(what));
         }
@@ -233,9 +211,8 @@ impl Shard {
     /// waits for that. Nanoseconds.
     pub(super) fn start_wake(&self) -> Option<u64> {
         let log = &self.sessions.log;
-        let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);
+        let wants = !log.is_told() || self.locks.is_awaited(LockKey::Heard);
         let is_due = self.config.shard != SHARD_0 && wants && self.has_joined();
-        let again = self.config.resend_after;
-        is_due.then(|| log.asked_at.map_or(0, |at| at.saturating_add(again)))
+        is_due.then(|| log.next_asking_missed(self.config.resend_after))
     }
 }

@@ -15,7 +15,7 @@ impl Shard {
         if self.config.shard != SHARD_0 {
             return Err(crate::state::stop::not_here());
         }
-        if !self.sessions.alive.contains_key(&session) {
+        if !self.sessions.is_alive(session) {
             return Err(Refusal::NoSession.into());
         }
         self.sessions.leases.grant(session, ctx.now.nanos);

@@ -43,16 +43,14 @@ impl Shard {
         let prefix = keys::table(Table::Session);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
             if key == prefix {
-                self.sessions.log.heard = SessionsHeard::decode(&value)?;
+                self.sessions.log.load(SessionsHeard::decode(&value)?);
                 continue;
             }
             let session = keys::session_of(&key).ok_or_else(|| broken("a session's key"))?;
             let record = SessionRecord::decode(&value)?;
             match (record.over, record.key) {
                 (Some(at), key) => self.sessions.log.add_over(session, Over::new(key, at)),
-                (None, Some(key)) => {
-                    self.sessions.alive.insert(session, key);
-                }
+                (None, Some(key)) => self.sessions.begin(session, key),
                 (None, None) => return Err(broken("a session that lives is nobody's")),
             }
         }
@@ -61,20 +59,20 @@ impl Shard {
 
     /// Records that a session lives from now on.
     pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
-        self.sessions.alive.insert(session, key);
+        self.sessions.begin(session, key);
         let record = SessionRecord { root: DirRef::ROOT, key: Some(key), over: None };
         ctx.put(keys::session(session), record.encode());
     }
 
     /// Whether the session may have begun without this shard having heard of it.
     pub(crate) fn is_unheard(&self, session: SessionId) -> bool {
-        self.config.shard != SHARD_0 && session.number() > self.sessions.log.heard.last
+        self.config.shard != SHARD_0 && session.number() > self.sessions.log.heard().last
     }
 
     /// Whether a session's opens count: it lives, or may have begun without this shard having heard
     /// of it.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        self.sessions.alive.contains_key(&session) || self.is_unheard(session)
+        self.sessions.is_alive(session) || self.is_unheard(session)
     }
 
     /// Whether a session's locks of files count: it lives, or its end is not freed yet.
@@ -89,7 +87,7 @@ impl Shard {
 
     /// The sessions that live, and the position up to which this shard has heard.
     pub(crate) fn session_table(&self) -> SessionTable {
-        let SessionsHeard { position, last } = self.sessions.log.heard;
+        let SessionsHeard { position, last } = self.sessions.log.heard();
         SessionTable { position, last, living: self.session_keys().collect() }
     }
 
@@ -102,7 +100,7 @@ impl Shard {
     /// Position up to which this shard has heard begins and ends of sessions.
     #[must_use]
     pub const fn sessions_heard(&self) -> u64 {
-        self.sessions.log.heard.position
+        self.sessions.log.heard().position
     }
 
     /// Runs [`Op::OpenSession`], [`Op::OpenLocalSession`] and [`Op::EndSession`], at shard 0 only.
@@ -117,7 +115,7 @@ impl Shard {
         }
         let body = match &request.op {
             // An unknown session is over, or never was.
-            Op::EndSession(session) if !self.sessions.alive.contains_key(session) => {
+            Op::EndSession(session) if !self.sessions.is_alive(*session) => {
                 return Err(Refusal::NoSession.into());
             }
             Op::EndSession(_) if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),
@@ -147,7 +145,7 @@ impl Shard {
     /// Ends a session at shard 0, and tells all other shards.
     fn end_everywhere(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
         self.counters.sessions_ended += 1;
-        let at = self.sessions.log.heard.position + 1;
+        let at = self.sessions.log.heard().position + 1;
         self.end_session(ctx, session, at)?;
         self.tell_event(ctx, SessionEvent::Ends(session));
         Ok(())

@@ -32,24 +32,19 @@ impl Shard {
         session: SessionId,
         at: u64,
     ) -> Result<(), Halt> {
-        let Some(key) = self.sessions.alive.remove(&session) else { return Ok(()) };
-        let key = Some(key);
+        let key = self.sessions.end(session, at, Lsn(ctx.now.seen.0 + 1));
+        if key.is_none() {
+            return Ok(());
+        }
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
-        self.sessions.log.note_end(Lsn(ctx.now.seen.0 + 1));
-        self.sessions.log.add_over(session, Over::new(key, at));
-        self.sessions.leases.drop(session);
-        self.sessions.alone.over(session);
-        self.sessions.running.retain(|(owner, _), _| *owner != session);
         let is_its = |id: pando_types::op::RequestId| id.sequence > 0 && id.session == session;
-        let undecided: Vec<u64> = (self.coordinator.txns.iter())
-            .filter(|(_, txn)| txn.undecided().is_some_and(|request| is_its(request.head.id)))
-            .map(|(number, _)| *number)
+        let undecided: Vec<u64> = (self.coordinator.undecided())
+            .filter(|(_, request)| is_its(request.head.id))
+            .map(|(number, _)| number)
             .collect();
         for number in undecided {
-            if let Some(txn) = self.coordinator.txns.remove(&number) {
-                self.undo(ctx, number, txn, Some(Refusal::NoSession))?;
-            }
+            self.undo(ctx, number, Some(Refusal::NoSession))?;
         }
         Ok(())
     }
@@ -60,7 +55,7 @@ impl Shard {
         if self.session_lives(session) || self.sessions.log.was_of(session).is_some() {
             return;
         }
-        let (key, at) = (None, self.sessions.log.heard.position);
+        let (key, at) = (None, self.sessions.log.heard().position);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
         self.sessions.log.add_over(session, Over::new(key, at));
@@ -73,18 +68,18 @@ impl Shard {
         session: SessionId,
     ) -> Result<(), Halt> {
         let now = ctx.now.nanos;
-        if self.sessions.log.opens_of_over(session).is_none() {
+        if !self.sessions.log.has_begun_cleaning(session) {
             let opens = self.namespace.opens.of_session(session);
             #[cfg(feature = "planted")]
             let opens = match self.is_planted(crate::Planted::OpensOutlive) {
                 true => Vec::new(),
                 false => opens,
             };
-            self.sessions.log.set_opens_of_over(session, opens);
+            self.sessions.log.begin_cleaning(session, opens);
         }
-        let Some(opens) = self.sessions.log.opens_of_over(session) else { return Ok(()) };
-        let step = opens.split_off(opens.len().saturating_sub(STEP));
-        let has_more = !opens.is_empty();
+        let Some((step, has_more)) = self.sessions.log.take_opens(session, STEP) else {
+            return Ok(());
+        };
         for ino in step {
             match self.drop_open_of_over(ctx, session, ino) {
                 // An inode that cannot be read does not hold up the others.

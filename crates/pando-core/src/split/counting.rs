@@ -1,16 +1,16 @@
 //! Counts under way of halves that split off within this shard.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Tally;
 use pando_types::reply::Spread;
 use pando_types::{DirRef, PartitionIndex, TxnId};
 
 use crate::contract::Halt;
-use crate::records::keys::{self, Kind};
 use crate::records::record::Header;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::Hold;
-use crate::state::migration::count::{COUNTS_MAX, Count};
+use crate::state::migration::count::Count;
 use crate::state::shard::Shard;
 
 impl Shard {
@@ -19,57 +19,40 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         dir: DirRef,
-        (from, new): (PartitionIndex, PartitionIndex),
+        of: (PartitionIndex, PartitionIndex),
         orders: Range<u64>,
         spread: Spread,
     ) {
-        if self.migration.counts.len() >= COUNTS_MAX {
+        if self.migration.counts.is_full() {
             return; // the next create tries again
         }
         let txn = self.numbers.txn(ctx);
-        let (cursor, _) = keys::dir_range(dir.id, Kind::Entry, &orders);
-        let (tally, is_at_end, at) = (Tally::default(), false, None);
-        let count = Count { dir, from, new, orders, spread, cursor, tally, is_at_end, at };
+        let count = Count::new(dir, of, orders, spread);
         self.locks.take(count.key(), txn, Hold::Copy);
-        self.migration.counts.insert(txn.number, count);
-        self.migration.counting.push_back(txn.number);
-    }
-
-    /// Queues the counts that are due for their next page.
-    pub(crate) fn tick_counts(&mut self, now: u64) {
-        for (number, count) in &mut self.migration.counts {
-            if count.at.is_some_and(|at| at <= now) {
-                count.at = None;
-                self.migration.counting.push_back(*number);
-            }
-        }
-    }
-
-    /// The next time at which a count is due.
-    pub(crate) fn counts_wake(&self) -> Option<u64> {
-        self.migration.counts.values().filter_map(|count| count.at).min()
+        self.migration.counts.begin(txn.number, count);
     }
 
     /// Queues counts that are at their end, if no name in the half is held any more. The halves may
     /// then split.
     pub(crate) fn note_counted(&mut self) {
-        for (number, count) in &self.migration.counts {
-            let may_end = count.is_at_end && self.is_quiet(count.dir.id, &count.orders);
-            if may_end && !self.migration.counting.contains(number) {
-                self.migration.counting.push_back(*number);
-            }
+        let may_end = |(_, count): &(u64, &Count)| {
+            count.is_at_end() && self.is_quiet(count.dir.id, &count.orders)
+        };
+        let ended: Vec<u64> =
+            self.migration.counts.all().filter(may_end).map(|(number, _)| number).collect();
+        for number in ended {
+            self.migration.counts.queue_end(number);
         }
     }
 
     /// Counts one page, or makes the split if the count is at its end.
     pub(crate) fn count_on(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let most = self.config.split_page_rows;
-        let Some(count) = self.migration.counts.get_mut(&number) else { return Ok(()) };
-        if !count.is_at_end {
-            count.read_page(ctx, most)?;
-        }
-        let (is_at_end, dir, orders) = (count.is_at_end, count.dir, count.orders.clone());
-        if !is_at_end || !self.is_quiet(dir.id, &orders) {
+        let Some(count) = self.migration.counts.read_page(ctx, number, most)? else {
+            return Ok(());
+        };
+        let (dir, orders) = (count.dir, count.orders.clone());
+        if !self.is_quiet(dir.id, &orders) {
             return Ok(());
         }
         let Some(count) = self.forget_count(number) else { return Ok(()) };
@@ -88,15 +71,9 @@ impl Shard {
 
     /// Ends a count, and frees its partition. `None`: there is no count of that number.
     pub(crate) fn forget_count(&mut self, number: u64) -> Option<Count> {
-        let count = self.migration.counts.remove(&number)?;
+        let count = self.migration.counts.end(number)?;
         let txn = TxnId { shard: self.config.shard, number };
-        let waiting = self.locks.release(count.key(), txn);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.release(count.key(), txn));
         Some(count)
-    }
-
-    /// Corrects all counts by what an input has changed.
-    pub(crate) fn correct_counts(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
-        self.migration.counts.values_mut().try_for_each(|count| count.correct(ctx))
     }
 }

@@ -27,30 +27,19 @@ use crate::split::COPIES_MAX;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
 use crate::state::migration::copy::Copy;
-use crate::state::migration::small::Small;
 use crate::state::shard::Shard;
 use crate::state::txn::plan::{Move, Plan, What};
 use crate::state::txn::transaction::Txn;
 
 /// Most live copies of a shard that are merges. The others are left for splits.
 const MERGES_MAX: usize = COPIES_MAX / 2;
-/// Most small partitions that a shard keeps in mind. Others are noted when they change later.
-const SMALL_MAX: usize = 1 << 14;
-/// Number of times that the pause after an attempt in vain doubles.
-const DOUBLINGS_MAX: u32 = 8;
 
 impl Shard {
     /// Notes a partition that a change has left small.
     pub(crate) fn note_shrinkage(&mut self, dir: DirId, header: &Header) {
-        let at = (dir, header.partition);
-        if !self.is_small(dir, header) || self.migration.small.contains_key(&at) {
-            return;
-        }
-        if self.migration.small.len() < SMALL_MAX {
-            self.migration.small.insert(at, Small { tries: 0, at: None });
-            self.migration
-                .shrunk
-                .push_back((DirRef { id: dir, ino: header.ino }, header.partition));
+        if self.is_small(dir, header) {
+            let dir = DirRef { id: dir, ino: header.ino };
+            self.migration.merges.note(dir, header.partition);
         }
     }
 
@@ -63,20 +52,17 @@ impl Shard {
 
     /// Queues the next waiting partition, if another merge may begin.
     pub(crate) fn note_room(&mut self) {
-        if !self.migration.shrunk_waiting.is_empty()
-            && self.migration.shrunk.is_empty()
-            && self.has_room()
-        {
-            self.migration.shrunk.extend(self.migration.shrunk_waiting.pop_front());
+        if self.migration.merges.wants_room() && self.has_room() {
+            self.migration.merges.give_room();
         }
     }
 
     fn has_room(&self) -> bool {
-        let is_merge = |number: &&u64| {
-            self.coordinator.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge)
+        let is_merge = |(number, _): &(u64, &Copy)| {
+            self.coordinator.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge)
         };
         self.copies_under_way(false) < COPIES_MAX
-            && self.migration.copies.keys().filter(is_merge).count() < MERGES_MAX
+            && self.migration.copies.all().filter(is_merge).count() < MERGES_MAX
     }
 
     fn is_small(&self, dir: DirId, header: &Header) -> bool {
@@ -103,7 +89,7 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
     ) -> Result<(), Halt> {
-        if self.keeps_still(ctx) {
+        if self.migration.is_still(ctx.now.nanos) {
             self.look_again(ctx, dir, index);
             return Ok(());
         }
@@ -111,7 +97,7 @@ impl Shard {
         let header = header.filter(|h| h.ino == dir.ino && self.is_small(dir.id, h));
         let spread = header.as_ref().and_then(|h| h.spread);
         let (Some(header), Some(spread), Some(into)) = (header, spread, parent(index)) else {
-            self.migration.small.remove(&(dir.id, index));
+            self.migration.merges.forget((dir.id, index));
             return Ok(());
         };
         let key = LockKey::Partition(dir.id, index);
@@ -124,13 +110,13 @@ impl Shard {
             return self.merge_here(ctx, dir, &header);
         }
         if !self.has_room() {
-            self.migration.shrunk_waiting.push_back((dir, index));
+            self.migration.merges.wait_for_room(dir, index);
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
         let copy = Copy::new(dir, index, header.range(), ctx.now.nanos);
-        self.migration.copies.insert(txn.number, copy);
+        self.migration.copies.put(txn.number, copy);
         let merge = Move::new(dir, target, (index, header.radix), What::Merge);
         self.enter(txn.number, None, Plan::Move(merge));
         self.advance(ctx, txn.number)
@@ -146,7 +132,7 @@ impl Shard {
         let whole = parent.with(header);
         ctx.drop_header(dir.id, header.range().start);
         ctx.set_header(dir.id, whole.clone());
-        self.migration.small.remove(&(dir.id, index));
+        self.migration.merges.forget((dir.id, index));
         self.counters.merges_local += 1;
         self.tell_next(ctx, dir, &whole);
         Ok(())
@@ -185,10 +171,8 @@ impl Shard {
         if to != self.config.shard {
             let message = self.say_shrunk(ctx, dir, next);
             ctx.send(Need::Committed, Out::Peer(to, Box::new(message)));
-        } else if let Some(small) = self.migration.small.get_mut(&(dir.id, next))
-            && small.at.take().is_some()
-        {
-            self.migration.shrunk.push_back((dir, next));
+        } else {
+            self.migration.merges.try_now(dir, next);
         }
     }
 
@@ -217,31 +201,26 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
     ) -> Result<(), Halt> {
-        let is_timer = from == self.config.shard;
-        let Some(small) = self.migration.small.get_mut(&(dir.id, index)) else {
+        if !self.migration.merges.has((dir.id, index)) {
             if let Some(header) = self.header_of(ctx, dir.id, index)? {
                 self.note_shrinkage(dir.id, &header);
             }
             return Ok(());
-        };
-        // A timer that was replaced by another is ignored.
-        let is_due = |at: u64| !is_timer || at <= ctx.now.nanos;
-        if small.at.is_none_or(|at| !is_due(at)) {
-            return Ok(());
         }
-        small.at = None;
-        self.consider_merge(ctx, dir, index)
+        // A timer that was replaced by another is ignored.
+        let is_timer = from == self.config.shard;
+        let until = if is_timer { ctx.now.nanos } else { u64::MAX };
+        match self.migration.merges.try_planned((dir.id, index), until) {
+            true => self.consider_merge(ctx, dir, index),
+            false => Ok(()),
+        }
     }
 
     /// Plans another attempt, after one in vain.
     pub(crate) fn look_again(&mut self, ctx: &Ctx<'_>, dir: DirRef, index: PartitionIndex) {
-        let small =
-            self.migration.small.entry((dir.id, index)).or_insert(Small { tries: 0, at: None });
-        let pause = self.config.resend_after << small.tries.min(DOUBLINGS_MAX);
-        small.tries += 1;
-        let at = ctx.now.nanos + pause;
-        small.at = Some(at);
+        let (now, pause) = (ctx.now.nanos, self.config.resend_after);
+        let at = self.migration.merges.fail((dir.id, index), now, pause);
         let message = self.say_shrunk(ctx, dir, index);
-        self.come_again(at, Input::Peer(Box::new(message)));
+        self.queue.put_off(at, Input::Peer(Box::new(message)));
     }
 }

@@ -77,11 +77,11 @@ impl Shard {
     /// Notes a partition that a create has made large enough to split.
     pub(crate) fn note_growth(&mut self, dir: DirId, header: &Header) {
         if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
-            let at = (DirRef { id: dir, ino: header.ino }, header.partition);
             let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
             let is_held = is_held || self.is_handed_over(dir, header.partition);
-            if !is_held && !self.migration.grown.contains(&at) {
-                self.migration.grown.push_back(at);
+            if !is_held {
+                let dir = DirRef { id: dir, ino: header.ino };
+                self.migration.note_grown(dir, header.partition);
             }
         }
     }
@@ -115,7 +115,7 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
     ) -> Result<(), Halt> {
-        if self.keeps_still(ctx) {
+        if self.migration.is_still(ctx.now.nanos) {
             return Ok(());
         }
         let Some(header) = self.header_of(ctx, dir.id, index)? else { return Ok(()) };
@@ -141,7 +141,7 @@ impl Shard {
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
-        self.migration.copies.insert(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
+        self.migration.copies.put(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
         let what = What::Split { from: index, spread };
         let split = Move::new(dir, target, (new, Radix(radix.0 + 1)), what);
         self.enter(txn.number, None, Plan::Move(split));
@@ -152,14 +152,15 @@ impl Shard {
     pub(crate) fn may_copy_to(&self, ctx: &Ctx<'_>, target: ShardIndex, is_bare: bool) -> bool {
         let most = if is_bare { BARE_MAX } else { COPIES_MAX };
         // Checked by the clock: a shard with nothing else to do is not woken for it.
-        let is_paused =
-            self.migration.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
-        self.copies_under_way(is_bare) < most && !is_paused && !self.keeps_still(ctx)
+        let is_paused = self.migration.copies.is_paused(target, ctx.now.nanos);
+        self.copies_under_way(is_bare) < most
+            && !is_paused
+            && !self.migration.is_still(ctx.now.nanos)
     }
 
     /// Number of live copies of bare hash slots (`is_bare`), or of all else.
     fn copies_under_way(&self, is_bare: bool) -> usize {
-        self.migration.copies.values().filter(|copy| copy.is_bare == is_bare).count()
+        self.migration.copies.all().filter(|(_, copy)| copy.is_bare() == is_bare).count()
     }
 }
 

@@ -56,7 +56,7 @@ impl Move {
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
-        let Some(mut copy) = view.shard.migration.copies.remove(&number) else {
+        let Some(mut copy) = view.shard.migration.copies.take_out(number) else {
             return Err(broken("a move without its copy").into());
         };
         let next = match view.votes.0.last() {
@@ -66,7 +66,7 @@ impl Move {
             },
             _ => self.go_on(view, &mut copy),
         };
-        view.shard.migration.copies.insert(number, copy);
+        view.shard.migration.copies.put(number, copy);
         next
     }
 
@@ -88,8 +88,8 @@ impl Move {
         let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
         // A frozen range changes only by a decision that lost its lock with the power. In that case
         // the move begins anew.
-        if copy.dirty.len() > 0 && !shard.tail_unlocked(self.is_merge()) {
-            shard.migration.copies.insert(view.txn.number, copy);
+        if copy.changes() > 0 && !shard.tail_unlocked(self.is_merge()) {
+            shard.migration.copies.put(view.txn.number, copy);
             return Ok(Next::Restart);
         }
         let mut header = shard.held_header(ctx, self.dir, self.held())?;
@@ -105,12 +105,12 @@ impl Move {
             }
             What::Merge => {
                 ctx.drop_header(self.dir.id, self.orders().start);
-                shard.migration.small.remove(&(self.dir.id, self.partition));
+                shard.migration.merges.forget((self.dir.id, self.partition));
                 shard.counters.merges_moved += 1;
                 shard.counters.entries_given_back += moved.entries;
             }
         }
-        shard.migration.moved_at = Lsn(ctx.now.seen.0 + 1);
+        shard.migration.note_moved(Lsn(ctx.now.seen.0 + 1));
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         let orders = self.orders();
@@ -120,8 +120,7 @@ impl Move {
                 shard.clear_opens(ctx, ino, at);
             }
         }
-        let waiting = shard.locks.release(copy.key(), view.txn);
-        shard.queue.ready.extend(waiting);
+        shard.queue.resume(shard.locks.release(copy.key(), view.txn));
         let own = Change::Own { dir: self.dir, partition: self.partition };
         let changes = alloc::vec![(view.votes.0.len() - 1, own)];
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
@@ -130,7 +129,7 @@ impl Move {
     /// Gives the move up: the range is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), PeerMessage::Finish(None));
-        let is_wanted = shard.migration.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
+        let is_wanted = shard.migration.copies.get(txn.number).is_some_and(Copy::is_wanted);
         shard.forget_copy(txn);
         let counters = &mut shard.counters;
         match (self.what, is_wanted) {
@@ -173,8 +172,8 @@ impl Mover for Move {
             partition: self.partition,
             given_back: self.is_merge().then_some(self.names),
             radix: self.radix,
-            number: copy.pages,
-            synced: copy.syncs,
+            number: copy.pages(),
+            synced: copy.syncs(),
             rows,
         };
         Next::Send(self.target, message)
@@ -205,11 +204,11 @@ impl Mover for Move {
             dir: self.dir,
             header: header.encode(),
             given_back: self.is_merge(),
-            pages: copy.pages,
+            pages: copy.pages(),
             rows,
             tally: Tally::default(),
             opens: shard.namespace.opens.in_range(self.dir.id, &orders),
-            slots: copy.outcomes.clone().unwrap_or_default(),
+            slots: copy.last_outcomes(),
             heard: shard.sessions_heard(),
         };
         Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
@@ -218,78 +217,87 @@ impl Mover for Move {
 
 /// Takes the next step of a copy: a page, a round, or the exchange.
 pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
-    let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-    let most = shard.config.split_page_rows;
-    (copy.waits, copy.is_paced, copy.syncs) = (false, false, false);
-    copy.heard = ctx.now.nanos;
+    let now = view.ctx.now.nanos;
+    copy.begin_step(now);
     if copy.is_copying() {
-        copy.sent_changes = copy.is_turn_of_changes(ctx.now.nanos, shard.config.split_dirty_rows);
-        let rows = if copy.sent_changes {
-            let rows = copy.take_changes(ctx, most)?;
-            shard.counters.split_rows_again += rows.len() as u64;
-            rows
-        } else {
-            copy.read_page(ctx, most, shard.config.handover_rate)?
-        };
-        copy.round_size += rows.len();
-        return Ok(mover.page(copy, rows));
+        return go_on_reading(mover, view, copy);
     }
     loop {
-        if copy.todo.len() > 0 {
-            let rows = copy.take_changes(ctx, most)?;
-            shard.counters.split_rows_again += rows.len() as u64;
-            return Ok(mover.page(copy, rows));
+        if copy.is_in_round() {
+            return send_changes(mover, view, copy);
         }
-        let is_frozen = copy.phase == Phase::Frozen;
-        let is_open = matches!(copy.phase, Phase::Open);
-        if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
-            copy.round_size = copy.dirty.len();
-            copy.todo = core::mem::take(&mut copy.dirty);
-            copy.rounds += 1;
+        let shard = &mut *view.shard;
+        let (is_frozen, is_open) = (copy.phase() == Phase::Frozen, copy.phase() == Phase::Open);
+        let is_much = copy.changes() > shard.config.split_page_rows;
+        if is_much && (is_frozen || is_open && copy.is_gaining()) {
+            copy.begin_round();
             shard.counters.split_rounds += 1;
             shard.counters.split_rounds_frozen += u64::from(is_frozen);
         } else if is_frozen {
-            let mut rows = copy.take_changes(ctx, most)?;
-            // A page may end by its bytes before it has all the rows.
-            if copy.dirty.len() > 0 {
-                return Ok(mover.page(copy, rows));
-            }
-            // No further request runs on what is frozen, so its outcomes are complete.
-            if copy.outcomes.is_none() {
-                copy.outcomes = Some(mover.outcomes(shard, ctx)?);
-            }
-            let outcomes = copy.take_outcomes(shard.config.outcome_bytes);
-            if !outcomes.is_empty() {
-                rows.extend(outcomes);
-                // The target keeps these outcomes whatever becomes of the move. So the source must
-                // not lose them any more.
-                copy.syncs = true;
-                return Ok(mover.page(copy, rows));
-            }
-            return mover.ask(view, copy, rows);
-        } else if is_open && !copy.is_synced && copy.pages >= SYNCED_FROM {
+            return send_last(mover, view, copy);
+        } else if is_open && !copy.is_synced() && copy.pages() >= SYNCED_FROM {
             // Both logs may have up to a second's groups to sync. Names in the range must not wait
             // for that.
-            (copy.is_synced, copy.syncs) = (true, true);
-            // Changes of the next round came in during two fsyncs. A round takes less than that, so
-            // this size must not end the rounds.
-            copy.round_size = usize::MAX;
-            let rows = copy.take_changes(ctx, most)?;
-            shard.counters.split_rows_again += rows.len() as u64;
-            return Ok(mover.page(copy, rows));
+            copy.sync();
+            return send_changes(mover, view, copy);
         } else if shard.is_copy_quiet(copy) {
-            copy.phase = Phase::Frozen;
-            shard.locks.set_hold(copy.key(), view.txn, copy.moved.frozen());
+            copy.freeze();
+            shard.locks.set_hold(copy.key(), view.txn, copy.moved().frozen());
         } else {
             if is_open {
-                copy.phase = Phase::Closing(ctx.now.nanos);
-                shard.locks.set_hold(copy.key(), view.txn, copy.moved.closing());
+                copy.close(now);
+                shard.locks.set_hold(copy.key(), view.txn, copy.moved().closing());
             }
-            copy.waits = true;
+            copy.wait();
             shard.counters.splits_awaiting += 1;
             return Ok(Next::Pause);
         }
     }
+}
+
+/// Sends the next page while some rows have never been read.
+fn go_on_reading(
+    mover: &dyn Mover,
+    view: &mut View<'_, '_>,
+    copy: &mut Copy,
+) -> Result<Next, Stop> {
+    let config = &view.shard.config;
+    let limits = (config.split_dirty_rows, config.handover_rate);
+    let (rows, are_changes) = copy.next_page(view.ctx, config.split_page_rows, limits)?;
+    if are_changes {
+        view.shard.counters.split_rows_again += rows.len() as u64;
+    }
+    Ok(mover.page(copy, rows))
+}
+
+/// Sends one page of changes.
+fn send_changes(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+    let rows = copy.take_changes(view.ctx, view.shard.config.split_page_rows)?;
+    view.shard.counters.split_rows_again += rows.len() as u64;
+    Ok(mover.page(copy, rows))
+}
+
+/// Sends what is left of a frozen range: changes and outcomes, in the end by the exchange.
+fn send_last(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+    let (shard, ctx) = (&*view.shard, &*view.ctx);
+    let mut rows = copy.take_changes(ctx, shard.config.split_page_rows)?;
+    // A page may end by its bytes before it has all the rows.
+    if copy.changes() > 0 {
+        return Ok(mover.page(copy, rows));
+    }
+    // No further request runs on what is frozen, so its outcomes are complete.
+    if copy.lacks_outcomes() {
+        copy.note_outcomes(mover.outcomes(shard, ctx)?);
+    }
+    let outcomes = copy.take_outcomes(shard.config.outcome_bytes);
+    if outcomes.is_empty() {
+        return mover.ask(view, copy, rows);
+    }
+    rows.extend(outcomes);
+    // The target keeps these outcomes whatever becomes of the move. So the source must not lose
+    // them any more.
+    copy.await_sync();
+    Ok(mover.page(copy, rows))
 }
 
 impl Shard {
@@ -302,16 +310,15 @@ impl Shard {
         pages: u64,
     ) -> Result<(), Halt> {
         // Without a copy the move is decided, and this message is a repetition.
-        let Some(copy) = self.migration.copies.get_mut(&number) else { return Ok(()) };
-        match pages {
-            0 => self.give_up_copy(ctx, number, GivenUp::AtFault),
-            pages if pages == copy.pages + 1 => {
-                copy.pages += 1;
-                self.counters.split_pages += 1;
-                copy.is_paced = copy.is_too_soon(ctx.now.nanos, self.config.split_dirty_rows);
-                if copy.is_paced { Ok(()) } else { self.advance(ctx, number) }
-            }
-            _ => Ok(()),
+        if self.migration.copies.get(number).is_none() {
+            return Ok(());
         }
+        if pages == 0 {
+            return self.give_up_copy(ctx, number, GivenUp::AtFault);
+        }
+        let (now, dirty_rows) = (ctx.now.nanos, self.config.split_dirty_rows);
+        let noted = self.migration.copies.note_page(number, pages, now, dirty_rows);
+        self.counters.split_pages += u64::from(noted.is_some());
+        if noted == Some(true) { self.advance(ctx, number) } else { Ok(()) }
     }
 }

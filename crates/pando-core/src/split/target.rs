@@ -15,7 +15,7 @@ use core::ops::Range;
 use pando_placement::{parent, range};
 use pando_types::peer::{Arrival, Peer, PeerMessage, Prepare, RowChange, SessionOpens, Tally};
 use pando_types::reply::HashSlotNews;
-use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
+use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Need};
 use crate::records::keys::{self, Kind};
@@ -23,10 +23,12 @@ use crate::records::record::{Arriving, Header, OpenAt, Record};
 use crate::split::overlap;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
+use crate::state::migration::arrivals::PartitionAt;
 use crate::state::migration::tally::count;
 use crate::state::outcomes;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
+use crate::state::txn::participant::StepId;
 use crate::state::txn::step_lock::holder;
 
 impl Shard {
@@ -39,13 +41,13 @@ impl Shard {
         };
         let at = (dir.id, partition);
         let orders = range(partition, radix);
-        if self.participant.prepared.contains_key(&(peer.txn, peer.step)) {
+        if self.participant.is_prepared((peer.txn, peer.step)) {
             return Ok(());
         }
         self.drop_arrivals_of_other_lives(ctx, dir);
         let headers = self.headers(ctx, dir.id)?;
         let owned = headers.iter().any(|h| h.ino != dir.ino || overlap(&h.range(), &orders));
-        let known = self.migration.arriving.get(&at).map(|(record, _)| record.clone());
+        let known = self.migration.arrivals.partition(at).cloned();
         let arrivals = self.locks.arrivals(dir.id);
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
         let is_over = owned || prepared || self.comes_with_hash_slot(ctx, dir.id, &orders)?;
@@ -60,12 +62,7 @@ impl Shard {
             };
             self.counters.merges_refused += u64::from(is_refused);
             if is_refused || self.ask_for_others(ctx, at, &orders) {
-                let step = (peer.txn, peer.step);
-                if let Some(news) = self.news_of_parent(dir.id, partition) {
-                    let message = PeerMessage::Elsewhere(news);
-                    self.tell(ctx, Need::Synced, peer.from, step, message);
-                }
-                self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
+                self.refuse_move(ctx, (peer.from, (peer.txn, peer.step)), at);
                 return Ok(());
             }
         }
@@ -82,20 +79,28 @@ impl Shard {
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {
             // This shard lost an earlier page in a crash, and says so.
-            self.tell(
-                ctx,
-                Need::Committed,
-                peer.from,
-                (peer.txn, peer.step),
-                PeerMessage::PageDone(0),
-            );
+            let step = (peer.txn, peer.step);
+            self.tell(ctx, Need::Committed, peer.from, step, PeerMessage::PageDone(0));
             return Ok(());
         }
         let done = number + 1;
-        self.migration.arriving.insert(at, (record, ctx.now.nanos));
+        self.migration.arrivals.note(at, record, ctx.now.nanos);
         let need = if synced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, peer.from, (peer.txn, peer.step), PeerMessage::PageDone(done));
         Ok(())
+    }
+
+    /// Answers that a move may not come here, and where the parent is instead.
+    fn refuse_move(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (from, step): (ShardIndex, StepId),
+        (dir, partition): PartitionAt,
+    ) {
+        if let Some(news) = self.news_of_parent(dir, partition) {
+            self.tell(ctx, Need::Synced, from, step, PeerMessage::Elsewhere(news));
+        }
+        self.tell(ctx, Need::Committed, from, step, PeerMessage::PageDone(0));
     }
 
     /// Owner of partition 0, if that is the parent and has gone to another shard with its hash
@@ -113,12 +118,10 @@ impl Shard {
         (dir, partition): (DirId, PartitionIndex),
         orders: &Range<u64>,
     ) -> bool {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let others =
-            self.migration.arriving.range(from..=to).filter(|((_, index), (record, _))| {
-                *index != partition && overlap(&range(*index, record.radix), orders)
-            });
-        let others: Vec<TxnId> = others.map(|(_, (record, _))| record.txn).collect();
+        let others = self.migration.arrivals.of_dir(dir).filter(|(index, record)| {
+            *index != partition && overlap(&range(*index, record.radix), orders)
+        });
+        let others: Vec<TxnId> = others.map(|(_, record)| record.txn).collect();
         for txn in &others {
             self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), PeerMessage::Ask);
         }
@@ -141,7 +144,7 @@ impl Shard {
         let at = (arrival.dir.id, header.partition);
         let holder = LockKey::Partition(at.0, holder(arrival, &header)?);
         let is_held = self.locks.hold(holder).is_some();
-        let known = self.migration.arriving.get(&at).map(|(record, _)| record);
+        let known = self.migration.arrivals.partition(at);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
@@ -160,7 +163,7 @@ impl Shard {
         take_rows(ctx, at.0, &header.range(), rows, &mut record.tally)?;
         record.next_page += 1;
         ctx.put(keys::arrival(at.0, at.1), record.encode());
-        self.migration.arriving.remove(&at);
+        self.migration.arrivals.end(at);
         (header.entries, header.subdirs) = (record.tally.entries, record.tally.subdirs);
         (arrival.header, arrival.tally) = (header.encode(), record.tally);
         Ok(Some(record.tally))
@@ -168,11 +171,9 @@ impl Shard {
 
     /// Counts of the partition for which this shard is prepared in `txn`.
     fn has_arrived(&self, txn: TxnId) -> Option<Tally> {
-        self.participant.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
-            match &record.prepare {
-                Prepare::Arrive(arrival) => Some(arrival.tally),
-                _ => None,
-            }
+        self.participant.prepared_in(txn).find_map(|prepare| match prepare {
+            Prepare::Arrive(arrival) => Some(arrival.tally),
+            _ => None,
         })
     }
 
@@ -183,14 +184,13 @@ impl Shard {
         dir: DirRef,
         partition: PartitionIndex,
     ) -> Result<(), Halt> {
-        let found =
-            self.participant.prepared.values().find_map(|(record, _)| match &record.prepare {
-                Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
-                    Ok(header) if header.partition == partition => Some((a.clone(), header)),
-                    _ => None,
-                },
+        let found = self.participant.all_prepared().find_map(|(_, prepare)| match prepare {
+            Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
+                Ok(header) if header.partition == partition => Some((a.clone(), header)),
                 _ => None,
-            });
+            },
+            _ => None,
+        });
         let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
@@ -213,32 +213,28 @@ impl Shard {
 
     /// Orders of a directory's partitions that are on their way here and not prepared.
     pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.migration.arriving.range(from..=to);
-        arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
+        let arriving = self.migration.arrivals.of_dir(dir);
+        arriving.map(|(partition, record)| range(partition, record.radix)).collect()
     }
 
     /// Whether any partition of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        self.migration.arriving.range(from..=to).next().is_some()
-            || !self.locks.arrivals(dir).is_empty()
+        self.migration.arrivals.of_dir(dir).next().is_some() || !self.locks.arrivals(dir).is_empty()
     }
 
     /// Drops what was on its way to a range that comes with a hash slot. The earlier owner of the
     /// range does not move it any more.
     pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
-        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
-        let arriving = self.migration.arriving.range(from..=to);
+        let arriving = self.migration.arrivals.of_dir(dir);
         let gone: Vec<_> = arriving
-            .map(|((_, partition), (record, _))| (*partition, range(*partition, record.radix)))
+            .map(|(partition, record)| (partition, range(partition, record.radix)))
             .filter(|(_, there)| overlap(there, orders))
             .collect();
         for (partition, there) in gone {
             self.clear_range(ctx, dir, &there);
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.migration.arriving.remove(&(dir, partition));
+            self.migration.arrivals.end((dir, partition));
         }
     }
 
@@ -256,16 +252,16 @@ impl Shard {
     fn drop_arrivals(&mut self, ctx: &mut Ctx<'_>, goes: impl Fn(DirId, &Arriving) -> bool) {
         let gone: Vec<_> = self
             .migration
-            .arriving
-            .iter()
-            .filter(|((dir, _), (record, _))| goes(*dir, record))
-            .map(|(at, (record, _))| (*at, record.radix))
+            .arrivals
+            .partitions()
+            .filter(|((dir, _), record)| goes(*dir, record))
+            .map(|(at, record)| (at, record.radix))
             .collect();
         for ((dir, partition), radix) in gone {
             self.clear_range(ctx, dir, &range(partition, radix));
             ctx.delete(keys::arrival(dir, partition));
             self.note_freed(ctx, dir);
-            self.migration.arriving.remove(&(dir, partition));
+            self.migration.arrivals.end((dir, partition));
         }
     }
 }

@@ -13,12 +13,12 @@ use crate::contract::ClientTag;
 #[derive(Default)]
 pub struct Concerned {
     /// The client's request that the input handles, for the first time or again.
-    pub asked: Option<(ClientTag, Box<Request>)>,
+    asked: Option<(ClientTag, Box<Request>)>,
     /// Requests of the transactions that the input advanced or undid.
-    pub acted: Vec<(ClientTag, Arc<Request>)>,
-    pub(crate) said: Option<Said>,
+    acted: Vec<(ClientTag, Arc<Request>)>,
+    said: Option<Said>,
     /// Whether the input has failed after it took a transaction out of its table: it is lost.
-    pub is_torn: bool,
+    is_torn: bool,
 }
 
 /// The peer message that the input handles.
@@ -48,6 +48,48 @@ impl Said {
 }
 
 impl Concerned {
+    /// Notes the request that the input handles.
+    pub(crate) fn note_asked(&mut self, tag: ClientTag, request: Box<Request>) {
+        self.asked = Some((tag, request));
+    }
+
+    /// Notes the peer message that the input handles.
+    pub(crate) fn note_said(&mut self, said: Said) {
+        self.said = Some(said);
+    }
+
+    /// Notes the request of a transaction that the input advances or undoes.
+    pub(crate) fn note_acted(&mut self, client: Option<(ClientTag, Arc<Request>)>) {
+        self.acted.extend(client);
+    }
+
+    /// Forgets the requests of transactions: what the input did with them stays.
+    pub(crate) fn forget_acted(&mut self) {
+        self.acted.clear();
+    }
+
+    /// Whether the input advanced or undid a client's transaction.
+    pub(crate) fn has_acted(&self) -> bool {
+        !self.acted.is_empty()
+    }
+
+    /// Notes whether the input has failed after it took a transaction out of its table.
+    pub(crate) fn note_torn(&mut self, has_failed: bool) {
+        self.is_torn |= has_failed;
+    }
+
+    /// Whether a transaction is lost.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// All requests that the input concerns, first those of transactions, and its peer message.
+    pub(crate) fn into_parts(self) -> (Vec<(ClientTag, Arc<Request>)>, Option<Said>) {
+        let mut requests = self.acted;
+        requests.extend(self.asked.map(|(tag, request)| (tag, Arc::new(*request))));
+        (requests, self.said)
+    }
+
     /// Clears everything for the next input.
     pub fn clear(&mut self) {
         (self.asked, self.said, self.is_torn) = (None, None, false);

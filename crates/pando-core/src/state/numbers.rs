@@ -20,7 +20,7 @@ pub struct Numbers {
     reserved: Reserved,
     block: u64,
     #[cfg(feature = "planted")]
-    pub(crate) is_forgetful: bool,
+    is_forgetful: bool,
 }
 
 impl Numbers {
@@ -36,6 +36,12 @@ impl Numbers {
             #[cfg(feature = "planted")]
             is_forgetful: false,
         }
+    }
+
+    /// Planted fault: from now on reservations are lost, or not.
+    #[cfg(feature = "planted")]
+    pub(crate) fn lose_reservations(&mut self, is_forgetful: bool) {
+        self.is_forgetful = is_forgetful;
     }
 
     /// The record of the blocks that are reserved now.

@@ -19,14 +19,14 @@ pub type RequestSlot = (SessionId, u16);
 #[derive(Default)]
 pub struct Outcomes {
     /// The newest sequence run here, of sessions that record their outcomes.
-    pub(crate) recorded: BTreeMap<RequestSlot, u64>,
+    recorded: BTreeMap<RequestSlot, u64>,
     /// Outcomes of local sessions.
-    pub(crate) local: BTreeMap<RequestSlot, Outcome>,
+    local: BTreeMap<RequestSlot, Outcome>,
     /// Refusals without a record, newer than `recorded`, of sessions that record their outcomes.
     /// See [`crate::requests::room`].
-    pub(crate) refused: BTreeMap<RequestSlot, Outcome>,
+    refused: BTreeMap<RequestSlot, Outcome>,
     /// What this input has replaced in `local`, in order: its effects may yet be dropped.
-    pub(crate) replaced: Vec<(RequestSlot, Option<Outcome>)>,
+    replaced: Vec<(RequestSlot, Option<Outcome>)>,
 }
 
 impl Outcomes {
@@ -46,7 +46,7 @@ impl Outcomes {
         }
     }
 
-    pub(crate) fn refusal(&self, slot: RequestSlot) -> Option<&Outcome> {
+    fn refusal(&self, slot: RequestSlot) -> Option<&Outcome> {
         if self.refused.is_empty() { None } else { self.refused.get(&slot) }
     }
 
@@ -88,12 +88,12 @@ impl Outcomes {
         }
     }
 
-    pub(crate) fn set_local(&mut self, slot: RequestSlot, outcome: Outcome) {
+    fn set_local(&mut self, slot: RequestSlot, outcome: Outcome) {
         let before = self.local.insert(slot, outcome);
         self.replaced.push((slot, before));
     }
 
-    pub(crate) fn set_recorded(&mut self, slot: RequestSlot, sequence: u64) {
+    fn set_recorded(&mut self, slot: RequestSlot, sequence: u64) {
         self.recorded.insert(slot, sequence);
         if !self.refused.is_empty() {
             self.refused.remove(&slot);
@@ -131,6 +131,11 @@ impl Outcomes {
     pub fn refuse(&mut self, slot: RequestSlot, refused: Outcome) {
         let outcomes = if slot.0.is_local() { &mut self.local } else { &mut self.refused };
         outcomes.insert(slot, refused);
+    }
+
+    /// Outcomes that have no record. A refusal is newer than the recorded outcome of its slot.
+    pub(crate) fn unrecorded(&self) -> impl Iterator<Item = (RequestSlot, &Outcome)> {
+        self.local.iter().chain(&self.refused).map(|(slot, outcome)| (*slot, outcome))
     }
 
     /// Sessions that have an outcome here; a session may come several times.

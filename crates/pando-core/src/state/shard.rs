@@ -8,10 +8,11 @@ use crate::state::migration::parts::Migration;
 use crate::state::namespace::parts::Namespace;
 use crate::state::namespace::watch::Watch;
 use crate::state::numbers::Numbers;
+use crate::state::paths::parts::Paths;
 use crate::state::queue::RunQueue;
 use crate::state::sessions::parts::Sessions;
-use crate::state::txn::parts::{Coordinator, Participant};
-use crate::state::versions::Paths;
+use crate::state::txn::coordinator::Coordinator;
+use crate::state::txn::participant::Participant;
 
 /// One logical metadata server. Most of its state is soft: a restart reads it from records again.
 pub struct Shard {

@@ -1,6 +1,5 @@
 //! The tick of a shard: all that is due. What the coordinator sends again is here.
 
-use alloc::vec::Vec;
 use pando_types::peer::PeerMessage;
 
 use super::coordinate::need_of;
@@ -13,57 +12,38 @@ impl Shard {
     /// Does what is due: begins paused requests again, and sends unanswered messages again.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
-        self.pin(now);
-        while let Some(entry) = self.queue.later.first_entry()
-            && entry.key().0 <= now
-        {
-            self.queue.ready.push_back(entry.remove());
-        }
+        self.coordinator.pin(now, self.config.resend_after, self.numbers.next_txn());
+        self.queue.resume_due(now);
         if let Some(until) = now.checked_sub(self.config.resend_after) {
-            let (txns, alive) = (&self.coordinator.txns, self.coordinator.txns.len());
-            let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-            for number in self.coordinator.sent.take_due(until, alive, sent_at) {
+            for number in self.coordinator.take_unanswered(until) {
                 self.resend(ctx, number)?;
                 // This message is sent: it stays, whatever becomes of the rest of this tick.
-                self.concerned.acted.clear();
+                self.concerned.forget_acted();
             }
         }
         self.give_up_votes(ctx)?;
         self.tick_versions(ctx);
         self.tick_copies(ctx)?;
-        self.tick_counts(now);
+        self.migration.counts.queue_due(now);
         self.end_expired(ctx)?;
         self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
         // A step may not fit on the disk. Messages of this tick must not be dropped with it.
-        if self.concerned.acted.is_empty() { self.shred_on(ctx) } else { Ok(()) }
+        if !self.concerned.has_acted() { self.shred_on(ctx) } else { Ok(()) }
     }
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let id = self.id(number);
-        let Some(txn) = self.coordinator.txns.get_mut(&number) else { return Ok(()) };
-        txn.sent_at = ctx.now.nanos;
-        self.coordinator.sent.note(ctx.now.nanos, number);
+        let Some(again) = self.coordinator.send_again(number, ctx.now.nanos) else {
+            return Ok(());
+        };
         self.counters.resent += 1;
-        let mut again = Vec::new();
-        match &txn.sent {
-            Some((to, step, message)) => again.push((*to, *step, message.clone())),
-            None => {
-                for (step, to, changes) in &txn.finishing {
-                    again.push((*to, *step, PeerMessage::Finish(Some(changes.clone()))));
-                }
-            }
-        }
         for (mut to, step, message) in again {
             if let PeerMessage::Prepare(place, _) = &message {
-                let client = self.coordinator.txns.get(&number).and_then(Txn::client);
-                self.concerned.acted.extend(client);
+                let client = self.coordinator.get(number).and_then(Txn::client);
+                self.concerned.note_acted(client);
                 to = self.shard_of(ctx, place)?;
-                if let Some(txn) = self.coordinator.txns.get_mut(&number)
-                    && let Some(at) = txn.steps.get_mut(usize::from(step))
-                {
-                    at.to = to;
-                }
+                self.coordinator.ask_there(number, step, to);
             }
             let need = need_of(&message);
             self.tell(ctx, need, to, (id, step), message);
@@ -73,18 +53,14 @@ impl Shard {
 
     /// The next time at which `tick` has something to do.
     pub(crate) fn next_wake(&mut self) -> Option<u64> {
-        let later = self.queue.later.first_key_value().map(|((at, _), _)| *at);
-        let (txns, prepared) = (&self.coordinator.txns, &self.participant.prepared);
-        let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
-        let resend = self.coordinator.sent.oldest(txns.len(), sent_at);
-        let resend = resend.map(|(at, _)| at + self.config.resend_after);
-        let asked_at = |step: &_| prepared.get(step).map(|(_, at)| *at);
-        let asked =
-            self.participant.asked.oldest(prepared.len(), asked_at).map(|(at, _)| at).into_iter();
-        let heard = self.migration.arriving.values().map(|(_, at)| *at);
-        let incoming = self.migration.incoming.values().map(|(_, at)| *at);
-        let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
-        let moves = [self.copies_wake(), self.counts_wake()];
+        let later = self.queue.next_due();
+        let resend = self.coordinator.longest_unanswered();
+        let resend = resend.map(|at| at + self.config.resend_after);
+        let asked = self.participant.longest_unasked().into_iter();
+        let heard = self.migration.arrivals.longest_unheard();
+        let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
+        let copies = self.migration.copies.next_due(self.config.resend_after);
+        let moves = [copies, self.migration.counts.next_due()];
         let others = [
             later,
             resend,
@@ -93,7 +69,8 @@ impl Shard {
             self.sessions.leases.next_look(),
             self.votes_wake(),
         ];
-        let moves = moves.into_iter().chain([self.shreds_wake(), self.sessions_wake()]);
+        let moves =
+            moves.into_iter().chain([self.namespace.shreds.next_due(), self.sessions_wake()]);
         moves.chain(others).flatten().min()
     }
 }

@@ -2,6 +2,7 @@
 //! under the lock.
 
 use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
+use pando_types::reply::Access;
 use pando_types::{DirRef, Ino, Name, Timestamp};
 
 use crate::contract::Halt;
@@ -43,29 +44,13 @@ impl Shard {
         match change {
             Change::RemoveEntry { dir, name, destroy, at } => {
                 ctx.time = ctx.time_after(*at);
-                let (header, found) = self.locked_entry(ctx, *dir, name)?;
-                match found {
-                    Some(found) => {
-                        let gone = if *destroy { Gone::ForGood } else { Gone::Elsewhere };
-                        self.take_out(ctx, *dir, name, (&header, &found), gone)
-                    }
-                    None => Err(broken("a locked entry vanished")),
-                }
+                self.remove_entry(ctx, *dir, name, *destroy)
             }
             Change::PutEntry { dir, name, entry, destroy, at } => {
                 ctx.time = ctx.time_after(*at);
                 self.put_entry(ctx, *dir, name, entry, *destroy)
             }
-            Change::SetAccess { dir, name, access } => {
-                let (_, found) = self.locked_entry(ctx, *dir, name)?;
-                match found {
-                    Some(found) if is_dir(&found.value, access.dir) => {
-                        names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
-                        Ok(())
-                    }
-                    _ => Err(broken("a locked entry vanished")),
-                }
-            }
+            Change::SetAccess { dir, name, access } => self.set_access(ctx, *dir, name, *access),
             Change::NewHome { dir, base, parent, name } => {
                 if self.content(ctx, *dir).is_err() {
                     self.put_new_home(ctx, *dir, base.clone(), *parent, name);
@@ -101,19 +86,7 @@ impl Shard {
                 ctx.drop_header(dir.id, header.range().start);
                 Ok(())
             }
-            Change::Bury(dir) => {
-                let key = keys::dir(dir.id, Kind::Content, 0);
-                // After a loss of power, this change and the next life of the id may be decided
-                // again, in any order.
-                let content: Option<Content> = ctx.load(&key)?;
-                let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
-                #[cfg(feature = "planted")]
-                let is_its_own = is_its_own || self.is_planted(crate::Planted::BuriesAnother);
-                if is_its_own {
-                    ctx.delete(key);
-                }
-                Ok(())
-            }
+            Change::Bury(dir) => self.bury(ctx, *dir),
             Change::PutLink { inode, rows, names } => self.put_link(ctx, inode, rows, names),
             Change::AddName { ino, dir, name, at } => self.add_name(ctx, *ino, *dir, name, *at),
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
@@ -121,6 +94,50 @@ impl Shard {
             Change::OwnHashSlot(news) => self.own_hash_slot(ctx, *news),
             Change::Join(sessions) => self.join(ctx, sessions),
         }
+    }
+
+    fn remove_entry(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        destroy: bool,
+    ) -> Result<(), Halt> {
+        let (header, found) = self.locked_entry(ctx, dir, name)?;
+        let found = found.ok_or_else(|| broken("a locked entry vanished"))?;
+        let gone = if destroy { Gone::ForGood } else { Gone::Elsewhere };
+        self.take_out(ctx, dir, name, (&header, &found), gone)
+    }
+
+    fn set_access(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        access: Access,
+    ) -> Result<(), Halt> {
+        match self.locked_entry(ctx, dir, name)?.1 {
+            Some(found) if is_dir(&found.value, access.dir) => {
+                names::update(ctx, dir.id, &found, name, EntryValue::Dir(access));
+                Ok(())
+            }
+            _ => Err(broken("a locked entry vanished")),
+        }
+    }
+
+    /// Frees the id of a removed directory.
+    fn bury(&self, ctx: &mut Ctx<'_>, dir: DirRef) -> Result<(), Halt> {
+        let key = keys::dir(dir.id, Kind::Content, 0);
+        // After a loss of power, this change and the next life of the id may be decided again, in
+        // any order.
+        let content: Option<Content> = ctx.load(&key)?;
+        let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
+        #[cfg(feature = "planted")]
+        let is_its_own = is_its_own || self.is_planted(crate::Planted::BuriesAnother);
+        if is_its_own {
+            ctx.delete(key);
+        }
+        Ok(())
     }
 
     fn locked_entry(

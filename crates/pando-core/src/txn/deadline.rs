@@ -12,100 +12,32 @@
 //! 3. A silent shard is probed each second. The probe asks about a transaction that does not exist,
 //!    which every shard answers.
 
-use alloc::vec::Vec;
 use pando_types::peer::PeerMessage;
 use pando_types::reply::Refusal;
 use pando_types::{Errno, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Need};
-use crate::counters::TxnKind;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
-use crate::state::txn::transaction::{StepState, Txn};
-
-/// Time between two probes of a silent shard, nanoseconds.
-const PROBE_EVERY: u64 = 1_000_000_000;
-/// Most time that a transaction may take in all, in units of `votes_wait`.
-const WAITS_MAX: u64 = 3;
-
-impl Txn {
-    /// Whether it can be undone because of a missing vote: a client waits for it, and asks anew.
-    /// Sessions, splits and handovers have rules of their own.
-    fn may_be_given_up(&self) -> bool {
-        let is_clients = matches!(
-            self.kind,
-            Some(
-                TxnKind::Mkdir
-                    | TxnKind::Rmdir
-                    | TxnKind::Rename
-                    | TxnKind::RenameDir
-                    | TxnKind::Link
-                    | TxnKind::Unlink
-                    | TxnKind::DirSetAttr
-            )
-        );
-        is_clients && self.plan.is_some() && self.request.is_some()
-    }
-
-    /// The shard that must vote next.
-    fn awaited(&self) -> Option<ShardIndex> {
-        self.sent.as_ref()?;
-        let last = self.steps.last()?;
-        (last.state == StepState::Asked).then_some(last.to)
-    }
-
-    /// Time at which the transaction is given up, if no vote comes.
-    pub(super) fn deadline(&self, votes_wait: u64) -> Option<u64> {
-        if !self.may_be_given_up() || self.awaited().is_none() {
-            return None;
-        }
-        let in_all = self.begun_at.saturating_add(votes_wait.saturating_mul(WAITS_MAX));
-        Some(self.asked_at.saturating_add(votes_wait).min(in_all))
-    }
-}
+use crate::state::txn::transaction::Txn;
 
 impl Shard {
-    /// Notes that a message came from another shard.
-    pub(crate) fn has_spoken(&mut self, shard: ShardIndex) {
-        if !self.coordinator.silent.is_empty() {
-            self.coordinator.silent.remove(&shard);
-        }
-    }
-
     /// Whether a transaction must not wait for this shard.
     pub(super) fn is_not_awaited(&self, txn: &Txn, shard: ShardIndex) -> bool {
-        self.coordinator.silent.contains_key(&shard) && txn.may_be_given_up()
-    }
-
-    /// Notes the deadline of a transaction that has just asked for a vote. It stays until the vote
-    /// comes.
-    pub(super) fn note_deadline(&mut self, number: u64) {
-        let txn = self.coordinator.txns.get(&number);
-        if let Some(at) = txn.and_then(|txn| txn.deadline(self.config.votes_wait)) {
-            self.coordinator.deadlines.note(at, number);
-        }
+        self.coordinator.silent.has(shard) && txn.may_be_given_up()
     }
 
     /// Undoes transactions with a missing vote, and probes silent shards.
     pub(super) fn give_up_votes(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let (now, wait, own) = (ctx.now.nanos, self.config.votes_wait, self.config.shard);
-        let txns = &self.coordinator.txns;
-        let deadline = |number| txns.get(&number).and_then(|txn| txn.deadline(wait));
-        for number in self.coordinator.deadlines.take_due(now, txns.len(), deadline) {
-            let Some(txn) = self.coordinator.txns.remove(&number) else { continue };
-            if let Some(shard) = txn.awaited().filter(|shard| *shard != own) {
-                self.coordinator.silent.entry(shard).or_insert(0);
+        for number in self.coordinator.take_late(now, wait) {
+            let Some(txn) = self.coordinator.take_out(number) else { continue };
+            if let Some(shard) = txn.awaited_shard().filter(|shard| *shard != own) {
+                self.coordinator.silent.add(shard);
             }
             self.give_up(ctx, number, txn)?;
         }
-        let probed: Vec<ShardIndex> = (self.coordinator.silent.iter_mut())
-            .filter(|(_, asked)| asked.saturating_add(PROBE_EVERY) <= now)
-            .map(|(shard, asked)| {
-                *asked = now;
-                *shard
-            })
-            .collect();
-        for shard in probed {
+        for shard in self.coordinator.silent.take_due(now) {
             // No transaction has this number.
             self.tell(
                 ctx,
@@ -121,16 +53,12 @@ impl Shard {
     /// Undoes a transaction, so that its client asks anew.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>, number: u64, txn: Txn) -> Result<(), Halt> {
         self.counters.votes_given_up += 1;
-        self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::EBUSY)))
+        self.undo_taken(ctx, number, txn, Some(Refusal::Errno(Errno::EBUSY)))
     }
 
     /// The next time at which a transaction is given up or a shard probed.
     pub(super) fn votes_wake(&mut self) -> Option<u64> {
-        let (wait, txns) = (self.config.votes_wait, &self.coordinator.txns);
-        let deadline = |number| txns.get(&number).and_then(|txn| txn.deadline(wait));
-        let deadline = self.coordinator.deadlines.next(txns.len(), deadline).map(|(at, _)| at);
-        let probes =
-            self.coordinator.silent.values().map(|asked| asked.saturating_add(PROBE_EVERY));
-        deadline.into_iter().chain(probes).min()
+        let deadline = self.coordinator.next_deadline(self.config.votes_wait);
+        deadline.into_iter().chain(self.coordinator.silent.next_probe()).min()
     }
 }

@@ -7,28 +7,16 @@
 use pando_types::peer::Floor;
 
 use crate::state::shard::Shard;
-use crate::state::txn::pinned::PINNED_MAX;
 
 impl Shard {
-    /// Looks for transactions that were alive at the last look.
-    pub(super) fn pin(&mut self, now: u64) {
-        let (then, first) = self.coordinator.pinned.looked;
-        if now < then + self.config.resend_after {
-            return;
-        }
-        self.coordinator.pinned.looked = (now, self.numbers.next_txn());
-        let old = self.coordinator.txns.range(..first).map(|(number, _)| *number);
-        self.coordinator.pinned.numbers = old.take(PINNED_MAX).collect();
-    }
-
     /// The floor, as far as a message about this transaction may tell it.
     pub(super) fn floor_beside(&self, number: u64) -> Floor {
-        let pinned = &self.coordinator.pinned.numbers;
+        let pinned = self.coordinator.pinned();
         let from = pinned.last().map_or(0, |last| last + 1);
-        let lowest = self.coordinator.txns.range(from..).next();
+        let lowest = self.coordinator.first_from(from);
         #[cfg(feature = "planted")]
         let lowest = lowest.filter(|_| !self.is_planted(crate::Planted::FloorOverLiving));
-        let mut below = lowest.map_or(self.numbers.next_txn(), |(lowest, _)| *lowest);
+        let mut below = lowest.unwrap_or(self.numbers.next_txn());
         // The transaction may be out of the table just now.
         if pinned.binary_search(&number).is_err() {
             below = below.min(number);

@@ -91,7 +91,6 @@ impl Shard {
         if txn.shard == self.config.shard {
             self.coordinator.graph.decided_here(moved, position(ctx), ctx.now.durable);
         }
-        let waiting = self.locks.wake(ALONE);
-        self.queue.ready.extend(waiting);
+        self.queue.resume(self.locks.wake(ALONE));
     }
 }

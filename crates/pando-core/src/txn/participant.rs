@@ -17,7 +17,7 @@ use crate::contract::{Halt, Input, Need};
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::{names, perm};
 use crate::records::keys;
-use crate::records::record::{Floor, Header, Prepared, Record};
+use crate::records::record::{Header, Prepared, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
 use crate::state::migration::copy::GivenUp;
@@ -44,10 +44,11 @@ const fn only_looks(prepare: &Prepare) -> bool {
 impl Shard {
     /// Handles a coordinator's message.
     pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        self.raise_floor(ctx, &peer);
-        let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
+        if peer.txn.shard != self.config.shard {
+            self.participant.raise_floor(ctx, peer.txn.shard, &peer.floor);
+        }
         let at = (peer.txn, peer.step);
-        if self.participant.floors.get(&peer.txn.shard).is_some_and(is_void) {
+        if self.participant.is_over(peer.txn) {
             if let PeerMessage::Finish(decision) = &peer.message {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
@@ -56,7 +57,7 @@ impl Shard {
             }
             return Ok(());
         }
-        if self.participant.finished.contains(&at) {
+        if self.participant.has_finished(at) {
             if !matches!(peer.message, PeerMessage::Page { .. } | PeerMessage::HashSlotPage { .. })
             {
                 self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
@@ -70,7 +71,7 @@ impl Shard {
             }
             PeerMessage::Finish(None) => self.let_go(ctx, at),
             PeerMessage::Finish(Some(changes)) => {
-                let is_made = match self.participant.prepared.contains_key(&at) {
+                let is_made = match self.participant.is_prepared(at) {
                     true => self.is_applicable(ctx, peer.from, at, changes)?,
                     false => self.once_more(ctx, &peer, changes)?,
                 };
@@ -78,8 +79,7 @@ impl Shard {
                     return Ok(());
                 }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
-                self.participant.finished.insert(at);
-                ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
+                self.participant.finish(ctx, at);
                 self.tell(ctx, Need::Durable, peer.from, at, PeerMessage::Finished);
                 Ok(())
             }
@@ -122,24 +122,6 @@ impl Shard {
         }
     }
 
-    /// Forgets finished steps of transactions that their coordinator has forgotten.
-    fn raise_floor(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) {
-        let shard = peer.txn.shard;
-        let floor = self.participant.floors.entry(shard).or_default();
-        if shard == self.config.shard || !floor.raise(&peer.floor) {
-            return;
-        }
-        ctx.put_always(keys::floor(shard), floor.encode());
-        let from = (TxnId { shard, number: 0 }, 0);
-        let to = (TxnId { shard, number: floor.below }, 0);
-        let below = self.participant.finished.range(from..to);
-        let over: Vec<_> = below.filter(|(txn, _)| floor.is_void(txn.number)).copied().collect();
-        for (txn, step) in over {
-            self.participant.finished.remove(&(txn, step));
-            ctx.delete(keys::finished(txn, step));
-        }
-    }
-
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -148,7 +130,7 @@ impl Shard {
         mut prepare: Prepare,
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
-        let (from, behalf) = (peer.from, peer.behalf);
+        let from = peer.from;
         if peer.behalf.heard > 0
             && let Some(key) = self.must_have_heard(ctx, peer.behalf.heard)
         {
@@ -158,16 +140,12 @@ impl Shard {
         // The coordinator has not heard of the session's end, and tries again until it has. Another
         // session may have this session's locks by now, and may have looked here.
         let session = peer.behalf.session;
-        if session.0 > 0
-            && !self.session_lives(session)
-            && !self.participant.prepared.contains_key(&at)
-        {
+        if session.0 > 0 && !self.session_lives(session) && !self.participant.is_prepared(at) {
             self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::Busy));
             return Ok(());
         }
         if let Prepare::Invalidate { dirs, graph } = &prepare {
-            if graph.is_some_and(|step| !self.participant.prepared.contains_key(&(peer.txn, step)))
-            {
+            if graph.is_some_and(|step| !self.participant.is_prepared((peer.txn, step))) {
                 self.tell(ctx, Need::Committed, from, at, PeerMessage::Voted(Vote::Busy));
                 return Ok(());
             }
@@ -188,31 +166,40 @@ impl Shard {
             Err(Stop::Halt(Halt::Unreadable(_))) if only_looks(&prepare) => Vote::No(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
         };
+        self.send_vote(ctx, &peer, (place, prepare), vote)
+    }
+
+    /// Records for what a vote of yes prepares this shard, and sends the vote.
+    fn send_vote(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        peer: &Peer,
+        (place, mut prepare): (Place, Prepare),
+        vote: Vote,
+    ) -> Result<(), Halt> {
+        let at = (peer.txn, peer.step);
         let locks = prepare.locks();
         let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         #[cfg(feature = "planted")]
         let unsynced = unsynced || self.is_planted(crate::Planted::VoteUnsynced);
-        if matches!(vote, Vote::Yes(_)) && locks && !self.participant.prepared.contains_key(&at) {
+        if matches!(vote, Vote::Yes(_)) && locks && !self.participant.is_prepared(at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
             }
             if let Prepare::Graph(Claim::Move { above, .. }) = &mut prepare {
                 above.clear();
             }
-            let record = Prepared { place, prepare };
-            ctx.put(keys::prepared(at.0, at.1), record.encode());
-            self.participant.prepared.insert(at, (record, ctx.now.nanos));
-            self.participant.asked.note(ctx.now.nanos, at);
+            self.participant.prepare(ctx, at, Prepared { place, prepare });
         }
         let need = match vote {
             Vote::Yes(_) if !unsynced => Need::Synced,
-            _ if behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
+            _ if peer.behalf.heard > 0 && self.sessions.log.is_end_unsynced(ctx.now.durable) => {
                 Need::Synced
             }
             Vote::HashSlot(_) => Need::Synced,
             _ => Need::Committed,
         };
-        self.tell(ctx, need, from, at, PeerMessage::Voted(vote));
+        self.tell(ctx, need, peer.from, at, PeerMessage::Voted(vote));
         Ok(())
     }
 
@@ -228,18 +215,7 @@ impl Shard {
             Prepare::Name { dir, name, credentials, .. } => {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
             }
-            Prepare::Look(dir) | Prepare::Home(dir) => {
-                self.open_hash_slot(dir.id.hash_slot())?;
-                self.locks.free_for(LockKey::Home(dir.id), txn)?;
-                let content = self.content(ctx, *dir)?;
-                Seen::Home {
-                    parent: content.parent,
-                    name: content.name,
-                    base: content.base,
-                    generation: content.generation,
-                    history: self.history(ctx, dir.id)?,
-                }
-            }
+            Prepare::Look(dir) | Prepare::Home(dir) => self.see_home(ctx, txn, *dir)?,
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
                 self.open_hash_slot(id.hash_slot())?;
@@ -283,6 +259,19 @@ impl Shard {
             Prepare::Invalidate { .. } => return Err(Errno::EINVAL.into()),
         };
         Ok(Vote::Yes(seen))
+    }
+
+    fn see_home(&mut self, ctx: &Ctx<'_>, txn: TxnId, dir: DirRef) -> Result<Seen, Stop> {
+        self.open_hash_slot(dir.id.hash_slot())?;
+        self.locks.free_for(LockKey::Home(dir.id), txn)?;
+        let content = self.content(ctx, dir)?;
+        Ok(Seen::Home {
+            parent: content.parent,
+            name: content.name,
+            base: content.base,
+            generation: content.generation,
+            history: self.history(ctx, dir.id)?,
+        })
     }
 
     fn see_file(
@@ -408,8 +397,7 @@ impl Shard {
 
     /// Undoes what a step prepared. Without a prepared record, drops what waits for that step.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
-        let woken = self.locks.forget(at.0, at.1);
-        self.queue.ready.extend(woken);
+        self.queue.resume(self.locks.forget(at.0, at.1));
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;
@@ -429,16 +417,14 @@ impl Shard {
     }
 
     fn unlock(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<Option<Prepare>, Halt> {
-        let Some((record, _)) = self.participant.prepared.remove(&at) else { return Ok(None) };
-        ctx.delete(keys::prepared(at.0, at.1));
-        if let (Some(lock), _) = lock_of(&self.config, &record.prepare)? {
-            let waiting = self.locks.release(lock, at.0);
-            self.queue.ready.extend(waiting);
+        let Some(prepare) = self.participant.release(ctx, at) else { return Ok(None) };
+        if let (Some(lock), _) = lock_of(&self.config, &prepare)? {
+            self.queue.resume(self.locks.release(lock, at.0));
         }
-        if let Prepare::Graph(claim) = &record.prepare {
+        if let Prepare::Graph(claim) = &prepare {
             self.end_claim(ctx, at.0, claim);
         }
-        Ok(Some(record.prepare))
+        Ok(Some(prepare))
     }
 
     /// Drops rows of a range that this shard does not, or no longer, own.
@@ -457,27 +443,9 @@ impl Shard {
     /// Asks coordinators about transactions that have long been prepared here.
     pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
         let (now, after) = (ctx.now.nanos, self.config.ask_after);
-        let (prepared, alive) = (&self.participant.prepared, self.participant.prepared.len());
-        let asked_at = |step: &_| prepared.get(step).map(|(_, since)| *since);
-        let until = now.checked_sub(after);
-        let mut asks: Vec<(TxnId, u16)> = until
-            .map_or_else(Vec::new, |until| self.participant.asked.take_due(until, alive, asked_at));
-        for at in &asks {
-            if let Some((_, since)) = self.participant.prepared.get_mut(at) {
-                *since = now;
-                self.participant.asked.note(now, *at);
-            }
-        }
-        let arriving =
-            self.migration.arriving.values_mut().map(|(record, since)| (record.txn, since));
-        let incoming =
-            self.migration.incoming.values_mut().map(|(record, since)| (record.txn, since));
-        for (txn, since) in arriving.chain(incoming) {
-            if *since + after <= now {
-                *since = now;
-                asks.push((txn, 0));
-            }
-        }
+        let mut asks = self.participant.take_unasked(now.checked_sub(after), now);
+        let arriving = self.migration.arrivals.take_unheard(now, after);
+        asks.extend(arriving.map(|txn| (txn, 0)));
         for at in asks {
             self.tell(ctx, Need::Committed, at.0.shard, at, PeerMessage::Ask);
         }

@@ -38,7 +38,7 @@ impl Shard {
             | Change::DropPartition { dir, .. }
             | Change::Bury(dir) => self.note_freed(ctx, dir.id),
             Change::Own { .. } | Change::OwnHashSlot(_) => {
-                self.participant.recent.others = position(ctx)
+                self.participant.recent.note_all(position(ctx))
             }
             _ => {}
         }
@@ -65,42 +65,4 @@ impl Shard {
 /// The log position that this input will have.
 pub(super) fn position(ctx: &Ctx<'_>) -> Lsn {
     Lsn(ctx.now.seen.0 + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::txn::recent::PLACES_MAX;
-    use crate::state::txn::recent::Recent;
-
-    fn place(n: u128) -> LockKey {
-        LockKey::Home(DirId(n.to_be_bytes()))
-    }
-
-    #[test]
-    fn a_place_not_noted_rests_on_what_was_forgotten_only() {
-        let mut recent = Recent::default();
-        recent.note(place(1), Lsn(7), Lsn(0));
-        assert_eq!((recent.last(place(1)), recent.last(place(2))), (Lsn(7), Lsn(0)));
-        recent.others = Lsn(9);
-        assert_eq!((recent.last(place(1)), recent.last(place(2))), (Lsn(9), Lsn(9)));
-    }
-
-    #[test]
-    fn what_is_remembered_stays_bounded_and_nothing_that_is_not_durable_is_lost() {
-        let mut recent = Recent::default();
-        for n in 1..=10 * PLACES_MAX as u64 {
-            recent.note(place(n.into()), Lsn(n), Lsn(n.saturating_sub(100)));
-            assert!(recent.places.len() <= PLACES_MAX);
-            assert!(
-                recent.last(place(n.saturating_sub(99).max(1).into())) >= Lsn(n.saturating_sub(99))
-            );
-        }
-        assert_eq!(recent.others, Lsn(0), "most were durable");
-        for n in 1..=10 * PLACES_MAX as u64 {
-            recent.note(place(n.into()), Lsn(n), Lsn(0));
-            assert!(recent.places.len() <= PLACES_MAX);
-            assert!(recent.last(place((n / 2).into())) >= Lsn(n / 2));
-        }
-    }
 }

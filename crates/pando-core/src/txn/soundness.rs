@@ -57,7 +57,7 @@ impl Shard {
         if from == self.config.shard {
             return Ok(true);
         }
-        let locked = self.participant.prepared.get(&at).map(|(record, _)| &record.prepare);
+        let locked = self.participant.prepared(at);
         let mut is_right =
             locked.is_some_and(|prepare| changes.iter().all(|change| fits(prepare, change)));
         for change in changes {

@@ -23,7 +23,7 @@ impl Shard {
         let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
         let from = self.config.shard;
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
-        let own = self.coordinator.txns.get(&txn.number).filter(|_| coordinates);
+        let own = self.coordinator.get(txn.number).filter(|_| coordinates);
         let behalf = match &message {
             // Only a lying client claims to have heard more than its coordinator.
             PeerMessage::Prepare(..) => {
@@ -34,7 +34,7 @@ impl Shard {
         };
         let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, message });
         if to == from {
-            self.queue.ready.push_back(Input::Peer(peer));
+            self.queue.push(Input::Peer(peer));
         } else {
             ctx.send(need, Out::Peer(to, peer));
         }
@@ -43,7 +43,7 @@ impl Shard {
     /// The trace of a message about a transaction: that of the request for which it began, if this
     /// shard knows it.
     fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
-        let own = self.coordinator.txns.get(&txn.number).filter(|_| txn.shard == self.config.shard);
+        let own = self.coordinator.get(txn.number).filter(|_| txn.shard == self.config.shard);
         own.and_then(Txn::trace).unwrap_or(ctx.trace)
     }
 }

@@ -16,7 +16,7 @@
 //!    concerns a name in the half.
 //! 3. Each page, and the end, is an input of its own, in which nothing else changes.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Tally;
@@ -30,9 +30,9 @@ use crate::state::lock_key::LockKey;
 use crate::state::migration::tally::count;
 
 /// Most counts of a shard at one time.
-pub const COUNTS_MAX: usize = 4;
+const COUNTS_MAX: usize = 4;
 /// Pause between two pages, nanoseconds, in which other inputs run.
-pub const PAUSE: u64 = 50_000;
+const PAUSE: u64 = 50_000;
 
 /// State of one count.
 #[derive(Debug)]
@@ -45,15 +45,32 @@ pub struct Count {
     pub(crate) orders: Range<u64>,
     pub(crate) spread: Spread,
     /// The first key that has not been read.
-    pub(crate) cursor: Vec<u8>,
+    cursor: Vec<u8>,
     pub(crate) tally: Tally,
-    pub(crate) is_at_end: bool,
+    is_at_end: bool,
     /// Time at which the next page is read. `None`: it is queued, or the count is at its end.
-    pub(crate) at: Option<u64>,
+    at: Option<u64>,
 }
 
 impl Count {
-    pub(crate) fn keys(&self) -> (Vec<u8>, Vec<u8>) {
+    /// A count of the upper half of a partition, which goes to a new partition.
+    pub(crate) fn new(
+        dir: DirRef,
+        (from, new): (PartitionIndex, PartitionIndex),
+        orders: Range<u64>,
+        spread: Spread,
+    ) -> Self {
+        let (cursor, _) = keys::dir_range(dir.id, Kind::Entry, &orders);
+        let (tally, is_at_end, at) = (Tally::default(), false, None);
+        Self { dir, from, new, orders, spread, cursor, tally, is_at_end, at }
+    }
+
+    /// Whether all names of the half are counted.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
+
+    fn keys(&self) -> (Vec<u8>, Vec<u8>) {
         keys::dir_range(self.dir.id, Kind::Entry, &self.orders)
     }
 
@@ -67,7 +84,7 @@ impl Count {
     }
 
     /// Reads the next page.
-    pub(crate) fn read_page(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<(), Halt> {
+    fn read_page(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<(), Halt> {
         let (_, end) = self.keys();
         let (mut rows, mut last, mut bad) = (0, None, None);
         ctx.scan(&self.cursor, &end, &mut |key, value| {
@@ -91,7 +108,7 @@ impl Count {
     }
 
     /// Corrects the count by what an input has changed behind the cursor.
-    pub(crate) fn correct(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+    fn correct(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let (start, _) = self.keys();
         let mut changed = BTreeSet::new();
         for write in ctx.writes() {
@@ -121,5 +138,93 @@ impl Count {
             }
         }
         Ok(())
+    }
+}
+
+/// Counts under way of halves that split off within this shard, by the number of the transaction
+/// that holds the partition.
+#[derive(Default)]
+pub struct Counts {
+    counts: BTreeMap<u64, Count>,
+    /// Counts that may read their next page, or end.
+    queue: VecDeque<u64>,
+}
+
+impl Counts {
+    /// Whether no further count may begin now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counts.len() >= COUNTS_MAX
+    }
+
+    /// Whether there is no count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// All counts, each with the number of its transaction.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &Count)> {
+        self.counts.iter().map(|(number, count)| (*number, count))
+    }
+
+    /// Begins a count. Its first page is queued.
+    pub(crate) fn begin(&mut self, number: u64, count: Count) {
+        self.counts.insert(number, count);
+        self.queue.push_back(number);
+    }
+
+    /// Ends a count.
+    pub(crate) fn end(&mut self, number: u64) -> Option<Count> {
+        self.counts.remove(&number)
+    }
+
+    /// Whether a count may go on now.
+    pub(super) fn has_next(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Takes the next count that may go on.
+    pub(super) fn next(&mut self) -> Option<u64> {
+        self.queue.pop_front()
+    }
+
+    /// Queues a count that is at its end.
+    pub(crate) fn queue_end(&mut self, number: u64) {
+        if !self.queue.contains(&number) {
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Queues the counts that are due for their next page.
+    pub(crate) fn queue_due(&mut self, now: u64) {
+        for (number, count) in &mut self.counts {
+            if count.at.take_if(|at| *at <= now).is_some() {
+                self.queue.push_back(*number);
+            }
+        }
+    }
+
+    /// When the next count is due, nanoseconds.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.counts.values().filter_map(|count| count.at).min()
+    }
+
+    /// Reads the next page of a count, of at most `most` rows. Returns the count if it is at its
+    /// end.
+    pub(crate) fn read_page(
+        &mut self,
+        ctx: &Ctx<'_>,
+        number: u64,
+        most: usize,
+    ) -> Result<Option<&Count>, Halt> {
+        let Some(count) = self.counts.get_mut(&number) else { return Ok(None) };
+        if !count.is_at_end {
+            count.read_page(ctx, most)?;
+        }
+        Ok(Some(&*count).filter(|count| count.is_at_end))
+    }
+
+    /// Corrects all counts by what an input has changed.
+    pub(crate) fn correct(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+        self.counts.values_mut().try_for_each(|count| count.correct(ctx))
     }
 }

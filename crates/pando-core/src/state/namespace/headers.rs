@@ -23,11 +23,11 @@ pub type FixedState = foldhash::fast::FixedState;
 /// The cache of headers by directory, each list ascending by range.
 #[derive(Default)]
 pub struct Dirs {
-    pub(crate) known: HashMap<DirId, Vec<Header>, FixedState>,
+    known: HashMap<DirId, Vec<Header>, FixedState>,
     /// What is known of where other shards have partitions of directories.
-    pub(crate) hints: HashMap<DirId, DirMap, FixedState>,
+    hints: HashMap<DirId, DirMap, FixedState>,
     /// Split directories of which headers were read from the store since this list was last taken.
-    pub(crate) loaded: Vec<DirId>,
+    loaded: Vec<DirId>,
 }
 
 impl Dirs {
@@ -121,6 +121,11 @@ impl Dirs {
         self.hints.entry(dir).or_default().learn(history);
     }
 
+    /// What is known of where other shards have partitions of `dir`.
+    pub fn hint(&self, dir: DirId) -> Option<&DirMap> {
+        self.hints.get(&dir)
+    }
+
     /// Forgets where other shards have partitions of `dir`.
     pub fn unlearn(&mut self, dir: DirId) {
         self.hints.remove(&dir);
@@ -140,8 +145,8 @@ pub fn history(shard: ShardIndex, headers: &[Header]) -> SplitHistory {
 /// missed partition would be wrong, while a partition that is gone only votes `Busy`.
 #[derive(Clone, Default, Debug)]
 pub struct Leaves {
-    pub(crate) map: DirMap,
-    pub(crate) done: BTreeSet<PartitionIndex>,
+    map: DirMap,
+    done: BTreeSet<PartitionIndex>,
 }
 
 impl Leaves {

@@ -12,9 +12,9 @@ use crate::state::ctx::OpenChange;
 /// All opens on a shard.
 #[derive(Default, Debug)]
 pub struct Opens {
-    pub(crate) by_ino: BTreeMap<Ino, (OpenAt, BTreeMap<SessionId, u32>)>,
+    by_ino: BTreeMap<Ino, (OpenAt, BTreeMap<SessionId, u32>)>,
     /// What this input has replaced, in order: its effects may yet be dropped.
-    pub(crate) replaced: Vec<(Ino, SessionId, Before)>,
+    replaced: Vec<(Ino, SessionId, Before)>,
 }
 
 /// Where an inode was open, and how often the session had it open. `None`: no session had it open.
@@ -44,7 +44,7 @@ impl Opens {
         }
     }
 
-    pub(crate) fn set(&mut self, ino: Ino, session: SessionId, count: u32, at: OpenAt) {
+    fn set(&mut self, ino: Ino, session: SessionId, count: u32, at: OpenAt) {
         let entry = self.by_ino.entry(ino).or_insert((at, BTreeMap::new()));
         entry.0 = at;
         entry.1.insert(session, count);
@@ -56,7 +56,7 @@ impl Opens {
     }
 
     /// Takes back the last input's changes, because its effects are dropped.
-    pub(crate) fn restore(&mut self) {
+    fn restore(&mut self) {
         while let Some((ino, session, before)) = self.replaced.pop() {
             let Some((at, count)) = before else {
                 self.by_ino.remove(&ino);

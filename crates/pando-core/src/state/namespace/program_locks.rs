@@ -8,7 +8,7 @@ use crate::state::ctx::LockChange;
 
 /// The pairs of session and file for which a row of locks exists.
 #[derive(Default, Debug)]
-pub struct Locked(pub(crate) BTreeSet<(SessionId, Ino)>);
+pub struct Locked(BTreeSet<(SessionId, Ino)>);
 
 impl Locked {
     /// Takes over a change that an input made.
@@ -18,6 +18,11 @@ impl Locked {
         } else {
             self.0.remove(&(change.session, change.ino));
         }
+    }
+
+    /// Loads a pair whose row exists, at the start.
+    pub(crate) fn load(&mut self, session: SessionId, ino: Ino) {
+        self.0.insert((session, ino));
     }
 
     /// Sessions that have locks; a session comes once for each file.

@@ -1,14 +1,13 @@
 //! The session that is alone on its volume, at shard 0.
 
-use alloc::collections::BTreeMap;
-use pando_types::{KeyId, SessionId};
+use pando_types::SessionId;
 
 /// The session that is alone, if any. It ends with this process, so it has no record.
 #[derive(Default, Debug)]
 pub struct AloneSession {
-    pub(crate) session: Option<SessionId>,
+    session: Option<SessionId>,
     /// Whether another client wants to begin a session.
-    pub(crate) is_recalled: bool,
+    is_recalled: bool,
 }
 
 impl AloneSession {
@@ -17,9 +16,27 @@ impl AloneSession {
         self.session == Some(session)
     }
 
-    /// A copy for a shard that begins anew: it is empty if the session is not in `sessions`.
-    pub fn if_lives(&self, sessions: &BTreeMap<SessionId, KeyId>) -> Self {
-        let session = self.session.filter(|session| sessions.contains_key(session));
+    /// Whether `session` is alone, and no other client wants to begin a session.
+    pub fn is_undisturbed(&self, session: SessionId) -> bool {
+        self.is(session) && !self.is_recalled
+    }
+
+    /// Lets `session` be alone, unless another client wants to begin a session.
+    pub fn begin(&mut self, session: SessionId) {
+        if !self.is_recalled {
+            self.session = Some(session);
+        }
+    }
+
+    /// Notes that another client wants to begin a session. Returns whether one is alone.
+    pub fn recall(&mut self) -> bool {
+        self.is_recalled = self.session.is_some();
+        self.is_recalled
+    }
+
+    /// A copy for a shard that begins anew: it is empty if the session does not live.
+    pub fn if_lives(&self, lives: impl Fn(SessionId) -> bool) -> Self {
+        let session = self.session.filter(|session| lives(*session));
         Self { session, is_recalled: session.is_some() && self.is_recalled }
     }
 

@@ -28,13 +28,13 @@ pub const GAP_MAX: u64 = 2;
 #[derive(Debug)]
 pub struct Leases {
     /// Length of a lease, nanoseconds.
-    pub(crate) lease: u64,
+    lease: u64,
     /// Time that this shard has been running, nanoseconds.
-    pub(crate) running: u64,
+    running: u64,
     /// The shard's clock at the last look, nanoseconds.
-    pub(crate) looked: u64,
+    looked: u64,
     /// When each session's lease ends, on the scale of `running`.
-    pub(crate) until: BTreeMap<SessionId, u64>,
+    until: BTreeMap<SessionId, u64>,
 }
 
 impl Leases {

@@ -5,3 +5,4 @@ pub mod leases;
 pub mod log;
 pub mod over;
 pub mod parts;
+pub mod running;

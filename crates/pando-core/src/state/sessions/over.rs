@@ -12,9 +12,9 @@ pub struct Over {
     pub at: u64,
     /// Inodes that the session had open when cleaning began, and that are not cleaned yet. `None`:
     /// cleaning has not begun.
-    pub opens: Option<Vec<Ino>>,
+    pub(super) opens: Option<Vec<Ino>>,
     /// Inodes that could not be read.
-    pub stuck: Vec<Ino>,
+    pub(super) stuck: Vec<Ino>,
 }
 
 impl Over {

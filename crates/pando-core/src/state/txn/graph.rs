@@ -13,12 +13,12 @@ pub const ENDED_MAX: usize = 4096;
 #[derive(Default, Debug)]
 pub struct Graph {
     /// Claims that ended up to this number are forgotten.
-    pub(crate) floor: u64,
+    floor: u64,
     /// Ended claims: numbers, ascending, and the directories that moved.
-    pub(crate) ended: VecDeque<(u64, DirRef)>,
+    ended: VecDeque<(u64, DirRef)>,
     /// Log positions of claims that ended by decisions of this shard and may not be durable.
     /// `None`: it may have been a claim on any directory.
-    pub(crate) fresh: VecDeque<(Lsn, Option<DirRef>)>,
+    fresh: VecDeque<(Lsn, Option<DirRef>)>,
 }
 
 impl Graph {

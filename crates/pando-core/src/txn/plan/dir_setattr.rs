@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::{Access, Body, DirAttr};
-use pando_types::{DirRef, Name, Search, SetAttr};
+use pando_types::{Attr, DirRef, Name, Search, SetAttr};
 
 use crate::namespace::attrs::apply;
 use crate::namespace::perm;
@@ -70,6 +70,17 @@ impl DirSetAttr {
             return Ok(ask);
         }
         let generation = generation + u64::from(set.mtime.is_some());
+        self.decide(view, at_entry, home, (base, generation))
+    }
+
+    /// Changes entry, partitions and content. `home` is the content's step.
+    fn decide(
+        &self,
+        view: &mut View<'_, '_>,
+        at_entry: Option<usize>,
+        home: usize,
+        (base, generation): (Attr, u64),
+    ) -> Result<Next, Stop> {
         let mut changes = Vec::new();
         if let (Some(at), Some((parent, name))) = (at_entry, &self.entry) {
             let access = Access { dir: self.dir, mode: base.mode, uid: base.uid, gid: base.gid };

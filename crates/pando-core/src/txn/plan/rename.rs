@@ -87,12 +87,9 @@ impl Rename {
         if let Some(ask) = self.ask_names(view, by) {
             return Ok(ask);
         }
-        let votes = view.votes;
-        let source = votes.name(self.from, &self.name);
-        let target = votes.name(self.to, &self.new_name);
-        let (Some((at, source, from_inherit)), Some((to_at, target, to_inherit))) =
-            (source, target)
-        else {
+        let names =
+            (view.votes.name(self.from, &self.name), view.votes.name(self.to, &self.new_name));
+        let (Some((at, source, from_inherit)), Some((to_at, target, to_inherit))) = names else {
             return Ok(Next::Restart);
         };
         if is_beneath {
@@ -128,10 +125,7 @@ impl Rename {
         if let Some(ask) = view.ask_version(self.moved.iter().map(|dir| dir.ino).collect()) {
             return Ok(ask);
         }
-        let (mut changes, then) = match replaced {
-            Some(dir) => view.votes.removal(dir),
-            None => (Vec::new(), Vec::new()),
-        };
+        let (mut changes, then) = replaced.map(|dir| view.votes.removal(dir)).unwrap_or_default();
         self.decide(view, &mut changes, (at, source, fate), (to_at, target, target_fate));
         let body = moved(&source.value, fate.left());
         Ok(Next::Decide(Decision { changes, then, body }))

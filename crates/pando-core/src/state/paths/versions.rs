@@ -1,10 +1,8 @@
-//! Versions of directories that this shard knows, and how they spread.
+//! Versions of directories that this shard knows.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use pando_types::{Ino, News, ShardIndex, Trail, TxnId};
-
-use crate::contract::Config;
+use pando_types::{Ino, News, Trail};
 
 /// Changes that a list holds. With one rename of a directory per second, an idle client may be an
 /// hour behind.
@@ -24,11 +22,11 @@ pub enum TrailState {
 pub struct Versions {
     /// The newest version known. `None`: this shard has just started, and does not know what it has
     /// missed.
-    pub(crate) known: Option<u64>,
+    known: Option<u64>,
     /// The list has all versions above this one, up to the newest.
-    pub(crate) floor: u64,
+    floor: u64,
     /// Each change's version and directory, ascending.
-    pub(crate) list: VecDeque<(u64, Ino)>,
+    list: VecDeque<(u64, Ino)>,
 }
 
 impl Versions {
@@ -103,68 +101,9 @@ impl Versions {
     }
 }
 
-/// State of the spreading of versions.
-#[derive(Default, Debug)]
-pub struct Broadcast {
-    /// At shard 0: how far the other shards are.
-    pub(crate) others: BTreeMap<ShardIndex, Other>,
-    /// At shard 0: for this number of shards, the version up to which the slowest knows all. Each
-    /// input reads it.
-    pub(crate) slowest: (u16, u64),
-    /// At shard 0: versions that not all shards know yet.
-    pub(crate) pending: BTreeMap<u64, Pending>,
-    /// When this shard last asked, or when shard 0 last told again what was not acknowledged,
-    /// nanoseconds.
-    pub(crate) said_at: u64,
-    /// When this shard first asked, nanoseconds.
-    pub(crate) asking_since: Option<u64>,
-}
-
-/// How far another shard is, as shard 0 knows.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Other {
-    /// The version up to which it has acknowledged all, since shard 0 started.
-    pub(crate) known: u64,
-    /// The version that it was told last.
-    pub(crate) told: u64,
-    /// When it was told that version, nanoseconds.
-    pub(crate) told_at: u64,
-    /// Since when it has not acknowledged what it was told, nanoseconds.
-    pub(crate) silent_since: Option<u64>,
-}
-
-/// A version that not all shards know yet.
-#[derive(Debug)]
-pub struct Pending {
-    /// The step that waits for the version.
-    pub(crate) at: (TxnId, u16),
-    /// The step's coordinator.
-    pub(crate) from: ShardIndex,
-    /// When the version is given up, nanoseconds.
-    pub(crate) until: u64,
-}
-
-impl Broadcast {
-    /// Whether this shard has asked for so long that shard 0 must be away.
-    pub fn is_waiting_in_vain(&self, config: &Config, now: u64) -> bool {
-        self.asking_since.is_some_and(|since| since.saturating_add(config.versions_wait) <= now)
-    }
-}
-
-/// Versions of directories: what callers may remember of paths.
-#[derive(Default)]
-pub struct Paths {
-    /// Versions of directories: which ones changed for callers that come through them.
-    pub(crate) versions: Versions,
-    /// How versions spread: at shard 0 to all shards, elsewhere from shard 0.
-    pub(crate) broadcast: Broadcast,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::versions::LIST_MAX;
-    use crate::state::versions::Versions;
     use alloc::vec;
 
     fn trail(version: u64, dirs: &[u64]) -> Trail {

@@ -1,6 +1,6 @@
 use alloc::collections::BTreeMap;
 use alloc::vec;
-use pando_types::{DirId, Epoch, Ino, Lsn};
+use pando_types::{DirId, DirRef, Epoch, Ino, Lsn, PartitionIndex};
 
 use super::*;
 use crate::contract::{Now, Rows};

@@ -1,5 +1,8 @@
 //! A transaction at its coordinator, and its steps.
 
+mod finishing;
+mod voting;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
@@ -39,53 +42,73 @@ pub struct Step {
     pub changes: Vec<Change>,
 }
 
+/// A message to a shard about a step.
+pub type Message = (ShardIndex, u16, PeerMessage);
+
 /// A transaction that this shard coordinates.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Txn {
-    pub(crate) kind: Option<TxnKind>,
-    pub(crate) request: Option<Arc<Request>>,
-    pub(crate) tag: Option<ClientTag>,
+    kind: Option<TxnKind>,
+    request: Option<Arc<Request>>,
+    tag: Option<ClientTag>,
     /// What the transaction locks and changes. `None` once it is decided.
-    pub(crate) plan: Option<Plan>,
-    pub(crate) steps: Vec<Step>,
-    /// The last message of the voting phase: recipient, step, content.
-    pub(crate) sent: Option<(ShardIndex, u16, PeerMessage)>,
-    pub(crate) sent_at: u64,
+    plan: Option<Plan>,
+    steps: Vec<Step>,
+    /// The last message of the voting phase.
+    sent: Option<Message>,
+    sent_at: u64,
     /// Times of its begin, and of the first request for the awaited vote.
-    pub(crate) begun_at: u64,
-    pub(crate) asked_at: u64,
+    begun_at: u64,
+    asked_at: u64,
     /// How often that step has since been sent on to another shard.
-    pub(crate) sent_on: u32,
+    sent_on: u32,
     /// After the decision: steps to finish, and changes to make after them.
-    pub(crate) finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
-    pub(crate) then: Vec<(ShardIndex, Change)>,
+    finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
+    then: Vec<(ShardIndex, Change)>,
     /// The first unused step number.
-    pub(crate) next_step: u16,
+    next_step: u16,
 }
 
 impl Txn {
+    /// A transaction that begins, for a client's request or for the shard itself.
+    pub(crate) fn new(kind: TxnKind, from: Option<(ClientTag, &Request)>, plan: Plan) -> Self {
+        Self {
+            kind: Some(kind),
+            request: from.map(|(_, request)| Arc::new(request.clone())),
+            tag: from.map(|(tag, _)| tag),
+            plan: Some(plan),
+            ..Self::default()
+        }
+    }
+
     /// A decided transaction, loaded after a restart.
     pub(crate) fn recovered(decided: Decided) -> Self {
         Self {
-            kind: None,
-            request: None,
-            tag: None,
-            plan: None,
-            steps: Vec::new(),
-            sent: None,
-            sent_at: 0,
-            begun_at: 0,
-            asked_at: 0,
-            sent_on: 0,
             finishing: decided.steps,
             then: decided.then,
             next_step: decided.next_step,
+            ..Self::default()
         }
     }
 
     /// The plan, while nothing is decided.
     pub(crate) const fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
+    }
+
+    /// What the plan needs to say what comes next; `None`: the transaction is decided.
+    pub(crate) fn planning(&mut self) -> Option<(&mut Plan, &[Step], Option<&Request>)> {
+        Some((self.plan.as_mut()?, &self.steps, self.request.as_deref()))
+    }
+
+    /// Steps of the voting phase.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The request. `None`: there is none, or it was forgotten in a restart.
+    pub(crate) fn request(&self) -> Option<&Request> {
+        self.request.as_deref()
     }
 
     /// The request, while nothing is decided.
@@ -112,9 +135,19 @@ impl Txn {
         })
     }
 
-    /// The request, and where its answer goes.
+    /// The request, to keep, and where its answer goes.
     pub(crate) fn client(&self) -> Option<(ClientTag, Arc<Request>)> {
         Some((self.tag?, self.request.clone()?))
+    }
+
+    /// Ends an undecided transaction: its plan, its request, and where the answer goes.
+    pub(crate) fn into_parts(self) -> (Option<Plan>, Option<(ClientTag, Arc<Request>)>) {
+        (self.plan, self.tag.zip(self.request))
+    }
+
+    /// The request, and where its answer goes.
+    pub(crate) fn asker(&self) -> Option<(ClientTag, &Request)> {
+        Some((self.tag?, self.request.as_deref()?))
     }
 
     /// Steps, with the shards that were asked for them, while nothing is decided.
@@ -123,7 +156,7 @@ impl Txn {
     }
 
     /// Sends the answer to where the client asked again.
-    pub(crate) fn repeat(&mut self, tag: ClientTag) {
+    pub(in crate::state::txn) fn answer_at(&mut self, tag: ClientTag) {
         self.tag = Some(tag);
     }
 }
