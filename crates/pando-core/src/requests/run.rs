@@ -129,8 +129,44 @@ impl Shard {
             Op::HandOver(_, hash_slot, to) => {
                 self.hand_over(ctx, *hash_slot, *to).map(|()| Body::Done)
             }
-            // The callers run these.
-            _ => Err(Errno::EINVAL.into()),
+            // The callers run these. Each is named, so that none is forgotten.
+            Op::Lookup(..)
+            | Op::Create { .. }
+            | Op::Mkdir(..)
+            | Op::Unlink(..)
+            | Op::Rmdir(..)
+            | Op::Link(..)
+            | Op::Rename { .. }
+            | Op::GetAttr(..)
+            | Op::SetAttr(..)
+            | Op::Readlink(..)
+            | Op::Open { .. }
+            | Op::Release(..)
+            | Op::ReleaseAll(..)
+            | Op::Access(..)
+            | Op::ReadData { .. }
+            | Op::WriteData { .. }
+            | Op::GetXattr(..)
+            | Op::ListXattr(..)
+            | Op::SetXattr { .. }
+            | Op::RemoveXattr(..)
+            | Op::DirGetAttr(..)
+            | Op::PartitionStat(..)
+            | Op::DirSetAttr(..)
+            | Op::DirAccess(..)
+            | Op::ReadDir { .. }
+            | Op::Parent(..)
+            | Op::Sync(..)
+            | Op::OpenSession
+            | Op::EndSession(..)
+            | Op::Garbage(..)
+            | Op::InspectDir(..)
+            | Op::AddShard(..)
+            | Op::OpenName { .. }
+            | Op::Glimpse(..)
+            | Op::OpenLocalSession
+            | Op::LockOf(..)
+            | Op::SyncFile(..) => Err(Errno::EINVAL.into()),
         }
     }
 
