@@ -130,7 +130,7 @@ impl Cluster {
         store.unreadable.replace(keys.into_iter().collect());
     }
 
-    /// Writes rows of a shard behind its back.
+    /// Changes rows in a shard's store, unknown to the shard.
     pub fn write(&mut self, shard: ShardIndex, writes: Vec<Write>) {
         self.shards[usize::from(shard.0)].1.apply(writes);
     }
