@@ -454,5 +454,4 @@ pub fn size_of_row(row: &RowChange) -> usize {
 }
 
 #[cfg(test)]
-#[path = "copy_tests.rs"]
 mod tests;
