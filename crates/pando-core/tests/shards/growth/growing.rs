@@ -24,7 +24,7 @@ fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
 fn give(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
     assert_eq!(c.ask(from, Op::HandOver(from, hash_slot, to)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.shard(to).map().clone().hash_slot_owner(hash_slot), to, "it has arrived");
+    assert_eq!(c.shard(to).map().hash_slot_owner(hash_slot), to, "it has arrived");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_shard_that_was_not_added_takes_nothing() {
     let hash_slot = dir.id.hash_slot();
     assert_eq!(c.ask(from, Op::HandOver(from, hash_slot, new)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.shard(from).map().clone().hash_slot_owner(hash_slot), from);
+    assert_eq!(c.shard(from).map().hash_slot_owner(hash_slot), from);
     c.create(dir, "file").unwrap();
 }
 

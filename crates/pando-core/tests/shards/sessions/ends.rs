@@ -252,7 +252,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let (name, ino) = loop {
         let name = names.next().expect("one in three");
         let ino = c.create(from, &name).unwrap().ino;
-        if c.shard(ZERO).map().clone().link(ino) == TWO {
+        if c.shard(ZERO).map().link(ino) == TWO {
             break (name, ino);
         }
     };
@@ -332,7 +332,7 @@ impl Inherited {
         let file = loop {
             let name = names.next().expect("one in three");
             let ino = c.create(dir, &name).unwrap().ino;
-            if c.shard(ZERO).map().clone().link(ino) == ONE {
+            if c.shard(ZERO).map().link(ino) == ONE {
                 break FileRef { ino, at: FileAt::Name(dir, c.name(&name)) };
             }
         };

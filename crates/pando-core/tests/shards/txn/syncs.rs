@@ -58,7 +58,7 @@ fn a_sync_waits_for_what_another_shard_has_decided_about_a_link() {
         let at = FileAt::Name(from, c.name(&file));
         let new_name = c.name(&format!("linked-{n}"));
         until_answered(&mut c, TARGET, Op::Link(FileRef { ino, at }, to, new_name));
-        let link_shard = c.shard(TARGET).map().clone().link(ino);
+        let link_shard = c.shard(TARGET).map().link(ino);
         let sync = Op::SyncFile(FileRef { ino, at: FileAt::Link });
         if link_shard != TARGET {
             elsewhere += 1;
