@@ -11,28 +11,17 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use fastrand::Rng;
+
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const LONG_SECONDS: u64 = 20;
-
-/// xorshift64.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// A number below `bound`, or 0 if `bound` is 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % bound.max(1)
-    }
-}
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// Calls `each` with the number of the round, `count` times or as long as the variables say.
-pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
+pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Rng)) {
     let seconds = variable("BABU_FUZZ_SECONDS")
         .or_else(|| std::env::var_os("PANDO_LONG").map(|_| LONG_SECONDS));
     let seed = match (variable("BABU_FUZZ_SEED"), seconds) {
@@ -43,7 +32,7 @@ pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
             since.map_or(SEED, |since| since.as_nanos() as u64)
         }
     };
-    let mut random = Random(seed | 1);
+    let mut random = Rng::with_seed(seed);
     let Some(seconds) = seconds else {
         return (0..count).for_each(|round| each(round, &mut random));
     };
@@ -60,17 +49,17 @@ pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
 }
 
 /// Changes some bytes: gives other values, inserts, removes, or cuts.
-pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
-    for _ in 0..=random.below(3) {
-        let at = random.below(bytes.len());
+pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Rng) {
+    for _ in 0..=random.u8(..3) {
+        let at = random.usize(..bytes.len().max(1));
         // Small numbers, the largest, and single bits are hardest for decoders.
-        let byte = match random.below(4) {
-            0 => random.below(4) as u8,
-            1 => 0xff - random.below(2) as u8,
-            2 => bytes.get(at).copied().unwrap_or_default() ^ 1 << random.below(8),
-            _ => random.below(256) as u8,
+        let byte = match random.u8(..4) {
+            0 => random.u8(..4),
+            1 => 0xff - random.u8(..2),
+            2 => bytes.get(at).copied().unwrap_or_default() ^ 1 << random.u8(..8),
+            _ => random.u8(..),
         };
-        match random.below(8) {
+        match random.u8(..8) {
             0 => bytes.insert(at, byte),
             1 if !bytes.is_empty() => drop(bytes.remove(at)),
             2 => bytes.truncate(at),
@@ -89,8 +78,8 @@ pub(crate) fn mutations(sample: &[u8], mut decode: impl FnMut(&[u8])) {
     rounds(30_000, |round, random| {
         let mut bytes = match round % 16 {
             0 => {
-                let len = random.below(sample.len() * 2);
-                (0..len).map(|_| random.below(256) as u8).collect()
+                let len = random.usize(..sample.len() * 2);
+                (0..len).map(|_| random.u8(..)).collect()
             }
             _ => sample.to_vec(),
         };

@@ -227,5 +227,4 @@ impl Drop for Relay {
 }
 
 #[cfg(test)]
-#[path = "relay/tests.rs"]
 mod tests;

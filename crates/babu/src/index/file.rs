@@ -444,5 +444,4 @@ fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Filter, Range
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -219,5 +219,4 @@ impl RememberedPaths {
 }
 
 #[cfg(test)]
-#[path = "remembered_tests.rs"]
 mod tests;

@@ -329,5 +329,4 @@ fn merge(base: Attr, generation: u64, deltas: impl IntoIterator<Item = Delta>) -
 }
 
 #[cfg(test)]
-#[path = "stat_tests.rs"]
 mod tests;

@@ -285,5 +285,4 @@ impl Drop for Call<'_> {
 }
 
 #[cfg(test)]
-#[path = "link_tests.rs"]
 mod tests;

@@ -165,5 +165,4 @@ impl Drop for Acquire<'_> {
 }
 
 #[cfg(test)]
-#[path = "slots_tests.rs"]
 mod tests;

@@ -321,5 +321,4 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
 }
 
 #[cfg(test)]
-#[path = "target_tests.rs"]
 mod tests;

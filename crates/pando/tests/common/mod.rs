@@ -43,6 +43,25 @@ pub fn not_tested(why: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
+/// A user other than root.
+pub const USER: u32 = 1234;
+
+/// Runs the program as [`USER`], with a `PATH` and arguments. `run` is its folder for sockets.
+/// `None`: that user may not run the program on this machine, so nothing is tested.
+pub fn as_user(run: &Path) -> Option<impl Fn(&str, &[&str]) -> Output> {
+    let run_it = move |path: &str, arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
+        command.arg("env").arg(format!("PATH={path}")).env("PANDO_RUN", run);
+        command.arg(pando().get_program()).args(arguments).output()
+    };
+    if !run_it("/", &["--version"]).is_ok_and(|output| output.status.success()) {
+        not_tested(&format!("user {USER} may not run {}", env!("CARGO_BIN_EXE_pando")));
+        return None;
+    }
+    Some(move |path: &str, arguments: &[&str]| run_it(path, arguments).expect("it has run before"))
+}
+
 /// The program under test, which is killed (exit code 137) after this many seconds. It must end
 /// long before.
 pub fn pando_within(seconds: u32) -> Command {

@@ -3,12 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::common::site::Site;
-use crate::common::{Scratch, Volume, all, is_mounted, not_tested, pando, pando_within};
-
-const USER: u32 = 1234;
+use crate::common::{Scratch, USER, Volume, all, as_user, is_mounted, pando_within};
 
 /// Checks that the process ended with this code, and printed `words` but none of `no`.
 fn assert_words(output: &Output, code: i32, words: &[&str], no: &[&str]) {
@@ -108,25 +106,17 @@ fn another_user_is_told_whose_it_is() {
     fs::set_permissions(&run_folder, Permissions::from_mode(0o700)).unwrap();
     chown(&run_folder, Some(USER), Some(USER)).unwrap();
     fs::set_permissions(volume.scratch(), Permissions::from_mode(0o755)).unwrap();
-    let as_user = |arguments: &[&str]| {
-        let mut command = Command::new("setpriv");
-        command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
-        // No helper that mounts for users is found, on any machine.
-        command.args(["env", "PATH=/nonexistent"]);
-        command.env("PANDO_RUN", &run_folder).arg(pando().get_program());
-        command.args(arguments).output()
-    };
-    if !as_user(&["--version"]).is_ok_and(|output| output.status.success()) {
-        return not_tested(&format!("user {USER} may not run {}", env!("CARGO_BIN_EXE_pando")));
-    }
+    let Some(as_user) = as_user(&run_folder) else { return };
+    // No helper that mounts for users is found, on any machine.
+    let as_user = |arguments: &[&str]| as_user("/nonexistent", arguments);
     let (folder, mount) = (volume.folder.to_str().unwrap(), volume.mount.to_str().unwrap());
     for command in [["status", folder], ["down", folder], ["fsck", folder]] {
         let words = [folder, "belongs to user 0", "--key"];
-        assert_words(&as_user(&command).unwrap(), 1, &words, &["you may write"]);
+        assert_words(&as_user(&command), 1, &words, &["you may write"]);
     }
     for command in [["status", mount], ["info", mount]] {
         let words = [mount, "is another user's", "as root"];
-        assert_words(&as_user(&command).unwrap(), 1, &words, &["unknown"]);
+        assert_words(&as_user(&command), 1, &words, &["unknown"]);
     }
     // Nothing is created that could not be mounted.
     let [new, at] = ["new", "at"].map(|name| run_folder.join(name).to_str().unwrap().to_owned());
@@ -138,7 +128,7 @@ fn another_user_is_told_whose_it_is() {
         ["/dev/fuse may not be opened by user 1234", "chmod 666 /dev/fuse"]
     };
     for command in [&["up", new, "--mount", at][..], &["up", new, "--mount", at, "-d"]] {
-        assert_words(&as_user(command).unwrap(), 1, &words, &["made volume"]);
+        assert_words(&as_user(command), 1, &words, &["made volume"]);
         assert!(!Path::new(new).exists() && !Path::new(at).exists());
     }
 }

@@ -494,5 +494,4 @@ impl KeyBuffer {
 }
 
 #[cfg(test)]
-#[path = "block_tests.rs"]
 mod tests;

@@ -155,14 +155,14 @@ fn random_bytes_in_any_file_never_panic() {
             let bytes = damaged.get_mut(name).unwrap();
             match round % 3 {
                 0 => {
-                    let len = random.below(bytes.len() + 100);
-                    *bytes = (0..len).map(|_| random.below(256) as u8).collect();
+                    let len = random.usize(..bytes.len() + 100);
+                    *bytes = (0..len).map(|_| random.u8(..)).collect();
                 }
                 1 => common::fuzz::mutate(bytes, random),
                 _ => {
-                    for _ in 0..1 + random.below(8) {
-                        let at = random.below(bytes.len().min(6000));
-                        bytes[at] = random.below(256) as u8;
+                    for _ in 0..=random.u8(..8) {
+                        let at = random.usize(..bytes.len().min(6000));
+                        bytes[at] = random.u8(..);
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! A database that an earlier version wrote. Every later version must open it.
 //!
-//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test fixture` writes a new one. Committed
+//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test store fixture` writes a new one. Committed
 //! fixtures are never written again.
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use fastrand::Rng;
 use pando_client::{Client, block_on};
 use pando_types::op::Op;
 use pando_types::{DirRef, Ino};
@@ -12,27 +13,17 @@ use crate::walks::routing::fill;
 
 const ROOT_DIR: DirRef = DirRef::ROOT;
 
-/// Random numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % end
-    }
-}
-
 /// Splits a partition, or gives one back where that is possible.
-fn grow_or_shrink(namespace: &mut Namespace, random: &mut Random, shrinks: bool) {
+fn grow_or_shrink(namespace: &mut Namespace, random: &mut Rng, shrinks: bool) {
     let partitions = namespace.partitions(ROOT_DIR);
-    let (i, _) = partitions[random.below(partitions.len())];
-    match random.below(4) == 0 {
+    let (i, _) = partitions[random.usize(..partitions.len())];
+    match random.u8(..4) == 0 {
         is_other if is_other == shrinks => namespace.split_if_it_may(ROOT_DIR, i),
         _ => {
             let ripe = partitions.iter().filter(|(i, _)| namespace.may_merge(ROOT_DIR, *i));
             let ripe: Vec<_> = ripe.map(|(i, _)| *i).collect();
             if !ripe.is_empty() {
-                namespace.merge(ROOT_DIR, ripe[random.below(ripe.len())]);
+                namespace.merge(ROOT_DIR, ripe[random.usize(..ripe.len())]);
             }
         }
     }
@@ -47,7 +38,7 @@ fn restless(seed: u64, when: fn(&Op) -> bool) -> (Arc<Cluster>, Client) {
     for n in 0..50 {
         block_on(client.lookup(ROOT, Ino::ROOT, &name(&n.to_string()))).expect("found");
     }
-    let state = Mutex::new((Random(seed), 0_u32));
+    let state = Mutex::new((Rng::with_seed(seed), 0_u32));
     cluster.on_request(move |namespace, _, request| {
         let (random, count) = &mut *state.lock().expect("not poisoned");
         if when(&request.op) {

@@ -26,19 +26,18 @@ fn two_keys(shards: u16) -> (Cluster, SessionId, SessionId) {
     let mut c = Cluster::new(shards, 100);
     let [honest, liar] = [HONEST, LIAR].map(|key| {
         c.key = key;
-        c.begin_session();
-        c.session()
+        c.begin_session(Op::OpenSession)
     });
     (c, honest, liar)
 }
 
 fn as_honest<R>(c: &mut Cluster, session: SessionId, act: impl FnOnce(&mut Cluster) -> R) -> R {
-    let (key, before) = (c.key, c.session());
+    let (key, before) = (c.key, c.session);
     c.key = HONEST;
-    c.act_in(session);
+    c.session = session;
     let result = act(c);
     c.key = key;
-    c.act_in(before);
+    c.session = before;
     result
 }
 
@@ -190,16 +189,16 @@ fn of_each_operation_what_it_needs_is_asked_for() {
     for op in all {
         let (mut c, honest, _) = two_keys(1);
         let before = c.rows();
-        let unnumbered = c.run_as(HERE, RequestId::default(), op.clone());
-        let is_session_alone = RequestId { session: c.session(), slot: 0, sequence: 0 };
-        let half = c.run_as(HERE, is_session_alone, op.clone());
+        let unnumbered = c.run(HERE, (RequestId::default(), op.clone()));
+        let is_session_alone = RequestId { session: c.session, slot: 0, sequence: 0 };
+        let half = c.run(HERE, (is_session_alone, op.clone()));
         let (refused, changes) = (Err(Improper::Unnumbered.into()), asks(&op) == Asks::Changes);
         assert_eq!((unnumbered == refused, half == refused), (changes, changes), "{op:?}");
         let begins = asks(&op) == Asks::Begins;
         assert_eq!(c.rows() == before, !begins, "{op:?}");
         let before = c.rows();
         let id = RequestId { session: honest, slot: 1, sequence: 1 };
-        let foreign = c.run_as(HERE, id, op.clone());
+        let foreign = c.run(HERE, (id, op.clone()));
         let is_owners = matches!(asks(&op), Asks::Owns);
         if is_owners {
             assert_eq!(foreign, Err(Improper::NotOwner.into()), "{op:?}");
@@ -216,27 +215,28 @@ fn another_keys_session_is_not_ended_renewed_or_used() {
     for op in [Op::EndSession(honest), Op::Renew(honest), Op::Alone(honest, Alone::End)] {
         assert_eq!(c.run(HERE, op), NO_SESSION);
         assert_eq!(c.counters()[0].foreign_sessions, 1, "on its own");
-        c.restart();
+        c.restart(c.all());
+        c.settle();
     }
     // The answer is that for a session that never was.
     assert_eq!(c.run(HERE, Op::EndSession(SessionId(12_345))), NO_SESSION);
     let home = c.home(ROOT);
     let id = RequestId { session: honest, slot: 3, sequence: 9 };
     let (stolen, own) = (c.create_open_op(ROOT, "stolen"), c.create_open_op(ROOT, "own"));
-    assert_eq!(c.run_as(home, id, stolen), NO_SESSION);
+    assert_eq!(c.run(home, (id, stolen)), NO_SESSION);
     // The request has not used up its sequence number.
-    as_honest(&mut c, honest, |c| assert!(c.run_as(home, id, own.clone()).is_ok()));
+    as_honest(&mut c, honest, |c| assert!(c.run(home, (id, own.clone())).is_ok()));
     // Nor can the liar get the recorded answer.
-    assert_eq!(c.run_as(home, id, own.clone()), NO_SESSION);
+    assert_eq!(c.run(home, (id, own.clone())), NO_SESSION);
     as_honest(&mut c, honest, |c| {
-        assert!(matches!(c.run_as(home, id, own), Ok(Body::Created(_, true, _))));
+        assert!(matches!(c.run(home, (id, own)), Ok(Body::Created(_, true, _))));
         assert_eq!(c.list(ROOT), ["own"]);
         assert!(c.run(HERE, Op::Renew(honest)).is_ok());
         assert_eq!(c.run(HERE, Op::EndSession(honest)), Ok(Body::Done));
     });
     // The volume's owner may end any session.
     c.key = KeyId::OWNER;
-    c.act_in(SessionId(0));
+    c.session = SessionId(0);
     assert_eq!(c.run(HERE, Op::EndSession(liar)), Ok(Body::Done));
 }
 
@@ -250,14 +250,14 @@ fn what_waits_keeps_its_place() {
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == owner);
     c.settle();
     c.key = HONEST;
-    c.act_in(SessionId(0));
+    c.session = SessionId(0);
     c.silence([owner]);
     let Ok(Body::Session(honest)) = c.run(HERE, Op::OpenSession) else { panic!("it begins") };
     let id = RequestId { session: honest, slot: 4, sequence: 50 };
     let op = c.create_op(dir, "a");
     let tags = [HONEST, LIAR].map(|key| {
         c.key = key;
-        c.send_as(owner, id, op.clone())
+        c.send(owner, (id, op.clone()))
     });
     assert_eq!((c.answer(tags[0]), c.answer(tags[1])), (None, None), "whose it is is not known");
     c.silence([]);
@@ -272,8 +272,8 @@ fn what_waits_keeps_its_place() {
 fn a_session_that_begins_is_waited_for_by_each_key_for_itself() {
     let mut c = Cluster::new(3, 100);
     c.key = HONEST;
-    c.act_in(SessionId(0));
-    let tag = c.send_as(HERE, RequestId::default(), Op::OpenSession);
+    c.session = SessionId(0);
+    let tag = c.send(HERE, (RequestId::default(), Op::OpenSession));
     let session = loop {
         match c.answer(tag) {
             Some(Ok(Body::Session(session))) => break session,
@@ -282,12 +282,12 @@ fn a_session_that_begins_is_waited_for_by_each_key_for_itself() {
         }
     };
     let late = ShardIndex(2);
-    assert!(c.session_keys(late).iter().all(|(of, _)| *of != session), "the word is on its way");
+    assert!(c.shard(late).session_keys().all(|(of, _)| of != session), "the word is on its way");
     let id = RequestId { session, slot: 4, sequence: 50 };
     let op = Op::ReleaseAll(late, Vec::new());
     let tags = [HONEST, LIAR].map(|key| {
         c.key = key;
-        c.send_as(late, id, op.clone())
+        c.send(late, (id, op.clone()))
     });
     assert_eq!(tags.map(|tag| c.answer(tag)), [None, None]);
     c.settle();
@@ -298,8 +298,8 @@ fn a_session_that_begins_is_waited_for_by_each_key_for_itself() {
 fn the_key_of_a_session_is_known_to_all_shards_and_kept() {
     let (mut c, honest, liar) = two_keys(3);
     let check = |c: &Cluster| {
-        for shard in (0..c.shard_count()).map(ShardIndex) {
-            let known = c.session_keys(shard);
+        for shard in c.all() {
+            let known: Vec<_> = c.shard(shard).session_keys().collect();
             assert!(
                 known.contains(&(honest, HONEST)) && known.contains(&(liar, LIAR)),
                 "{known:?}"
@@ -307,12 +307,13 @@ fn the_key_of_a_session_is_known_to_all_shards_and_kept() {
         }
     };
     check(&c);
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     check(&c);
     // A shard that is added gets the sessions with the decision.
     let new = c.found();
     c.key = KeyId::OWNER;
-    c.act_in(SessionId(0));
+    c.session = SessionId(0);
     assert_eq!(c.run(HERE, Op::AddShard(new)), Ok(Body::Done));
     c.settle();
     check(&c);
@@ -332,18 +333,18 @@ fn opens_and_locks_are_of_ones_own_session() {
         attr
     });
     let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("a")) };
-    let before = c.rows_of_table(Table::Open);
+    let before = c.count(c.all(), &keys::table(Table::Open));
     assert_eq!(c.on_owner(&Op::Release(file)), Ok(Body::Done), "of nothing");
-    assert_eq!(c.rows_of_table(Table::Open), before);
+    assert_eq!(c.count(c.all(), &keys::table(Table::Open)), before);
     let unlock = Op::Unlock(attr.ino, LockSpace::Record, LockOwner(1), lock().range);
     assert_eq!(c.on_owner(&unlock), Ok(Body::Done), "of nothing");
     // The lock is in the way for any other client. Even a request that names its session does not
     // make it the liar's own.
-    for session in [honest, c.session()] {
+    for session in [honest, c.session] {
         let id = RequestId { session, slot: 0, sequence: 0 };
         let shards = (0..2).map(ShardIndex);
         let mut told =
-            shards.filter_map(|at| match c.run_as(at, id, Op::TestLock(attr.ino, lock())) {
+            shards.filter_map(|at| match c.run(at, (id, Op::TestLock(attr.ino, lock()))) {
                 Ok(Body::Lock(holder)) => Some(holder.map(|holder| holder.session)),
                 _ => None,
             });
@@ -388,10 +389,10 @@ fn a_piece_names_objects_of_its_own_session_only() {
     let Ok(Body::Layout(Layout { slices, .. })) = c.run(HERE, read) else { panic!() };
     assert_eq!(slices.iter().map(|slice| slice.range.object).collect::<Vec<_>>(), [theirs]);
     as_honest(&mut c, honest, |c| {
-        c.begin_session();
+        c.begin_session(Op::OpenSession);
         let op = write(c, own.ino, "own", 0, Payload::Object(range(theirs)));
         assert_eq!(c.run(HERE, op), foreign);
-        let anew = object(c.session(), 1);
+        let anew = object(c.session, 1);
         let op = write(c, own.ino, "own", 0, Payload::Object(range(anew)));
         assert!(c.run(HERE, op).is_ok());
     });
@@ -402,14 +403,14 @@ fn slots_end_where_the_protocol_says() {
     let (mut c, _, liar) = two_keys(1);
     let ask = |c: &mut Cluster, slot| {
         let id = RequestId { session: liar, slot, sequence: 1 };
-        c.run_as(HERE, id, Op::ReleaseAll(HERE, Vec::new()))
+        c.run(HERE, (id, Op::ReleaseAll(HERE, Vec::new())))
     };
     assert!(ask(&mut c, MAX_SLOTS - 1).is_ok());
     for slot in [MAX_SLOTS, u16::MAX] {
         assert_eq!(ask(&mut c, slot), Err(Improper::Slot.into()));
     }
     assert_eq!(c.counters()[0].improper[Improper::Slot as usize], 2);
-    assert_eq!(c.rows_of_table(Table::Outcome), 1);
+    assert_eq!(c.count(c.all(), &keys::table(Table::Outcome)), 1);
 }
 
 #[test]
@@ -424,7 +425,7 @@ fn what_is_the_owners_is_for_no_other_key() {
 fn a_key_has_so_many_sessions_and_others_have_theirs() {
     let mut c = Cluster::new(1, 100);
     c.key = LIAR;
-    c.act_in(SessionId(0));
+    c.session = SessionId(0);
     for _ in 0..SESSIONS_MAX {
         assert!(matches!(c.run(HERE, Op::OpenSession), Ok(Body::Session(_))));
     }
@@ -482,8 +483,8 @@ fn the_largest_files_together_are_no_trouble() {
         files.push(file);
     }
     // All three files are destroyed in one input.
-    assert_eq!(c.run(HERE, Op::EndSession(c.session())), Ok(Body::Done));
-    let Some(Ok(Body::StatFs { bytes, .. })) = c.glance(HERE, Op::StatFs(HERE)) else { panic!() };
+    assert_eq!(c.run(HERE, Op::EndSession(c.session)), Ok(Body::Done));
+    let Some(Ok(Body::StatFs { bytes, .. })) = c.ask(HERE, Op::StatFs(HERE)) else { panic!() };
     assert_eq!(bytes, 0);
 }
 

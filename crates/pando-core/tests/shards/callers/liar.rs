@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Cluster, Random};
+use crate::support::Cluster;
 use pando_core::admission::{Asks, SESSIONS_MAX, asks};
 use pando_types::op::{
     Alone, FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags,
@@ -26,8 +26,6 @@ const SHARDS: u16 = 3;
 const HONEST: KeyId = KeyId(5);
 const LIAR: KeyId = KeyId(6);
 const LIES_BETWEEN: usize = 6;
-/// First tag of the liar's requests.
-const LIAR_TAGS: u64 = 1 << 32;
 /// More rows than shards have before the liar begins, with all that the honest client adds.
 const ROWS_BEGUN: usize = 20_000;
 /// Most rows that one request leaves: an outcome, a name with its records, pieces of contents.
@@ -59,7 +57,8 @@ struct Liar {
     choices: Choices,
     seen: Seen,
     sequence: u64,
-    tag: u64,
+    /// Tags of all requests.
+    tags: Vec<u64>,
     /// Number of changing requests that succeeded.
     done: usize,
     /// Refusals that the liar was sent, by [`Improper`].
@@ -69,7 +68,7 @@ struct Liar {
 /// Source of the liar's choices.
 enum Choices {
     /// Pseudo-random numbers.
-    Random(Random),
+    Random(fastrand::Rng),
     /// A fuzzer's bytes. When none are left, the liar stops.
     Bytes(std::vec::IntoIter<u8>),
 }
@@ -77,7 +76,7 @@ enum Choices {
 impl Choices {
     fn below(&mut self, bound: usize) -> usize {
         match self {
-            Self::Random(random) => random.below(bound),
+            Self::Random(random) => random.usize(..bound),
             Self::Bytes(bytes) => {
                 let count = if bound <= 1 << 8 { 1 } else { 2 };
                 bytes.take(count).fold(0, |number, byte| number << 8 | usize::from(byte)) % bound
@@ -93,7 +92,7 @@ impl Choices {
             3 => self.below(64) as u64,
             4 => 1 << self.below(64),
             _ => match self {
-                Self::Random(random) => random.0,
+                Self::Random(random) => random.u64(..),
                 Self::Bytes(bytes) => {
                     bytes.take(8).fold(0, |number, byte| number << 8 | u64::from(byte))
                 }
@@ -364,12 +363,12 @@ impl Liar {
         let first = self.below(usize::from(SHARDS)) as u16;
         // One shard after the other, as a redirected client does.
         for shard in (0..SHARDS).map(|n| ShardIndex((first + n) % SHARDS)) {
-            self.tag += 1;
-            c.send(shard, self.tag, request.clone());
+            let tag = c.send(shard, request.clone());
+            self.tags.push(tag);
             for _ in 0..self.below(4) {
                 c.step();
             }
-            let Some(reply) = c.reply(self.tag) else { return };
+            let Some(reply) = c.reply(tag) else { return };
             self.count(&reply);
             if let Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::HashSlot(_)) =
                 reply.result
@@ -395,11 +394,8 @@ impl Liar {
     /// Checks that each refusal was counted, and that nothing is left of refused requests. By now
     /// every request is answered.
     fn check(&mut self, c: &mut Cluster) {
-        for tag in LIAR_TAGS + 1..=self.tag {
-            if let Some(reply) = c.reply(tag) {
-                self.count(&reply);
-            }
-        }
+        let late: Vec<_> = self.tags.iter().filter_map(|tag| c.reply(*tag)).collect();
+        late.iter().for_each(|reply| self.count(reply));
         let counted = c.counters().iter().fold([0; 6], |mut sum, n| {
             sum.iter_mut().zip(n.improper).for_each(|(sum, n)| *sum += n);
             sum
@@ -413,10 +409,11 @@ impl Liar {
             self.improper
         );
         assert_eq!(c.in_flight()[..3], [0; 3], "locks, transactions and steps are over");
-        let requests = (self.tag - LIAR_TAGS) as usize;
+        let requests = self.tags.len();
         let rows = c.rows().len();
         assert!(rows <= ROWS_BEGUN + ROWS_A_REQUEST * requests, "{rows} of {requests} requests");
-        let sessions = c.session_keys(ShardIndex(0)).iter().filter(|(_, key)| *key == LIAR).count();
+        let sessions =
+            c.shard(ShardIndex(0)).session_keys().filter(|(_, key)| *key == LIAR).count();
         assert!(sessions <= SESSIONS_MAX, "{sessions} sessions of one key");
     }
 
@@ -444,7 +441,7 @@ impl Liar {
 impl Honest {
     fn as_self<R>(&mut self, c: &mut Cluster, act: impl FnOnce(&mut Self, &mut Cluster) -> R) -> R {
         (c.key, c.by) = (HONEST, Credentials::ROOT);
-        c.act_in(self.session);
+        c.session = self.session;
         act(self, c)
     }
 
@@ -455,10 +452,10 @@ impl Honest {
     }
 
     /// Does one more operation, and checks its result.
-    fn work(&mut self, c: &mut Cluster, random: &mut Random) {
+    fn work(&mut self, c: &mut Cluster, random: &mut fastrand::Rng) {
         let home = self.home;
-        let name = format!("h{}", random.below(30));
-        match (self.files.get(&name).cloned(), random.below(6)) {
+        let name = format!("h{}", random.usize(..30));
+        match (self.files.get(&name).cloned(), random.usize(..6)) {
             (None, _) => {
                 let attr = c.create(home, &name).expect("created");
                 self.files.insert(name, (attr.ino, Vec::new()));
@@ -495,7 +492,7 @@ impl Honest {
                 self.locked = Some(ino);
             }
             (Some(_), _) => {
-                let to = format!("h{}", random.below(30));
+                let to = format!("h{}", random.usize(..30));
                 let replaced = self.files.get(&to).map(|(ino, _)| *ino);
                 if to != name && (replaced.is_none() || replaced != self.locked) {
                     c.rename(home, &name, home, &to).expect("renamed");
@@ -553,32 +550,31 @@ fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
     }
     let mut begin = |key| {
         c.key = key;
-        c.begin_session();
-        c.session()
+        c.begin_session(Op::OpenSession)
     };
     let [session, mut own] = [HONEST, LIAR].map(&mut begin);
     let mut honest = Honest { session, home, files: BTreeMap::new(), objects: 0, locked: None };
     let seen =
         Seen { sessions: vec![session, own], dirs: vec![ROOT, home, shared], ..Seen::default() };
     let improper = [0; Improper::ALL.len()];
-    let mut liar = Liar { choices, seen, sequence: 1, tag: LIAR_TAGS, done: 0, improper };
-    let mut random = Random(seed ^ 0x5DEE_CE66);
+    let mut liar = Liar { choices, seen, sequence: 1, tags: Vec::new(), done: 0, improper };
+    let mut random = fastrand::Rng::with_seed(seed ^ 0x5DEE_CE66);
     for step in 0..steps {
         if liar.choices.is_over() {
             break;
         }
-        for _ in 0..random.below(LIES_BETWEEN) {
+        for _ in 0..random.usize(..LIES_BETWEEN) {
             liar.lie(&mut c, own);
         }
         honest.as_self(&mut c, |honest, c| honest.work(c, &mut random));
         if step % 20 == 0 {
-            liar.hear_of(&honest, c.last_id());
+            liar.hear_of(&honest, c.last_id);
             honest.as_self(&mut c, Honest::check);
         }
         // The liar may have ended its own session.
-        if step % 5 == 0 && !c.session_keys(ShardIndex(0)).contains(&(own, LIAR)) {
+        if step % 5 == 0 && c.shard(ShardIndex(0)).session_keys().all(|it| it != (own, LIAR)) {
             (c.key, c.by) = (LIAR, Credentials::ROOT);
-            c.act_in(SessionId(0));
+            c.session = SessionId(0);
             if let Ok(Body::Session(session)) = c.run(ShardIndex(0), Op::OpenSession) {
                 own = session;
                 liar.seen.sessions.push(session);
@@ -600,7 +596,7 @@ pub fn by_bytes(bytes: &[u8]) {
 fn a_liar_harms_no_other_client() {
     let steps = 3_000;
     for seed in 1..=4 {
-        let (done, c) = run(Choices::Random(Random(seed)), seed, steps);
+        let (done, c) = run(Choices::Random(fastrand::Rng::with_seed(seed)), seed, steps);
         assert!(done * 20 > steps, "{done} of {steps}: it is served, where it may");
         let counters = c.counters();
         let sum = |of: fn(&pando_core::Counters) -> u64| counters.iter().map(of).sum::<u64>();

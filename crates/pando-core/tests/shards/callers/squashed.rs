@@ -5,7 +5,7 @@ use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece, Target, Xatt
 use pando_types::reply::{Body, Refusal};
 use pando_types::{
     Credentials, DirRef, Errno, FileKind, Judge, Lock, LockKind, LockOwner, LockRange, LockSpace,
-    Order, SetAttr, ShardIndex, Trail,
+    Order, SetAttr, Trail,
 };
 
 use crate::support::Cluster;
@@ -76,7 +76,7 @@ fn a_listing_by_path_needs_the_right_to_read_whosever_it_is() {
         let list = Op::ReadDir { dir, from: Order(0), limit: 9 };
         let trail = Trail { version: c.newest_version(), dirs: vec![ROOT.ino, dir.ino] };
         let shard = c.home(dir);
-        let listed = c.ask(shard, list, Some(trail)).unwrap().result;
+        let listed = c.ask(shard, (list, trail)).unwrap();
         assert_eq!(listed.map(drop), expected, "{mode:o}");
     }
 }
@@ -191,7 +191,7 @@ fn ask(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
         op => panic!("{op:?} is about no lock"),
     };
     let test = Op::TestLock(ino, wanted);
-    let mut all = (0..c.shard_count()).map(ShardIndex);
+    let mut all = c.all();
     let at = all.find(|shard| matches!(c.run(*shard, test.clone()), Ok(Body::Lock(_))));
     let answer = c.run(at.expect("one has them"), op);
     c.settle();

@@ -40,8 +40,8 @@ fn peer(number: u64, message: PeerMessage) -> Peer {
 
 /// Delivers a message to a shard. Returns what the shard sends in turn.
 fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<PeerMessage> {
-    c.watch();
-    c.deliver(to, vec![peer]);
+    c.take_sent();
+    c.deliver([(to, peer)]);
     let from = |peer: &Peer| peer.from == to;
     c.take_sent()
         .into_iter()
@@ -291,7 +291,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
     // For a step that has locked something else, or finds nothing.
     let by = None;
     let prepare = Prepare::Name { dir, name: absent.clone(), credentials: by };
-    let order = Order(c.secrets().order(b"absent").0);
+    let order = Order(c.secrets.order(b"absent").0);
     let voted =
         hear(&mut c, home, peer(1, PeerMessage::Prepare(Place::Order(dir, order), prepare)));
     assert!(matches!(voted[..], [PeerMessage::Voted(Vote::Yes(Seen::Name { entry: None, .. }))]));
@@ -336,15 +336,15 @@ fn a_vote_that_tells_something_else_is_a_no() {
     ] {
         // Only a directory's home tells of its id.
         let (number, op) = (bad(&c, home), pando_types::op::Op::Mkdir(ROOT, c.name("x"), 0o755));
-        let tag = c.start(home, op, None);
+        let tag = c.send(home, op);
         let asked =
             |peer: &Peer| matches!(&peer.message, PeerMessage::Prepare(_, Prepare::NewHome(_)));
         let mut steps = 0;
-        while !c.is_on_its_way(asked) && steps < 100 && c.answer(tag).is_none() {
+        while !c.messages().any(|(_, peer)| asked(peer)) && steps < 100 && c.answer(tag).is_none() {
             c.step();
             steps += 1;
         }
-        let asked = c.take_all_messages();
+        let asked = c.take(|_, _| true);
         let Some((to, ask)) = asked.iter().find(|(_, peer)| asked_for_home(peer)) else {
             // Its home is this shard: there is no message.
             c.settle();
@@ -357,7 +357,7 @@ fn a_vote_that_tells_something_else_is_a_no() {
             message: PeerMessage::Voted(Vote::Yes(seen)),
             ..(**ask).clone()
         };
-        c.deliver(home, vec![vote]);
+        c.deliver([(home, vote)]);
         assert_eq!(bad(&c, home), number + 1);
         assert_eq!(c.answer(tag), Some(Err(pando_types::reply::Refusal::Errno(Errno::EIO))));
         c.settle();

@@ -8,7 +8,7 @@ use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, PartitionIndex, Radix, SessionId, ShardIndex};
 
 use crate::disks::many_slices::sliced;
-use crate::support::{Cluster, dir_at};
+use crate::support::{Cluster, Fault, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 const EIO: Result<Body, Refusal> = Err(Refusal::Errno(Errno::EIO));
@@ -20,9 +20,9 @@ fn begun_anew(c: &Cluster) -> u64 {
 /// Makes a name unreadable on its shard.
 fn spoil_name(c: &mut Cluster, dir: DirRef, name: &str) -> ShardIndex {
     let shard = c.owner(dir, name);
-    let order = c.secrets().order(name.as_bytes()).0;
+    let order = c.secrets.order(name.as_bytes()).0;
     let key = |order| keys::dir(dir.id, Kind::Entry, order);
-    c.spoil(shard, key(order)..key(order + 16));
+    c.spoil(shard, [key(order)..key(order + 16)]);
     shard
 }
 
@@ -48,7 +48,7 @@ fn a_request_for_an_unreadable_name_hears_eio_and_all_else_goes_on() {
     let dir = c.mkdir(ROOT, "dir").unwrap();
     c.create(dir, "file").unwrap();
     assert_eq!(begun_anew(&c), 0, "nothing had changed");
-    c.mend(shard);
+    c.spoil(shard, []);
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
     assert!(c.lookup(ROOT, "bad").is_ok());
@@ -65,7 +65,7 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
     let (near, far) = (ShardIndex(0), ShardIndex(1));
     let (name, new_name) = (c.name("file"), c.name("there"));
     let flags = RenameFlags::default();
-    let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
+    let tag = c.send(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags });
     while c.answer(tag).is_none() {
         assert!(c.step());
     }
@@ -73,14 +73,14 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
     spoil_name(&mut c, dir, "there");
     c.wait(3_000_000_000);
     assert_eq!(begun_anew(&c), 1, "it is not looked at again each time it is said");
-    let waiting = c.start(far, c.create_op(dir, "there"), None);
+    let waiting = c.send(far, c.create_op(dir, "there"));
     c.create(dir, "other").unwrap();
     c.mkdir(dir, "sub").unwrap();
     assert_eq!(c.answer(waiting), None, "the name is locked");
     c.wait(30_000_000_000);
     assert!(begun_anew(&c) <= 5);
     assert_eq!(c.answer(waiting), None);
-    c.mend(far);
+    c.spoil(far, []);
     c.settle();
     assert_eq!(c.answer(waiting), Some(Err(Refusal::Errno(Errno::EEXIST))));
     assert!(matches!(c.lookup(dir, "there"), Ok(Found::File(_))));
@@ -92,32 +92,32 @@ fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
 #[test]
 fn clients_of_this_process_lose_nothing() {
     let mut c = Cluster::new(2, 1_000);
-    c.begin_local_session();
+    c.begin_session(Op::OpenLocalSession);
     let attr = c.create(ROOT, "file").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
     let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
-    let id = RequestId { session: c.session(), slot: 5, sequence: 1 };
-    let opened = c.run_as(ShardIndex(0), id, open.clone());
+    let id = RequestId { session: c.session, slot: 5, sequence: 1 };
+    let opened = c.run(ShardIndex(0), (id, open.clone()));
     assert!(opened.is_ok(), "{opened:?}");
     let before = c.in_flight();
     assert_eq!(before[3], 1);
     for shard in [0, 1].map(ShardIndex) {
-        c.drop_input(0);
-        c.pass_time_of(shard);
+        c.fail(Fault::Input, 0);
+        c.tick([shard], 0);
     }
     assert_eq!(begun_anew(&c), 2);
     assert_eq!(c.in_flight(), before);
-    assert_eq!(c.run_as(ShardIndex(0), id, open), opened);
+    assert_eq!(c.run(ShardIndex(0), (id, open)), opened);
     assert_eq!(c.in_flight(), before, "it was not opened twice");
     // If a request's effects are dropped, so is its outcome.
     let create = c.create_op(ROOT, "dropped");
     let id = RequestId { sequence: 2, ..id };
-    c.drop_input(0);
-    assert_eq!(c.run_as(ShardIndex(0), id, create.clone()), EIO);
-    assert_eq!(c.run_as(ShardIndex(0), id, create.clone()), EIO, "and it does not run later");
+    c.fail(Fault::Input, 0);
+    assert_eq!(c.run(ShardIndex(0), (id, create.clone())), EIO);
+    assert_eq!(c.run(ShardIndex(0), (id, create.clone())), EIO, "and it does not run later");
     assert_eq!(c.lookup(ROOT, "dropped"), Err(Errno::ENOENT));
     let id = RequestId { sequence: 3, ..id };
-    assert!(c.run_as(ShardIndex(0), id, create).is_ok());
+    assert!(c.run(ShardIndex(0), (id, create)).is_ok());
     c.done(&Op::Release(file)).unwrap();
     assert_eq!(c.in_flight()[3], 0);
 }
@@ -128,7 +128,7 @@ fn numbers_are_not_used_twice() {
     let mut inos = Vec::new();
     for n in 0..20 {
         if n % 3 == 1 {
-            c.drop_input(0);
+            c.fail(Fault::Input, 0);
             assert_eq!(c.create(ROOT, &format!("d{n}")), Err(Errno::EIO));
         }
         inos.push(c.create(ROOT, &format!("f{n}")).unwrap().ino);
@@ -143,10 +143,10 @@ fn numbers_are_not_used_twice() {
 #[test]
 fn the_end_of_a_session_holds_up_no_request_and_what_it_leaves_goes_later() {
     let mut c = Cluster::new(2, 1_000);
-    let first = c.session();
-    c.begin_session();
-    let second = c.session();
-    c.act_in(first);
+    let first = c.session;
+    c.begin_session(Op::OpenSession);
+    let second = c.session;
+    c.session = first;
     let attr = c.create(ROOT, "file").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
@@ -154,20 +154,20 @@ fn the_end_of_a_session_holds_up_no_request_and_what_it_leaves_goes_later() {
     c.settle();
     let home = (0..2).map(ShardIndex).find(|shard| {
         let key = keys::link(attr.ino, Kind::Entry);
-        c.rows_of(*shard, &key) > 0
+        c.count([*shard], &key) > 0
     });
     let home = home.expect("it is open, so it is somewhere");
     let key = keys::link(attr.ino, Kind::Entry);
-    c.spoil(home, key.clone()..keys::after(&key));
-    c.act_in(second);
+    c.spoil(home, [key.clone()..keys::after(&key)]);
+    c.session = second;
     assert_eq!(c.run(ShardIndex(0), Op::EndSession(first)), Ok(Body::Done));
     c.wait(60_000_000_000);
-    assert!(c.rows_of(home, &key) > 0, "it cannot be read, so it stays");
+    assert!(c.count([home], &key) > 0, "it cannot be read, so it stays");
     c.create(ROOT, "other").unwrap();
-    c.mend(home);
+    c.spoil(home, []);
     c.wait(60_000_000_000);
-    assert!(!c.session_keys(home).iter().any(|(session, _)| *session == first));
-    assert_eq!(c.rows_of(home, &key), 0);
+    assert!(!c.shard(home).session_keys().any(|(session, _)| session == first));
+    assert_eq!(c.count([home], &key), 0);
     assert_eq!(c.in_flight()[..3], [0; 3]);
     assert_ne!(second, SessionId(0));
 }
@@ -177,7 +177,7 @@ fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
     let mut c = Cluster::new(2, 20);
     let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
     let upper = pando_placement::range(PartitionIndex(1), Radix(1));
-    let is_upper = |name: &String| upper.contains(&c.secrets().order(name.as_bytes()).0);
+    let is_upper = |name: &String| upper.contains(&c.secrets.order(name.as_bytes()).0);
     let bad = (0..100).map(|n| format!("bad{n}")).find(is_upper).expect("one in two");
     c.create(dir, &bad).unwrap();
     let shard = spoil_name(&mut c, dir, &bad);
@@ -185,33 +185,35 @@ fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
         c.create(dir, &format!("f{n}")).unwrap();
     }
     c.wait(5_000_000_000);
-    assert_eq!(c.deltas(dir).len(), 1, "it cannot split");
+    assert_eq!(c.partitions(c.all(), dir).len(), 1, "it cannot split");
     assert!(begun_anew(&c) <= 2);
-    c.mend(shard);
+    c.spoil(shard, []);
     c.wait(700_000_000_000);
     for n in 60..70 {
         c.create(dir, &format!("f{n}")).unwrap();
     }
     c.settle();
     assert_eq!(c.list(dir).len(), 71);
-    assert!(c.deltas(dir).len() > 1, "it has split");
+    assert!(c.partitions(c.all(), dir).len() > 1, "it has split");
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
 #[test]
 fn however_often_a_shard_begins_anew_a_silent_session_is_taken_for_dead() {
     let (lease, home) = (60_000_000_000, ShardIndex(0));
-    let mut c = Cluster::with_lease(1, 1_000, lease);
-    let silent = c.session();
-    c.begin_session();
+    let mut c = Cluster::with(1, |config| {
+        (config.split_threshold, config.lease) = (1_000, lease);
+    });
+    let silent = c.session;
+    c.begin_session(Op::OpenSession);
     for _ in 0..30 {
-        c.drop_input(0);
+        c.fail(Fault::Input, 0);
         c.wait(lease / 6);
-        assert_eq!(c.run(home, Op::Renew(c.session())), Ok(Body::Lease(lease)));
+        assert_eq!(c.run(home, Op::Renew(c.session)), Ok(Body::Lease(lease)));
     }
     assert_eq!(begun_anew(&c), 30);
-    let living: Vec<_> = c.session_keys(home).iter().map(|(session, _)| *session).collect();
-    assert_eq!(living, [c.session()], "{silent:?} has not been heard of for five leases");
+    let living: Vec<_> = c.shard(home).session_keys().map(|(session, _)| session).collect();
+    assert_eq!(living, [c.session], "{silent:?} has not been heard of for five leases");
 }
 
 /// The coordinator's own step of a decision fails, after the last vote has come. The participants
@@ -228,17 +230,17 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
         sliced(&mut c, ROOT, "file", 3);
         let (name, new_name) = (c.name("file"), c.name("there"));
         let flags = RenameFlags::default();
-        let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
-        while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
+        let tag = c.send(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags });
+        while !c.messages().any(|(_, peer)| matches!(peer.message, PeerMessage::Voted(_))) {
             assert!(c.step());
         }
         match fault {
-            Some(read) => c.fail_read(read),
-            None => c.drop_input(0),
+            Some(read) => c.fail(Fault::Read, read),
+            None => c.fail(Fault::Input, 0),
         }
         assert!(c.step());
         if begun_anew(&c) == 0 {
-            c.has_gone_wrong();
+            c.has_failed();
             continue;
         }
         lost += 1;
@@ -261,15 +263,15 @@ fn a_question_asked_again_is_independent_of_the_rest_of_a_tick() {
     let mut tags = Vec::new();
     for n in 0..20 {
         let op = Op::Mkdir(ROOT, c.name(&format!("d{n}")), 0o755);
-        let tag = c.start(near, op, None);
+        let tag = c.send(near, op);
         if c.answer(tag).is_none() {
             tags.push(tag);
         }
     }
     assert!(tags.len() > 2, "one in two");
-    c.pass(1_000_000_000);
-    c.drop_input(0);
-    c.pass_time_of(near);
+    c.nanos += 1_000_000_000;
+    c.fail(Fault::Input, 0);
+    c.tick([near], 0);
     assert_eq!(begun_anew(&c), 1);
     for tag in &tags {
         assert_eq!(c.answer(*tag), None);

@@ -20,7 +20,7 @@ fn cluster() -> Cluster {
 /// cluster.
 fn homed(count: usize) -> Vec<(String, HashSlot)> {
     let mut c = cluster();
-    let map = c.map(FROM);
+    let map = c.shard(FROM).map().clone();
     let made = (0..).map(|n| {
         let name = format!("d{n}");
         let hash_slot = c.mkdir(ROOT, &name).unwrap().id.hash_slot();
@@ -30,12 +30,12 @@ fn homed(count: usize) -> Vec<(String, HashSlot)> {
 }
 
 fn begin(c: &mut Cluster, hash_slot: HashSlot) -> Result<Body, Refusal> {
-    c.glance(FROM, Op::HandOver(FROM, hash_slot, TO)).expect("an answer at once")
+    c.ask(FROM, Op::HandOver(FROM, hash_slot, TO)).expect("an answer at once")
 }
 
 /// Bare hash slots of the source, without those of [`homed`].
 fn others(c: &Cluster, homed: &[(String, HashSlot)]) -> Vec<HashSlot> {
-    let map = c.map(FROM);
+    let map = c.shard(FROM).map().clone();
     let is_one = |hash_slot: &HashSlot| {
         map.hash_slot_owner(*hash_slot) == FROM && homed.iter().all(|(_, homed)| homed != hash_slot)
     };
@@ -59,7 +59,7 @@ fn bare_hash_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
     let begun: Vec<_> = homed.iter().map(|(_, hash_slot)| begin(&mut c, *hash_slot)).collect();
     assert_eq!(begun, [Ok(Body::Done), Ok(Body::Done), busy]);
     c.settle();
-    let (source, target) = (c.map(FROM), c.map(TO));
+    let (source, target) = (c.shard(FROM).map().clone(), c.shard(TO).map().clone());
     let gone =
         |hash_slot: HashSlot| [&source, &target].map(|map| map.hash_slot_owner(hash_slot) == TO);
     assert!(bare[..32].iter().all(|hash_slot| gone(*hash_slot) == [true; 2]));
@@ -85,7 +85,7 @@ fn directories_are_born_in_bare_hash_slots_on_their_way_whichever_shard_dies() {
                     while taken < steps && c.step() {
                         taken += 1;
                     }
-                    dies.into_iter().for_each(|shard| c.restart_one(shard));
+                    dies.into_iter().for_each(|shard| c.restart([shard]));
                 }
             }
             c.settle();

@@ -7,8 +7,8 @@ use pando_placement::range;
 use pando_types::op::Op;
 use pando_types::{DirRef, PartitionIndex, Radix, SetAttr, ShardIndex};
 
-use crate::growth::splits::{create, fill, names, sum};
-use crate::support::{Cluster, Random};
+use crate::growth::splits::{fill, names, sum};
+use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARD: ShardIndex = ShardIndex(0);
@@ -28,20 +28,20 @@ fn counting() -> (Cluster, DirRef) {
     c.settle();
     c.hurries = false;
     let mut more = 0;
-    while c.inspected(SHARD, dir)[0].state == "owned" {
-        c.poke(SHARD, 0, create(&c, dir, &format!("f{more}"))).unwrap().unwrap();
+    while c.partitions([SHARD], dir)[0].state == "owned" {
+        c.ask(SHARD, c.create_op(dir, &format!("f{more}"))).unwrap().unwrap();
         more += 1;
     }
-    assert_eq!(c.inspected(SHARD, dir).len(), 1, "it is counted, not split at once");
+    assert_eq!(c.partitions([SHARD], dir).len(), 1, "it is counted, not split at once");
     (c, dir)
 }
 
 /// Checks that every header's counts are right.
 fn check(c: &mut Cluster, dir: DirRef, expected: &BTreeSet<String>) {
     assert_eq!(names(c, dir), *expected);
-    for it in c.inspected(SHARD, dir) {
+    for it in c.partitions([SHARD], dir) {
         let orders = range(it.delta.partition, it.delta.radix);
-        let inside = |name: &&String| orders.contains(&c.secrets().order(name.as_bytes()).0);
+        let inside = |name: &&String| orders.contains(&c.secrets.order(name.as_bytes()).0);
         let here: Vec<_> = expected.iter().filter(inside).collect();
         let subdirs = here.iter().filter(|name| name.starts_with('d')).count() as u64;
         let counted = (it.delta.entries, it.delta.subdirs);
@@ -55,12 +55,12 @@ fn what_is_made_and_removed_while_a_half_is_counted_counts() {
     for seed in 0..40_u64 {
         let (mut c, dir) = counting();
         let mut expected = names(&mut c, dir);
-        let (mut steps, mut random) = (0, Random(seed + 1));
-        while c.inspected(SHARD, dir).len() == 1 {
+        let (mut steps, mut random) = (0, fastrand::Rng::with_seed(seed + 1));
+        while c.partitions([SHARD], dir).len() == 1 {
             assert!(steps < 200, "it ends however much is done meanwhile");
-            let nth = random.below(expected.len());
+            let nth = random.usize(..expected.len());
             let old = expected.iter().nth(nth).cloned().unwrap();
-            match random.below(4) {
+            match random.usize(..4) {
                 0 if old.starts_with('d') => {
                     c.rmdir(dir, &old).unwrap();
                     expected.remove(&old);
@@ -82,7 +82,7 @@ fn what_is_made_and_removed_while_a_half_is_counted_counts() {
                 }
             }
             if steps % 3 == 0 {
-                c.pass_time(PAGE);
+                c.tick(c.all(), PAGE);
             }
             steps += 1;
         }
@@ -101,7 +101,7 @@ fn a_request_for_the_partition_ends_the_count_and_the_next_change_begins_it_anew
     assert_eq!(sum(&c, |n| n.splits_yielded), 1);
     c.hurries = true;
     c.settle();
-    assert!(c.inspected(SHARD, dir).len() >= 2);
+    assert!(c.partitions([SHARD], dir).len() >= 2);
     let expected = names(&mut c, dir);
     check(&mut c, dir, &expected);
 }
@@ -109,15 +109,15 @@ fn a_request_for_the_partition_ends_the_count_and_the_next_change_begins_it_anew
 #[test]
 fn a_restart_forgets_the_count_and_nothing_else() {
     let (mut c, dir) = counting();
-    c.pass_time(PAGE);
+    c.tick(c.all(), PAGE);
     let expected = names(&mut c, dir);
-    c.restart_one(SHARD);
-    assert_eq!(c.inspected(SHARD, dir)[0].state, "owned");
+    c.restart([SHARD]);
+    assert_eq!(c.partitions([SHARD], dir)[0].state, "owned");
     check(&mut c, dir, &expected);
     c.hurries = true;
     fill(&mut c, dir, "more", 1);
     c.settle();
-    assert!(c.inspected(SHARD, dir).iter().any(|it| it.delta.partition == PartitionIndex(1)));
+    assert!(c.partitions([SHARD], dir).iter().any(|it| it.delta.partition == PartitionIndex(1)));
     let expected = names(&mut c, dir);
     check(&mut c, dir, &expected);
 }
@@ -126,10 +126,10 @@ fn a_restart_forgets_the_count_and_nothing_else() {
 fn a_page_reads_no_more_than_it_may() {
     let (mut c, dir) = counting();
     let mut pages = 0;
-    while c.inspected(SHARD, dir).len() == 1 {
-        c.pass_time(PAGE);
+    while c.partitions([SHARD], dir).len() == 1 {
+        c.tick(c.all(), PAGE);
         pages += 1;
     }
-    assert_eq!(c.inspected(SHARD, dir)[0].delta.radix, Radix(1));
+    assert_eq!(c.partitions([SHARD], dir)[0].delta.radix, Radix(1));
     assert!(pages >= 5, "some 20 entries by 3: {pages} pages");
 }

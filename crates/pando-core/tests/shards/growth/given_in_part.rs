@@ -7,7 +7,7 @@ use pando_types::op::Op;
 use pando_types::peer::PeerMessage;
 use pando_types::{DirRef, ShardIndex};
 
-use crate::support::{Cluster, dir_at};
+use crate::support::{Cluster, Fault, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 /// More reads than a decision makes.
@@ -20,12 +20,12 @@ fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
 
 /// Delivers the vote that a move waits for, while a read fails. Returns whether one did.
 fn fail_at_vote(c: &mut Cluster, read: u64) -> bool {
-    while !c.is_on_its_way(|peer| matches!(peer.message, PeerMessage::Voted(_))) {
+    while !c.messages().any(|(_, peer)| matches!(peer.message, PeerMessage::Voted(_))) {
         assert!(c.step());
     }
-    c.fail_read(read);
+    c.fail(Fault::Read, read);
     assert!(c.step());
-    c.has_gone_wrong()
+    c.has_failed()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_hash_slot_that_could_not_be_given_away_is_whole_and_open() {
         c.settle();
         let (from, to) = (ShardIndex(1), ShardIndex(0));
         let hash_slot = dir.id.hash_slot();
-        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
+        c.ask(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         let has_failed = fail_at_vote(&mut c, read);
         failed += u64::from(has_failed);
         c.wait(MINUTES);
@@ -50,9 +50,9 @@ fn a_hash_slot_that_could_not_be_given_away_is_whole_and_open() {
         c.settle();
         assert_eq!(c.in_flight(), [0; 4], "read {read}");
         let (from, to) = if has_failed { (from, to) } else { (to, from) };
-        c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
+        c.ask(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once").unwrap();
         c.settle();
-        assert!(c.owned(from, dir).is_empty(), "read {read}");
+        assert!(c.partitions([from], dir).is_empty(), "read {read}");
         assert_eq!(names(&mut c, dir).len(), 6, "read {read}");
     }
     assert!(failed > 2, "{failed}");

@@ -15,16 +15,16 @@ fn add(c: &mut Cluster, shard: ShardIndex) -> Result<Body, Refusal> {
 
 /// Hands some hash slot of a shard over. Both shards know each other from then on.
 fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
-    let map = c.map(from);
+    let map = c.shard(from).map().clone();
     let mut hash_slots = (1..=u16::MAX).map(HashSlot);
     let hash_slot = hash_slots.find(|hash_slot| map.hash_slot_owner(*hash_slot) == from).unwrap();
     give(c, hash_slot, from, to);
 }
 
 fn give(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
-    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, to)), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(from, Op::HandOver(from, hash_slot, to)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(to).hash_slot_owner(hash_slot), to, "it has arrived");
+    assert_eq!(c.shard(to).map().hash_slot_owner(hash_slot), to, "it has arrived");
 }
 
 #[test]
@@ -40,9 +40,10 @@ fn a_shard_that_is_added_serves_what_it_is_given_in_every_session() {
     give(&mut c, dir.id.hash_slot(), from, new);
     c.create(dir, "after").unwrap();
     let sub = c.mkdir(dir, "sub").unwrap();
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     c.rename(ROOT, "dir", ROOT, "other").unwrap();
-    c.begin_session();
+    c.begin_session(Op::OpenSession);
     c.create(sub, "in the next session").unwrap();
     c.rmdir(dir, "sub").unwrap_err();
     c.unlink(sub, "in the next session").unwrap();
@@ -58,9 +59,9 @@ fn a_shard_that_was_not_added_takes_nothing() {
     let dir = c.mkdir(ROOT, "dir").unwrap();
     let (new, from) = (c.found(), c.home(dir));
     let hash_slot = dir.id.hash_slot();
-    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, new)), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(from, Op::HandOver(from, hash_slot, new)), Some(Ok(Body::Done)));
     c.settle();
-    assert_eq!(c.map(from).hash_slot_owner(hash_slot), from);
+    assert_eq!(c.shard(from).map().hash_slot_owner(hash_slot), from);
     c.create(dir, "file").unwrap();
 }
 
@@ -70,14 +71,14 @@ fn a_restart_of_either_while_a_shard_is_added_leaves_it_added_or_to_be_added() {
         for dies in [ShardIndex(0), ShardIndex(2)] {
             let mut c = Cluster::new(2, 1_000);
             let new = c.found();
-            c.start(ShardIndex(0), Op::AddShard(new), None);
+            c.send(ShardIndex(0), Op::AddShard(new));
             for _ in 0..cut {
                 c.step();
             }
-            c.restart_one(dies);
+            c.restart([dies]);
             c.wait(3_000_000_000);
             assert_eq!(add(&mut c, new), Ok(Body::Done), "{dies:?} after {cut} messages");
-            c.begin_session();
+            c.begin_session(Op::OpenSession);
             let dir = c.mkdir(ROOT, "dir").unwrap();
             let from = c.home(dir);
             give(&mut c, dir.id.hash_slot(), from, new);
@@ -118,8 +119,10 @@ fn figure_2_a_directory_splits_onto_shards_that_were_added() {
     let spread = Spread { base, servers: 5, per_server: 3 };
     let partitions = |c: &mut Cluster| {
         let mut found = Vec::new();
-        for shard in (0..c.shard_count()).map(ShardIndex) {
-            found.extend(c.owned(shard, dir).into_iter().map(|(index, ..)| (index, shard)));
+        for shard in c.all() {
+            found.extend(
+                c.partitions([shard], dir).into_iter().map(|it| (it.delta.partition.0, shard)),
+            );
         }
         found.sort_unstable();
         found

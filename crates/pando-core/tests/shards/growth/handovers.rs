@@ -4,22 +4,16 @@
 use std::collections::BTreeSet;
 
 use crate::support::{Cluster, dir_at};
-use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId, Target, XattrMode};
+use pando_types::op::{FileAt, FileRef, Op, RequestId, Target, XattrMode};
 use pando_types::peer::{Change, Peer, PeerMessage};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{
-    DirRef, Errno, FileKind, HashSlot, PartitionIndex, Radix, SetAttr, ShardIndex, Trail,
-};
+use pando_types::{DirRef, Errno, HashSlot, SetAttr, ShardIndex, Trail};
 
 const ROOT: DirRef = DirRef::ROOT;
 
-fn shards(c: &Cluster) -> impl Iterator<Item = ShardIndex> + use<> {
-    (0..c.shard_count()).map(ShardIndex)
-}
-
 /// The shard that answers for a directory itself. Asserts that exactly one does.
 fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
-    let all = shards(c);
+    let all = c.all();
     let answers = |shard: &ShardIndex| c.run(*shard, Op::Parent(dir)).is_ok();
     let homes: Vec<_> = all.filter(answers).collect();
     assert_eq!(homes.len(), 1, "{homes:?}");
@@ -27,7 +21,7 @@ fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
 }
 
 fn begin(c: &mut Cluster, hash_slot: HashSlot, from: ShardIndex, to: ShardIndex) {
-    let begun = c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
+    let begun = c.ask(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
 }
 
@@ -47,11 +41,6 @@ fn moved(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.handovers).sum()
 }
 
-fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
-    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
-}
-
 /// A directory with files and a subdirectory, its home, and another shard.
 fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
     let dir = c.mkdir(ROOT, "dir").unwrap();
@@ -61,7 +50,7 @@ fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
     c.mkdir(dir, "sub").unwrap();
     c.settle();
     let from = home(c, dir);
-    let to = shards(c).find(|shard| *shard != from).unwrap();
+    let to = c.all().find(|shard| *shard != from).unwrap();
     (dir, from, to)
 }
 
@@ -80,8 +69,8 @@ fn a_directory_goes_with_its_hash_slot_and_a_request_to_its_old_owner_is_redirec
     hand_over(&mut c, dir.id.hash_slot(), from, to);
     assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
     assert_eq!(names(&mut c, dir), before);
-    assert!(c.owned(from, dir).is_empty());
-    for op in [Op::Parent(dir), Op::Lookup(dir, c.name("f1")), create(&c, dir, "new")] {
+    assert!(c.partitions([from], dir).is_empty());
+    for op in [Op::Parent(dir), Op::Lookup(dir, c.name("f1")), c.create_op(dir, "new")] {
         match c.run(from, op) {
             Err(Refusal::HashSlot(news)) => assert_eq!((news.version, news.owner), (1, to)),
             other => panic!("{other:?}"),
@@ -116,8 +105,8 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     let at = FileRef { ino: file.ino, at: FileAt::Link };
     let stat = Op::GetAttr(at.clone());
     let answers = |c: &mut Cluster, shard| matches!(c.run(shard, stat.clone()), Ok(Body::Attr(_)));
-    let from = shards(&c).find(|shard| answers(&mut c, *shard)).unwrap();
-    let to = shards(&c).find(|shard| *shard != from).unwrap();
+    let from = c.all().find(|shard| answers(&mut c, *shard)).unwrap();
+    let to = c.all().find(|shard| *shard != from).unwrap();
     let open = Op::Open { file: at.clone(), access: 4, truncate: false, kill: None };
     c.run(from, open).unwrap();
     hand_over(&mut c, hash_slot, from, to);
@@ -147,14 +136,12 @@ fn a_shard_told_that_it_owns_a_hash_slot_waits_for_the_decision() {
     });
     let there = there.expect("one in three lives there");
     begin(&mut c, dir.id.hash_slot(), from, to);
-    let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
+    let is_decision = |shard, peer: &Peer| {
         let PeerMessage::Finish(Some(changes)) = &peer.message else { return false };
-        *shard == to && matches!(changes[..], [Change::OwnHashSlot(_)])
+        shard == to && matches!(changes[..], [Change::OwnHashSlot(_)])
     };
     let decision = loop {
-        let (decision, rest) =
-            c.take_all_messages().into_iter().partition::<Vec<_>, _>(is_decision);
-        c.put_back(rest);
+        let decision = c.take(is_decision);
         if !decision.is_empty() {
             break decision;
         }
@@ -162,7 +149,7 @@ fn a_shard_told_that_it_owns_a_hash_slot_waits_for_the_decision() {
     };
     let at = FileAt::Name(dir, c.name("f1"));
     let link = Op::Link(FileRef { ino: file.ino, at }, there, c.name("linked"));
-    let tag = c.start(to, link, None);
+    let tag = c.send(to, link);
     while c.step() {}
     assert_eq!(c.answer(tag), None);
     c.put_back(decision);
@@ -179,13 +166,13 @@ fn a_target_that_was_not_ready_is_tried_again_by_a_shard_that_has_nothing_else_t
     let (dir, from, _) = filled(&mut c, 3);
     let to = c.found();
     let hand_over = Op::HandOver(from, dir.id.hash_slot(), to);
-    assert_eq!(c.glance(from, hand_over.clone()), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(from, hand_over.clone()), Some(Ok(Body::Done)));
     while c.step() {}
     assert_eq!(c.counters()[usize::from(from.0)].handovers_failed, 1, "it has not joined");
     let busy = Some(Err(Refusal::Errno(Errno::EBUSY)));
-    assert_eq!(c.glance(from, hand_over.clone()), busy);
-    c.pass(60_000_000_000);
-    assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(from, hand_over.clone()), busy);
+    c.nanos += 60_000_000_000;
+    assert_eq!(c.ask(from, hand_over), Some(Ok(Body::Done)));
 }
 
 #[test]
@@ -193,18 +180,20 @@ fn other_partitions_stay_where_they_are() {
     for to_owner in [false, true] {
         let mut c = Cluster::new(3, 20);
         let (dir, from, _) = filled(&mut c, 150);
-        let is_beside = |c: &mut Cluster, shard: ShardIndex| !c.owned(shard, dir).is_empty();
-        let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
+        let is_beside = |c: &mut Cluster, shard: ShardIndex| !c.partitions([shard], dir).is_empty();
+        let others: Vec<_> = c.all().filter(|shard| *shard != from).collect();
         let to = *others
             .iter()
             .find(|shard| is_beside(&mut c, **shard) == to_owner)
             .unwrap_or(&others[0]);
         let before = names(&mut c, dir);
         let rest = |c: &mut Cluster| -> BTreeSet<(ShardIndex, u32, u8, u64)> {
-            let all = shards(c).collect::<Vec<_>>().into_iter();
-            let parts =
-                all.flat_map(|s| c.owned(s, dir).into_iter().map(move |p| (s, p.0, p.1, p.2)));
-            parts.filter(|(_, partition, ..)| *partition != 0).collect()
+            let all = c.all();
+            let of = |shard| {
+                let deltas = c.partitions([shard], dir).into_iter().map(|it| it.delta);
+                deltas.map(move |it| (shard, it.partition.0, it.radix.0, it.entries))
+            };
+            all.flat_map(of).filter(|(_, partition, ..)| *partition != 0).collect()
         };
         let kept = rest(&mut c);
         assert!(kept.len() > 2, "{kept:?}");
@@ -215,7 +204,8 @@ fn other_partitions_stay_where_they_are() {
         for n in 0..150 {
             c.lookup(dir, &format!("f{n}")).unwrap();
         }
-        c.restart();
+        c.restart(c.all());
+        c.settle();
         assert_eq!(names(&mut c, dir), before);
     }
 }
@@ -229,8 +219,8 @@ fn a_hash_slot_is_used_while_it_is_copied() {
     let mut waited = 0;
     while c.step() {
         let (new, gone) = (format!("n{n}"), format!("f{n}"));
-        for (slot, op) in [(n, create(&c, dir, &new)), (n + 100, Op::Unlink(dir, c.name(&gone)))] {
-            match c.poke(from, slot, op) {
+        for op in [c.create_op(dir, &new), Op::Unlink(dir, c.name(&gone))] {
+            match c.ask(from, op) {
                 Some(Ok(_)) => {}
                 Some(Err(Refusal::HashSlot(_))) | None => waited += 1,
                 other => panic!("{other:?}"),
@@ -243,7 +233,7 @@ fn a_hash_slot_is_used_while_it_is_copied() {
     }
     c.settle();
     assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
-    assert!(u32::from(n) > 5 && waited < 12, "{n} rounds, {waited} waited");
+    assert!(n > 5 && waited < 12, "{n} rounds, {waited} waited");
     let left = names(&mut c, dir);
     for m in 0..n {
         // Only what was redirected at the end has not been done.
@@ -263,19 +253,19 @@ fn a_hash_slot_is_copied_at_its_rate_and_not_faster() {
     let rows = rows.iter().filter(|((at, key), _)| *at == from.0 && key.starts_with(&of_dir));
     let bytes: usize = rows.map(|((_, key), value)| key.len() + value.len()).sum();
     begin(&mut c, dir.id.hash_slot(), from, to);
-    let (begun, mut n) = (c.nanos(), 0);
+    let (begun, mut n) = (c.nanos, 0);
     while moved(&c) == 0 {
         while c.step() {}
-        c.pass_time(TICK);
-        assert!(c.nanos() - begun < 1_000_000_000, "it never ends");
+        c.tick(c.all(), TICK);
+        assert!(c.nanos - begun < 1_000_000_000, "it never ends");
         // Clients of the hash slot do not wait meanwhile.
-        let op = create(&c, dir, &format!("n{n}"));
+        let op = c.create_op(dir, &format!("n{n}"));
         if n < 10 {
-            c.poke(from, n, op).expect("answered at once").expect("made");
+            c.ask(from, op).expect("answered at once").expect("made");
             n += 1;
         }
     }
-    let waited = c.nanos() - begun;
+    let waited = c.nanos - begun;
     let least = bytes as u64 * 1_000_000_000 / RATE;
     // Each page has some four hundred bytes. Some ticks of the clock take longer than that.
     assert!((least / 10 * 9..least / 2 * 3).contains(&waited), "{waited} for {least}");
@@ -293,7 +283,7 @@ fn changes_are_sent_while_a_hash_slot_is_copied_so_that_they_never_are_too_many(
         steps += 1;
         if steps % 3 == 0 && n < 20 {
             let op = Op::Unlink(dir, c.name(&format!("f{n}")));
-            assert!(c.poke(from, n, op).is_some_and(|answer| answer.is_ok()), "{n}");
+            assert!(c.ask(from, op).is_some_and(|answer| answer.is_ok()), "{n}");
             n += 1;
         }
     }
@@ -312,9 +302,9 @@ fn changes_of_other_partitions_are_not_kept_in_mind() {
         (config.split_threshold, config.split_dirty_rows) = (60, 8);
     });
     let (dir, from, to) = filled(&mut c, 250);
-    let beside = c.owned(from, dir).into_iter().find(|(partition, ..)| *partition != 0);
-    let (partition, radix, ..) = beside.expect("two partitions a shard");
-    let orders = pando_placement::range(PartitionIndex(partition), Radix(radix));
+    let mut deltas = c.partitions([from], dir).into_iter().map(|it| it.delta);
+    let beside = deltas.find(|it| it.partition.0 != 0).expect("two partitions a shard");
+    let orders = pando_placement::range(beside.partition, beside.radix);
     let before = names(&mut c, dir);
     begin(&mut c, dir.id.hash_slot(), from, to);
     let (mut steps, mut changes) = (0, 0);
@@ -323,11 +313,11 @@ fn changes_of_other_partitions_are_not_kept_in_mind() {
         steps += 1;
         let fresh: Vec<_> = (0..16).map(|n| format!("new{steps}.{n}")).collect();
         for name in fresh {
-            if !orders.contains(&c.secrets().order(name.as_bytes()).0) {
+            if !orders.contains(&c.secrets.order(name.as_bytes()).0) {
                 continue;
             }
-            for op in [create(&c, dir, &name), Op::Unlink(dir, c.name(&name))] {
-                assert!(c.poke(from, 0, op).is_some_and(|answer| answer.is_ok()), "{name}");
+            for op in [c.create_op(dir, &name), Op::Unlink(dir, c.name(&name))] {
+                assert!(c.ask(from, op).is_some_and(|answer| answer.is_ok()), "{name}");
                 changes += 1;
             }
         }
@@ -352,8 +342,9 @@ fn a_few_names_that_change_all_the_time_do_not_hold_up_the_copy() {
         for n in 0..4 {
             let name = format!("hot{}", (steps * 4 + n) % 8);
             let is_there = steps / 2 % 2 == 1;
-            let op = if is_there { Op::Unlink(dir, c.name(&name)) } else { create(&c, dir, &name) };
-            refused += u32::from(c.poke(from, n, op).is_none_or(|answer| answer.is_err()));
+            let op =
+                if is_there { Op::Unlink(dir, c.name(&name)) } else { c.create_op(dir, &name) };
+            refused += u32::from(c.ask(from, op).is_none_or(|answer| answer.is_err()));
         }
     }
     c.settle();
@@ -371,15 +362,15 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
             begin(&mut c, dir.id.hash_slot(), from, to);
             let ended = (0..steps).any(|_| !c.step());
             match who {
-                0 => c.restart_one(from),
-                1 => c.restart_one(to),
-                _ => c.restart_at_once(),
+                0 => c.restart([from]),
+                1 => c.restart([to]),
+                _ => c.restart(c.all()),
             }
             c.settle();
             let at = home(&mut c, dir);
             assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
             let other = if at == from { to } else { from };
-            assert!(c.owned(other, dir).is_empty());
+            assert!(c.partitions([other], dir).is_empty());
             // It can be handed over again, whatever came before.
             hand_over(&mut c, dir.id.hash_slot(), at, other);
             assert_eq!(home(&mut c, dir), other, "{who} at {steps}");
@@ -396,16 +387,16 @@ fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
 fn a_repetition_finds_its_outcome_where_the_hash_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
-    let op = create(&c, dir, "once");
+    let op = c.create_op(dir, "once");
     c.run(from, op.clone()).unwrap();
-    let id = c.last_id();
+    let id = c.last_id;
     let set = Op::DirSetAttr(dir, SetAttr { mode: Some(0o700), ..Default::default() });
     let id_set = RequestId { slot: 7, sequence: 1, ..id };
-    c.run_as(from, id_set, set.clone()).unwrap();
+    c.run(from, (id_set, set.clone())).unwrap();
     hand_over(&mut c, dir.id.hash_slot(), from, to);
-    assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true, _))));
-    assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true, _))));
-    assert!(c.run_as(to, id_set, set).is_ok());
+    assert!(matches!(c.run(to, (id, op.clone())), Ok(Body::Created(_, true, _))));
+    assert!(matches!(c.run(from, (id, op)), Ok(Body::Created(_, true, _))));
+    assert!(c.run(to, (id_set, set)).is_ok());
 }
 
 /// The next request in that request slot concerned something that stays. So the floor goes along:
@@ -416,15 +407,15 @@ pub fn a_late_copy_does_not_run_again_where_a_hash_slot_has_gone() {
     let (dir, from, to) = filled(&mut c, 3);
     let (_, stays) = dir_at(&mut c, ROOT, "stays", |home| home == from);
     assert_ne!(stays.id.hash_slot(), dir.id.hash_slot());
-    let op = create(&c, dir, "once");
-    let first = RequestId { session: c.session(), slot: 7, sequence: 1 };
-    c.run_as(from, first, op.clone()).unwrap();
+    let op = c.create_op(dir, "once");
+    let first = RequestId { session: c.session, slot: 7, sequence: 1 };
+    c.run(from, (first, op.clone())).unwrap();
     let next = RequestId { sequence: 2, ..first };
     let set = Op::DirSetAttr(stays, SetAttr { mode: Some(0o700), ..SetAttr::default() });
-    c.run_as(from, next, set).unwrap();
+    c.run(from, (next, set)).unwrap();
     c.unlink(dir, "once").unwrap();
     hand_over(&mut c, dir.id.hash_slot(), from, to);
-    let late = c.run_as(to, first, op);
+    let late = c.run(to, (first, op));
     assert_eq!(late, Err(Refusal::Answered), "a late copy ran again");
     assert!(!names(&mut c, dir).contains("once"));
 }
@@ -436,17 +427,17 @@ fn a_request_by_a_changed_trail_to_the_old_owner_of_a_hash_slot_has_not_run() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     hand_over(&mut c, dir.id.hash_slot(), from, to);
-    let op = create(&c, dir, "once");
+    let op = c.create_op(dir, "once");
     let stale = Trail { version: 1, dirs: vec![ROOT.ino; Trail::DIRS_MAX + 1] };
-    let tag = c.start(from, op.clone(), Some(stale));
+    let tag = c.send(from, (op.clone(), stale));
+    let id = c.last_id;
     c.settle();
-    let id = c.id_of(tag);
     assert!(matches!(c.answer(tag), Some(Err(Refusal::HashSlot(_)))));
-    let map = c.map(from);
+    let map = c.shard(from).map().clone();
     let other =
         (1..).map(HashSlot).find(|hash_slot| map.hash_slot_owner(*hash_slot) == from).unwrap();
     hand_over(&mut c, other, from, to);
-    assert!(matches!(c.run_as(to, id, op), Ok(Body::Created(..))));
+    assert!(matches!(c.run(to, (id, op)), Ok(Body::Created(..))));
 }
 
 #[test]
@@ -454,7 +445,7 @@ fn what_cannot_be_handed_over_stays() {
     let mut c = Cluster::new(3, 1_000);
     let (dir, from, to) = filled(&mut c, 3);
     let hash_slot = dir.id.hash_slot();
-    let mut ask = |at, hash_slot, to| c.glance(at, Op::HandOver(at, hash_slot, to)).unwrap();
+    let mut ask = |at, hash_slot, to| c.ask(at, Op::HandOver(at, hash_slot, to)).unwrap();
     let einval = Err(Refusal::Errno(Errno::EINVAL));
     assert_eq!(ask(ShardIndex(0), ROOT.id.hash_slot(), ShardIndex(1)), einval);
     assert_eq!(ask(from, hash_slot, from), einval);
@@ -475,24 +466,27 @@ fn a_hash_slot_stays_while_half_of_its_partition_is_counted() {
     });
     let (dir, from, to) = filled(&mut c, 60);
     let hash_slot = dir.id.hash_slot();
-    assert!(c.owned(from, dir).iter().all(|part| part.0 == 0), "it has split off 1 only");
+    assert!(
+        c.partitions([from], dir).iter().all(|it| it.delta.partition.0 == 0),
+        "it has split off 1 only"
+    );
     c.hurries = false;
     let is_counted = |c: &mut Cluster| {
-        c.inspected(from, dir).iter().any(|it| it.delta.partition.0 == 0 && it.state != "owned")
+        c.partitions([from], dir).iter().any(|it| it.delta.partition.0 == 0 && it.state != "owned")
     };
     let mut n = 0;
     while !is_counted(&mut c) {
-        let op = create(&c, dir, &format!("more{n}"));
-        drop(c.poke(from, 0, op));
+        let op = c.create_op(dir, &format!("more{n}"));
+        drop(c.ask(from, op));
         n += 1;
         assert!(n < 1_000);
     }
     let busy = Err(Refusal::Errno(Errno::EBUSY));
-    assert_eq!(c.glance(from, Op::HandOver(from, hash_slot, to)).unwrap(), busy);
+    assert_eq!(c.ask(from, Op::HandOver(from, hash_slot, to)).unwrap(), busy);
     c.hurries = true;
     c.settle();
-    let split = c.owned(from, dir);
-    assert!(split.iter().any(|part| part.0 == 2), "{split:?}");
+    let split = c.partitions([from], dir);
+    assert!(split.iter().any(|it| it.delta.partition.0 == 2), "{split:?}");
     let before = names(&mut c, dir);
     hand_over(&mut c, hash_slot, from, to);
     assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
@@ -532,7 +526,7 @@ fn a_request_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     let hash_slot = dir.id.hash_slot();
     let mut from = home(&mut c, again);
     // Last comes the shard of the new name: it knows the partitions of the later life from its own.
-    let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
+    let others: Vec<_> = c.all().filter(|shard| *shard != from).collect();
     let last = ShardIndex(0);
     for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
         if to != from {
@@ -545,7 +539,7 @@ fn a_request_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
         c.create(again, &format!("f{n}")).unwrap();
     }
     c.settle();
-    let is_elsewhere = |shard: &ShardIndex| !c.owned(*shard, again).is_empty();
+    let is_elsewhere = |shard: &ShardIndex| !c.partitions([*shard], again).is_empty();
     assert_eq!((1..3).map(ShardIndex).filter(is_elsewhere).count(), 2);
     for n in 0..60 {
         let at = FileAt::Name(dir, c.name(&format!("f{n}")));

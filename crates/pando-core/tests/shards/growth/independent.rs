@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::growth::splits::{create, fill, names};
+use crate::growth::splits::{fill, names};
 use crate::support::Cluster;
 use pando_placement::range;
+use pando_types::reply::Delta;
 use pando_types::{DirRef, PartitionIndex, Radix, ShardIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -24,7 +25,8 @@ fn cluster(threshold: u64) -> Cluster {
 fn owners(c: &mut Cluster, dir: DirRef) -> BTreeMap<u32, ShardIndex> {
     let mut owners = BTreeMap::new();
     for shard in (0..SHARDS).map(ShardIndex) {
-        owners.extend(c.owned(shard, dir).into_iter().map(|(index, ..)| (index, shard)));
+        owners
+            .extend(c.partitions([shard], dir).into_iter().map(|it| (it.delta.partition.0, shard)));
     }
     owners
 }
@@ -35,7 +37,7 @@ fn name_in(c: &Cluster, (index, radix): (u32, u8), n: &mut u64) -> String {
     loop {
         *n += 1;
         let name = format!("more{n}");
-        if orders.contains(&c.secrets().order(name.as_bytes()).0) {
+        if orders.contains(&c.secrets.order(name.as_bytes()).0) {
             return name;
         }
     }
@@ -67,13 +69,13 @@ fn partitions_split_at_the_same_time_without_any_other_shard() {
     let involved: BTreeSet<_> = pairs.iter().flat_map(|(from, to)| [*from, *to]).collect();
     assert!(!involved.contains(&ShardIndex(0)) && !involved.contains(&ShardIndex(home)));
     c.silence((0..SHARDS).map(ShardIndex).filter(|shard| !involved.contains(shard)));
-    c.watch();
+    c.take_sent();
     let mut n = 0;
     for (index, begun) in [(1, 1), (2, 2)] {
         while c.copies() < begun {
             let name = name_in(&c, (index, 2), &mut n);
-            let op = create(&c, dir, &name);
-            assert!(matches!(c.poke(at(index as u16), 0, op), Some(Ok(_))));
+            let op = c.create_op(dir, &name);
+            assert!(matches!(c.ask(at(index as u16), op), Some(Ok(_))));
             expected.insert(name);
         }
     }
@@ -83,8 +85,8 @@ fn partitions_split_at_the_same_time_without_any_other_shard() {
     // The new owners serve at once.
     for index in [5, 6] {
         let name = name_in(&c, (index, 3), &mut n);
-        let op = create(&c, dir, &name);
-        assert!(matches!(c.poke(at(index as u16), 0, op), Some(Ok(_))));
+        let op = c.create_op(dir, &name);
+        assert!(matches!(c.ask(at(index as u16), op), Some(Ok(_))));
         expected.insert(name);
     }
     while c.step() {}
@@ -113,9 +115,10 @@ fn partitions_split_at_the_same_time_without_any_other_shard() {
 fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(Range<u64>, (u32, u8), ShardIndex)> {
     let mut list = Vec::new();
     for shard in (0..SHARDS).map(ShardIndex) {
-        list.extend(c.owned(shard, dir).into_iter().map(|(index, radix, _)| {
-            (range(PartitionIndex(index), Radix(radix)), (index, radix), shard)
-        }));
+        let deltas = c.partitions([shard], dir).into_iter().map(|it| it.delta);
+        let place =
+            |it: Delta| (range(it.partition, it.radix), (it.partition.0, it.radix.0), shard);
+        list.extend(deltas.map(place));
     }
     list
 }
@@ -127,17 +130,16 @@ fn sizes_at_splits(c: &mut Cluster, dir: DirRef) -> BTreeMap<(u32, u8), u64> {
     let mut known = partitions(c, dir);
     for n in 0.. {
         let name = format!("f{n}");
-        let order = c.secrets().order(name.as_bytes()).0;
+        let order = c.secrets.order(name.as_bytes()).0;
         let (_, at, owner) = known.iter().find(|(orders, ..)| orders.contains(&order)).unwrap();
-        let op = create(c, dir, &name);
-        assert!(matches!(c.poke(*owner, 0, op), Some(Ok(_))));
+        let op = c.create_op(dir, &name);
+        assert!(matches!(c.ask(*owner, op), Some(Ok(_))));
         if c.copies() == 0 {
             continue;
         }
-        let of_owner = c.owned(*owner, dir);
-        let (.., entries) =
-            of_owner.iter().find(|(index, radix, _)| (*index, *radix) == *at).unwrap();
-        sizes.insert(*at, *entries);
+        let mut deltas = c.partitions([*owner], dir).into_iter().map(|it| it.delta);
+        let split = deltas.find(|it| (it.partition.0, it.radix.0) == *at).unwrap();
+        sizes.insert(*at, split.entries);
         c.settle();
         known = partitions(c, dir);
         if known.len() == usize::from(SHARDS) {

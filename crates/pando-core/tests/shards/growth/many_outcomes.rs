@@ -2,10 +2,10 @@
 //! same. Every repetition is answered where its name has gone.
 
 use pando_core::Config;
-use pando_types::op::{NewNode, Op, RequestId};
+use pando_types::op::{Op, RequestId};
 use pando_types::peer::{Peer, PeerMessage, RowChange};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, FileKind, SessionId, ShardIndex};
+use pando_types::{DirRef, SessionId, ShardIndex};
 
 use crate::support::Cluster;
 
@@ -32,29 +32,21 @@ fn cluster(change: impl Fn(&mut Config)) -> Cluster {
     c
 }
 
-fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
-    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
-}
-
 /// Makes one file in each session. Messages that follow are not delivered.
 fn made(c: &mut Cluster, dir: DirRef, sessions: &[SessionId]) -> Vec<Done> {
     let owner = c.owner(dir, "f");
     let make = |(n, session): (usize, &SessionId)| {
         let name = format!("f{n}");
-        let (id, op) =
-            (RequestId { session: *session, slot: 1, sequence: 1 }, create(c, dir, &name));
-        let tag = c.send_as(owner, id, op.clone());
+        let id = RequestId { session: *session, slot: 1, sequence: 1 };
+        let op = c.create_op(dir, &name);
+        let tag = c.send(owner, (id, op.clone()));
         Done { id, op, name, answer: c.answer(tag).expect("at once") }
     };
     sessions.iter().enumerate().map(make).collect()
 }
 
 fn sessions(c: &mut Cluster) -> Vec<SessionId> {
-    let begin = |_| {
-        c.begin_session();
-        c.session()
-    };
+    let begin = |_| c.begin_session(Op::OpenSession);
     (0..SESSIONS).map(begin).collect()
 }
 
@@ -63,9 +55,9 @@ fn sessions(c: &mut Cluster) -> Vec<SessionId> {
 fn check(c: &mut Cluster, dir: DirRef, done: &[Done]) {
     for Done { id, op, name, answer } in done {
         let owner = c.owner(dir, name);
-        assert_eq!(c.run_as(owner, *id, op.clone()), *answer, "{name}");
+        assert_eq!(c.run(owner, (*id, op.clone())), *answer, "{name}");
         let other = ShardIndex(1 - owner.0);
-        let strayed = c.run_as(other, *id, op.clone());
+        let strayed = c.run(other, (*id, op.clone()));
         assert!(
             strayed == *answer
                 || matches!(
@@ -101,14 +93,14 @@ fn a_split_ends_and_takes_all_of_them_along() {
         let all = sessions(&mut c);
         let dir = c.mkdir(ROOT, "dir").unwrap();
         let done = made(&mut c, dir, &all);
-        while !c.is_on_its_way(is_outcomes) {
+        while !c.messages().any(|(_, peer)| is_outcomes(peer)) {
             assert!(c.step(), "outcomes are sent in pages");
         }
         if dies {
             // Between two pages. The split is given up and begins again.
             let target = ShardIndex(1 - c.owner(dir, "f0").0);
-            c.restart_one(target);
-            c.pass_time(1_000_000_000);
+            c.restart([target]);
+            c.tick(c.all(), 1_000_000_000);
         }
         c.settle();
         if dies {
@@ -118,7 +110,8 @@ fn a_split_ends_and_takes_all_of_them_along() {
         assert!(splits(&c) > 0);
         check(&mut c, dir, &done);
         assert_eq!(c.in_flight()[..3], [0, 0, 0]);
-        c.restart();
+        c.restart(c.all());
+        c.settle();
         check(&mut c, dir, &done);
     }
 }
@@ -132,7 +125,7 @@ fn a_handover_ends_and_takes_all_of_them_along() {
     c.settle();
     let from = c.home(dir);
     let to = ShardIndex(1 - from.0);
-    let begun = c.glance(from, Op::HandOver(from, dir.id.hash_slot(), to));
+    let begun = c.ask(from, Op::HandOver(from, dir.id.hash_slot(), to));
     assert_eq!(begun, Some(Ok(Body::Done)));
     c.settle();
     assert_eq!(c.owner(dir, "f0"), to);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::growth::splits::{create, fill, is_upper, names, sum};
+use crate::growth::splits::{fill, is_upper, names, sum};
 use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId};
 use pando_types::reply::{Body, Delta, Refusal};
@@ -42,7 +42,9 @@ fn grown(shards: u16, policy: u16) -> Shrinking {
     c.settle();
     let owns = |c: &mut Cluster, index: u32| {
         let mut shards = (0..shards).map(ShardIndex);
-        shards.find(|s| c.owned(*s, dir).iter().any(|(i, ..)| *i == index)).unwrap()
+        shards
+            .find(|s| c.partitions([*s], dir).iter().any(|it| it.delta.partition.0 == index))
+            .unwrap()
     };
     let (home, source) = (owns(&mut c, 0), owns(&mut c, 1));
     assert_ne!(home, source);
@@ -63,16 +65,14 @@ impl Shrinking {
                 return;
             }
             let op = Op::Unlink(self.dir, self.c.name(name));
-            self.c.poke(owner, 0, op).unwrap().unwrap();
+            self.c.ask(owner, op).unwrap().unwrap();
             self.names.remove(name);
         }
     }
 
     fn is_whole(&mut self) -> bool {
-        let (home, elsewhere) = (self.c.owned(self.home, self.dir), self.c.shard_count() - 1);
-        let others = (0..=elsewhere).map(ShardIndex).filter(|shard| *shard != self.home);
-        let others: Vec<_> = others.flat_map(|shard| self.c.owned(shard, self.dir)).collect();
-        home == [(0, 0, self.names.len() as u64)] && others.is_empty()
+        let is_at_home = self.c.partitions([self.home], self.dir).len() == 1;
+        is_at_home && partitions(&mut self.c, self.dir) == [(0, 0, self.names.len() as u64)]
     }
 
     fn assert_whole(&mut self, when: &str) {
@@ -94,18 +94,13 @@ fn about_to_merge() -> Shrinking {
 }
 
 fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(u32, u8, u64)> {
-    (0..c.shard_count()).flat_map(|shard| c.owned(ShardIndex(shard), dir)).collect()
+    let deltas = c.partitions(c.all(), dir).into_iter().map(|it| it.delta);
+    deltas.map(|it| (it.partition.0, it.radix.0, it.entries)).collect()
 }
 
 /// Sums over all partitions: entries, changes, newest change.
 fn counts(c: &mut Cluster, dir: DirRef) -> (u64, u64, Timestamp) {
-    let mut deltas: Vec<Delta> = Vec::new();
-    for shard in (0..c.shard_count()).map(ShardIndex) {
-        match c.glance(shard, Op::InspectDir(shard, dir.id)) {
-            Some(Ok(Body::Inspected(list))) => deltas.extend(list.iter().map(|it| it.delta)),
-            other => panic!("{other:?}"),
-        }
-    }
+    let deltas: Vec<Delta> = c.partitions(c.all(), dir).iter().map(|it| it.delta).collect();
     let newest = deltas.iter().map(|delta| delta.mtime).max().unwrap();
     (deltas.iter().map(|d| d.entries).sum(), deltas.iter().map(|d| d.change).sum(), newest)
 }
@@ -125,14 +120,14 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
             [Half::Lower, Half::Upper].map(|half| fresh(&s.c, &format!("s{steps}"), half));
         // Names of the parent are served throughout.
         if steps < 4 {
-            let op = create(&s.c, s.dir, &lower);
-            assert!(matches!(s.c.poke(s.home, 0, op), Some(Ok(_))));
+            let op = s.c.create_op(s.dir, &lower);
+            assert!(matches!(s.c.ask(s.home, op), Some(Ok(_))));
             s.names.insert(lower);
             made += 1;
         }
         if steps < 3 {
-            let op = create(&s.c, s.dir, &upper);
-            match s.c.poke(s.source, 1 + steps, op) {
+            let op = s.c.create_op(s.dir, &upper);
+            match s.c.ask(s.source, op) {
                 Some(answer) => drop(answer.unwrap()),
                 None => waited.push(upper.clone()),
             }
@@ -140,7 +135,7 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
             made += 1;
         } else if let Some(old) = s.names.iter().find(|n| n.starts_with('f') && is_upper(&s.c, n)) {
             let lookup = Op::Lookup(s.dir, s.c.name(old));
-            let answer = s.c.glance(s.source, lookup);
+            let answer = s.c.ask(s.source, lookup);
             assert!(matches!(answer, None | Some(Ok(_))), "{answer:?}");
         }
         assert!(s.c.step(), "something is always on its way");
@@ -164,22 +159,22 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
 fn while_its_owner_is_in_doubt_a_name_and_the_counts_wait() {
     let mut s = about_to_merge();
     let upper = s.names.iter().find(|n| is_upper(&s.c, n)).cloned().unwrap();
-    while !s.c.owned(s.source, s.dir).is_empty() {
+    while !s.c.partitions([s.source], s.dir).is_empty() {
         assert!(s.c.step());
     }
     let lookup = Op::Lookup(s.dir, s.c.name(&upper));
-    let refused = s.c.glance(s.source, lookup.clone());
+    let refused = s.c.ask(s.source, lookup.clone());
     assert!(matches!(refused, Some(Err(Refusal::AskHome))), "{refused:?}");
-    assert!(s.c.glance(s.home, lookup.clone()).is_none());
-    assert!(s.c.glance(s.home, Op::DirGetAttr(s.dir)).is_none());
-    assert!(s.c.glance(s.home, Op::PartitionStat(s.dir, PartitionIndex(0))).is_none());
+    assert!(s.c.ask(s.home, lookup.clone()).is_none());
+    assert!(s.c.ask(s.home, Op::DirGetAttr(s.dir)).is_none());
+    assert!(s.c.ask(s.home, Op::PartitionStat(s.dir, PartitionIndex(0))).is_none());
     let lower = s.names.iter().find(|n| !is_upper(&s.c, n)).unwrap();
     let other = Op::Lookup(s.dir, s.c.name(lower));
-    assert!(matches!(s.c.glance(s.home, other), Some(Ok(_))), "others do not");
+    assert!(matches!(s.c.ask(s.home, other), Some(Ok(_))), "others do not");
     s.c.settle();
-    assert!(matches!(s.c.glance(s.home, lookup), Some(Ok(_))));
+    assert!(matches!(s.c.ask(s.home, lookup), Some(Ok(_))));
     let entries = s.names.len() as u64;
-    match s.c.glance(s.home, Op::DirGetAttr(s.dir)) {
+    match s.c.ask(s.home, Op::DirGetAttr(s.dir)) {
         Some(Ok(Body::Dir(attr))) => {
             assert_eq!(attr.deltas.iter().map(|d| d.entries).sum::<u64>(), entries);
         }
@@ -204,7 +199,7 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
             });
             for (bit, shard) in [(0b01, s.source), (0b10, s.home)] {
                 if dies & bit > 0 {
-                    s.c.restart_one(shard);
+                    s.c.restart([shard]);
                 }
             }
             let when = format!("step {step}, {dies:#b}");
@@ -226,19 +221,20 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
 fn a_repetition_after_the_merge_is_answered_as_before() {
     let mut s = about_to_merge();
     let upper = fresh(&s.c, "new", Half::Upper);
-    let id = RequestId { session: s.c.session(), slot: 7, sequence: 1_000_000 };
-    let op = create(&s.c, s.dir, &upper);
-    let first = s.c.run_as(s.source, id, op.clone());
+    let id = RequestId { session: s.c.session, slot: 7, sequence: 1_000_000 };
+    let op = s.c.create_op(s.dir, &upper);
+    let first = s.c.run(s.source, (id, op.clone()));
     assert!(matches!(first, Ok(Body::Created(..))), "{first:?}");
     s.names.insert(upper.clone());
     s.assert_whole("merged");
-    assert_eq!(s.c.run_as(s.home, id, op.clone()), first);
-    assert_eq!(s.c.run_as(s.source, id, op.clone()), first);
+    assert_eq!(s.c.run(s.home, (id, op.clone())), first);
+    assert_eq!(s.c.run(s.source, (id, op.clone())), first);
     s.c.unlink(s.dir, &upper).unwrap();
     s.names.remove(&upper);
-    assert_eq!(s.c.run_as(s.home, id, op.clone()), first, "it does not come back");
-    s.c.restart();
-    assert_eq!(s.c.run_as(s.home, id, op), first);
+    assert_eq!(s.c.run(s.home, (id, op.clone())), first, "it does not come back");
+    s.c.restart(s.c.all());
+    s.c.settle();
+    assert_eq!(s.c.run(s.home, (id, op)), first);
     s.assert_whole("in the end");
 }
 
@@ -271,7 +267,7 @@ fn a_merge_yields_to_chmod() {
     s.assert_whole("afterwards");
     s.c.by = Credentials::new(9, 9, Vec::new());
     for half in [Half::Lower, Half::Upper] {
-        let op = create(&s.c, s.dir, &fresh(&s.c, "denied", half));
+        let op = s.c.create_op(s.dir, &fresh(&s.c, "denied", half));
         assert_eq!(s.c.done(&op), Err(Errno::EACCES), "in both halves");
     }
 }
@@ -283,7 +279,7 @@ fn rmdir_and_chmod_walk_anew_at_whatever_step_a_merge_is() {
         let rest: Vec<_> = s.names.iter().cloned().collect();
         for name in rest {
             let owner = if is_upper(&s.c, &name) { s.source } else { s.home };
-            s.c.poke(owner, 0, Op::Unlink(s.dir, s.c.name(&name))).unwrap().unwrap();
+            s.c.ask(owner, Op::Unlink(s.dir, s.c.name(&name))).unwrap().unwrap();
         }
         let mut is_over = false;
         (0..step).for_each(|_| is_over |= !s.c.step());
@@ -331,13 +327,15 @@ fn after_a_restart_a_small_partition_is_found_by_its_first_use() {
     let mut s = grown(2, 1);
     s.drain(Half::Upper, 0);
     s.c.settle();
-    s.c.restart();
+    s.c.restart(s.c.all());
+    s.c.settle();
     s.drain(Half::Lower, 3);
     s.c.wait(2 * SECOND);
     assert_eq!(partitions(&mut s.c, s.dir).len(), 2);
-    s.c.restart();
+    s.c.restart(s.c.all());
+    s.c.settle();
     let stat = Op::PartitionStat(s.dir, PartitionIndex(1));
-    assert!(matches!(s.c.glance(s.source, stat), Some(Ok(Body::Delta(_)))));
+    assert!(matches!(s.c.ask(s.source, stat), Some(Ok(Body::Delta(_)))));
     s.assert_whole("in the end");
 }
 
@@ -347,8 +345,8 @@ fn a_partition_that_grows_again_stays() {
     let mut s = about_to_merge();
     for n in 0..12 {
         let name = fresh(&s.c, &format!("again{n}"), Half::Upper);
-        let op = create(&s.c, s.dir, &name);
-        assert!(matches!(s.c.poke(s.source, 0, op), Some(Ok(_))));
+        let op = s.c.create_op(s.dir, &name);
+        assert!(matches!(s.c.ask(s.source, op), Some(Ok(_))));
         s.names.insert(name);
     }
     s.c.settle();
@@ -372,14 +370,14 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     // The partition grows, and the merge is given up. The target does not hear so.
     for n in 0..45 {
         let name = fresh(&s.c, &format!("again{n}"), Half::Upper);
-        let op = create(&s.c, s.dir, &name);
-        let answer = s.c.poke(s.source, 0, op);
+        let op = s.c.create_op(s.dir, &name);
+        let answer = s.c.ask(s.source, op);
         assert!(matches!(answer, Some(Ok(_))), "{answer:?}");
         s.names.insert(name);
     }
     while s.c.copies() > 0 {
         assert!(s.c.step());
-        s.c.lose_messages_to(s.home);
+        s.c.take(|to, _| to == s.home);
     }
     assert_eq!(sum(&s.c, |n| n.merges_failed), 1);
     // The partition splits.
@@ -394,7 +392,8 @@ fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     s.c.create(s.dir, &last).unwrap();
     s.names.insert(last);
     s.c.settle();
-    let owned: Vec<_> = s.c.owned(s.home, s.dir).into_iter().map(|(i, ..)| i).collect();
+    let owned = s.c.partitions([s.home], s.dir).into_iter().map(|it| it.delta.partition.0);
+    let owned: Vec<_> = owned.collect();
     assert_eq!(owned, [0, 3]);
     assert_eq!(names(&mut s.c, s.dir), s.names);
     s.c.wait(10 * SECOND);
@@ -451,7 +450,7 @@ fn trees_collapse_and_grow_again_under_every_policy() {
             assert_eq!(all.len(), 200);
             // In the order of a listing, or in another order.
             match ebb {
-                0 => all.sort_by_key(|name| c.secrets().order(name.as_bytes())),
+                0 => all.sort_by_key(|name| c.secrets.order(name.as_bytes())),
                 _ => all.sort(),
             }
             let kept = all.pop().unwrap();
@@ -459,9 +458,10 @@ fn trees_collapse_and_grow_again_under_every_policy() {
                 c.unlink(dir, name).unwrap();
             }
             c.settle();
-            let home = (0..shards).map(ShardIndex).find(|s| !c.owned(*s, dir).is_empty()).unwrap();
+            let home =
+                (0..shards).map(ShardIndex).find(|s| !c.partitions([*s], dir).is_empty()).unwrap();
             assert_eq!(partitions(&mut c, dir), [(0, 0, 1)], "policy {policy}, {shards} shards");
-            assert!(matches!(c.glance(home, Op::DirGetAttr(dir)), Some(Ok(_))), "it is at home");
+            assert!(matches!(c.ask(home, Op::DirGetAttr(dir)), Some(Ok(_))), "it is at home");
             let after = counts(&mut c, dir);
             assert_eq!((after.0, after.1), (1, before.1 + 199), "{policy}");
             assert_eq!(c.in_flight()[..3], [0; 3]);

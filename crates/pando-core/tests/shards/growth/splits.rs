@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::Cluster;
 use pando_core::Need;
-use pando_types::op::{NewNode, Op};
+use pando_types::op::Op;
 use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
+use pando_types::{DirRef, Order, SetAttr, ShardIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
@@ -30,18 +30,14 @@ fn about_to_split_at(threshold: u64, dirty_rows: usize) -> (Cluster, DirRef, Sha
     let dir = c.mkdir(ROOT, "big").unwrap();
     c.settle();
     for n in 0.. {
-        let home = (0..2).map(ShardIndex).find(|shard| !c.owned(*shard, dir).is_empty()).unwrap();
-        c.poke(home, 0, create(&c, dir, &format!("f{n}"))).unwrap().unwrap();
+        let home =
+            (0..2).map(ShardIndex).find(|shard| !c.partitions([*shard], dir).is_empty()).unwrap();
+        c.ask(home, c.create_op(dir, &format!("f{n}"))).unwrap().unwrap();
         if c.copies() > 0 {
             return (c, dir, home);
         }
     }
     unreachable!()
-}
-
-pub fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
-    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
 }
 
 pub fn fill(c: &mut Cluster, dir: DirRef, stem: &str, count: u32) {
@@ -51,7 +47,7 @@ pub fn fill(c: &mut Cluster, dir: DirRef, stem: &str, count: u32) {
 }
 
 pub fn is_upper(c: &Cluster, name: &str) -> bool {
-    c.secrets().order(name.as_bytes()) >= Order(Order::END / 2)
+    c.secrets.order(name.as_bytes()) >= Order(Order::END / 2)
 }
 
 pub fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
@@ -72,7 +68,7 @@ fn a_request_sent_to_the_target_does_not_wait_for_a_sync_that_no_call_has_asked_
     let (mut c, dir, home) = about_to_split();
     c.settle();
     let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
-    let op = create(&c, dir, &name);
+    let op = c.create_op(dir, &name);
     assert!(matches!(c.run(home, op), Err(Refusal::Redirect(_))));
     assert_eq!(c.last_need, Some(Need::Synced));
 }
@@ -89,8 +85,8 @@ fn a_directory_is_used_while_its_half_is_copied() {
             let fresh = (0..).map(|n| format!("s{steps}.{n}"));
             fresh.into_iter().find(|name| is_upper(&c, name) == upper).unwrap()
         });
-        let op = create(&c, dir, &lower);
-        assert!(matches!(c.poke(home, 0, op), Some(Ok(_))), "the half that stays never waits");
+        let op = c.create_op(dir, &lower);
+        assert!(matches!(c.ask(home, op), Some(Ok(_))), "the half that stays never waits");
         expected.insert(lower);
         // Changes of the half come more slowly than they are sent.
         if steps % 4 > 0 {
@@ -98,9 +94,9 @@ fn a_directory_is_used_while_its_half_is_copied() {
             steps += 1;
             continue;
         }
-        let op = create(&c, dir, &upper);
+        let op = c.create_op(dir, &upper);
         // Each request has a request slot of its own, as some of them wait.
-        match c.poke(home, 1 + steps, op) {
+        match c.ask(home, op) {
             Some(answer) => drop(answer.unwrap()),
             None => waited.push(steps),
         }
@@ -110,7 +106,7 @@ fn a_directory_is_used_while_its_half_is_copied() {
         if let Some(old) = old
             && waited.is_empty()
         {
-            c.poke(home, 0, Op::Unlink(dir, c.name(&old))).unwrap().unwrap();
+            c.ask(home, Op::Unlink(dir, c.name(&old))).unwrap().unwrap();
             expected.remove(&old);
         }
         assert!(c.step(), "something is always on its way");
@@ -125,7 +121,8 @@ fn a_directory_is_used_while_its_half_is_copied() {
         c.create(dir, &name).unwrap();
     }
     assert_eq!(names(&mut c, dir), expected);
-    let entries: u64 = [0, 1].map(|s| c.owned(ShardIndex(s), dir)[0].2).iter().sum();
+    let entries: u64 =
+        [0, 1].map(|s| c.partitions([ShardIndex(s)], dir)[0].delta.entries).iter().sum();
     assert_eq!(entries, expected.len() as u64, "headers count what is there");
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
@@ -141,8 +138,8 @@ fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
         for n in 0..3 {
             let fresh = (0..).map(|m| format!("s{steps}.{n}.{m}"));
             let name = fresh.into_iter().find(|name| is_upper(&c, name)).unwrap();
-            let op = create(&c, dir, &name);
-            match c.poke(home, ((1 + 3 * steps + n) % 1_000) as u16, op) {
+            let op = c.create_op(dir, &name);
+            match c.ask(home, op) {
                 Some(answer) => {
                     answer.unwrap();
                     expected.insert(name);
@@ -166,13 +163,13 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 4096);
     let mut sent = Vec::new();
     while c.copies() > 0 {
-        c.watch();
+        c.take_sent();
         assert!(c.step(), "something is always on its way");
         sent.extend(c.take_sent());
         if sent.last().is_some_and(|(.., peer)| asks_for_sync(peer)) {
             let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
-            let op = create(&c, dir, &name);
-            c.poke(home, 1, op).expect("the half is open meanwhile").unwrap();
+            let op = c.create_op(dir, &name);
+            c.ask(home, op).expect("the half is open meanwhile").unwrap();
         }
     }
     let at = |what: &dyn Fn(&Peer) -> bool| sent.iter().position(|(.., peer)| what(peer)).unwrap();
@@ -195,7 +192,7 @@ fn both_logs_are_synced_before_a_half_is_closed() {
 fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
     let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 12);
     loop {
-        c.watch();
+        c.take_sent();
         assert!(c.step(), "something is always on its way");
         if c.take_sent().last().is_some_and(|(.., peer)| asks_for_sync(peer)) {
             break;
@@ -207,14 +204,14 @@ fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
         all.find(|name| is_upper(c, name)).unwrap()
     };
     let waits = (0..100).map(|n| fresh(&c, n)).collect::<Vec<_>>().into_iter().find(|name| {
-        let op = create(&c, dir, name);
+        let op = c.create_op(dir, name);
         expected.insert(name.clone());
-        c.poke(home, 1, op).map(Result::unwrap).is_none()
+        c.ask(home, op).map(Result::unwrap).is_none()
     });
     assert!(waits.is_some() && c.copies() == 1, "it is closed once too much has changed");
     for _ in 0..9 {
-        c.lose_messages_to(ShardIndex(1 - home.0));
-        c.pass_time(100_000_000);
+        c.take(|to, _| to == ShardIndex(1 - home.0));
+        c.tick(c.all(), 100_000_000);
     }
     assert_eq!(c.copies(), 0);
     // The requests that waited have run.
@@ -229,7 +226,7 @@ fn asks_for_sync(peer: &Peer) -> bool {
 
 /// All names, as told by the shard that owns everything. Nothing is delivered.
 fn names_at(c: &mut Cluster, shard: ShardIndex, dir: DirRef) -> BTreeSet<String> {
-    match c.glance(shard, Op::ReadDir { dir, from: Order(0), limit: 4096 }) {
+    match c.ask(shard, Op::ReadDir { dir, from: Order(0), limit: 4096 }) {
         Some(Ok(Body::Page(page, None))) => page.iter().map(|e| e.name.to_string()).collect(),
         other => panic!("{other:?}"),
     }
@@ -255,13 +252,13 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
             let target = ShardIndex(1 - home.0);
             for (bit, shard) in [(0b01, home), (0b10, target)] {
                 if dies & bit > 0 {
-                    c.restart_one(shard);
+                    c.restart([shard]);
                 }
             }
             c.settle();
             assert_eq!(names(&mut c, dir), expected, "step {step}, {dies:#b}");
             assert_eq!(c.in_flight()[..3], [0; 3], "step {step}, {dies:#b}");
-            match c.owned(target, dir).is_empty() {
+            match c.partitions([target], dir).is_empty() {
                 true => undone += 1,
                 false => ended += 1,
             }
@@ -273,8 +270,9 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
                 c.settle();
             }
             assert_eq!(names(&mut c, dir), expected, "step {step}, {dies:#b}");
-            assert_eq!(c.owned(target, dir).len(), 1, "step {step}, {dies:#b}");
-            let entries: u64 = [0, 1].map(|s| c.owned(ShardIndex(s), dir)[0].2).iter().sum();
+            assert_eq!(c.partitions([target], dir).len(), 1, "step {step}, {dies:#b}");
+            let entries: u64 =
+                [0, 1].map(|s| c.partitions([ShardIndex(s)], dir)[0].delta.entries).iter().sum();
             assert_eq!(entries, expected.len() as u64, "step {step}, {dies:#b}");
         }
     }
@@ -304,13 +302,13 @@ fn a_silent_target_is_given_up() {
     let (mut c, dir, home) = about_to_split();
     let target = ShardIndex(1 - home.0);
     for _ in 0..200 {
-        c.lose_messages_to(target);
-        c.pass_time(100_000_000);
+        c.take(|to, _| to == target);
+        c.tick(c.all(), 100_000_000);
     }
     assert!(sum(&c, |n| n.splits_failed) >= 1);
     assert_eq!(c.copies(), 0);
-    let op = create(&c, dir, "more");
-    assert!(matches!(c.poke(home, 0, op), Some(Ok(_))));
+    let op = c.create_op(dir, "more");
+    assert!(matches!(c.ask(home, op), Some(Ok(_))));
     c.settle();
     assert_eq!(sum(&c, |n| n.splits_moved), 1);
 }
@@ -333,9 +331,9 @@ fn figure_2_five_servers_and_two_more() {
         }
         c.settle();
         let mut owners = BTreeMap::new();
-        for shard in 0..c.shard_count() {
-            for (index, ..) in c.owned(ShardIndex(shard), dir) {
-                assert_eq!(owners.insert(index, shard), None);
+        for shard in c.all() {
+            for it in c.partitions([shard], dir) {
+                assert_eq!(owners.insert(it.delta.partition.0, shard.0), None);
             }
         }
         owners
@@ -345,7 +343,13 @@ fn figure_2_five_servers_and_two_more() {
     let base = before[&0];
     assert!(before.iter().all(|(i, shard)| u32::from(*shard) == (u32::from(base) + i) % 5));
 
-    c.add_shards(2);
+    for _ in 0..2 {
+        c.configs.iter_mut().for_each(|config| assert!(config.map.add_shard().is_some()));
+        c.found();
+    }
+    c.restart(c.all());
+    c.settle();
+    c.begin_session(Op::OpenSession);
     let after = grow(&mut c, &mut expected, 700);
     assert!(after.keys().copied().eq(0..21));
     for (index, shard) in &after {
@@ -367,11 +371,11 @@ fn policies_one_several_continuous() {
         let dir = c.mkdir(ROOT, "big").unwrap();
         fill(&mut c, dir, "f", 400);
         c.settle();
-        let owned: Vec<_> = (0..4).flat_map(|s| c.owned(ShardIndex(s), dir)).collect();
+        let owned = c.partitions(c.all(), dir);
         assert!((least..=most).contains(&owned.len()), "{policy}: {} partitions", owned.len());
-        assert_eq!(owned.iter().map(|(.., entries)| entries).sum::<u64>(), 400);
+        assert_eq!(owned.iter().map(|it| it.delta.entries).sum::<u64>(), 400);
         if policy == u16::MAX {
-            assert!(owned.iter().all(|(.., entries)| *entries <= 10));
+            assert!(owned.iter().all(|it| it.delta.entries <= 10));
         }
     }
 }
@@ -408,9 +412,9 @@ fn huge_directories_nest() {
     for (depth, dir) in dirs.iter().enumerate() {
         let count = 100 + usize::from(depth < 3);
         assert_eq!(names(&mut c, *dir).len(), count);
-        let owned: Vec<_> = (0..4).flat_map(|s| c.owned(ShardIndex(s), *dir)).collect();
+        let owned = c.partitions(c.all(), *dir);
         assert_eq!(owned.len(), 8);
-        assert_eq!(owned.iter().map(|(.., entries)| *entries as usize).sum::<usize>(), count);
+        assert_eq!(owned.iter().map(|it| it.delta.entries as usize).sum::<usize>(), count);
     }
     for n in 0..40 {
         c.rmdir(dirs[3], &format!("d{n}")).unwrap();

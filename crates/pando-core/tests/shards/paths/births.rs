@@ -2,18 +2,20 @@
 //! version by rename lists and back-pointers. Here the content record of an id tells that the id is
 //! taken. The ids are those of the paper.
 
+use pando_core::record::{Content, Record};
+use pando_core::{Write, keys};
 use pando_types::op::Op;
 use pando_types::peer::{Change, Peer, PeerMessage};
 use pando_types::reply::Body;
-use pando_types::{DirId, DirRef, ShardIndex};
+use pando_types::{DirId, DirRef, Ino, ShardIndex};
 
-use crate::support::{Cluster, dir_at};
+use crate::support::{Cluster, Message, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 
 /// The id that the paper gives to the directory born as `name` in `parent`, with this name version.
 fn id(c: &Cluster, parent: DirRef, name: &str, version: u32) -> DirId {
-    c.secrets().dir_id(parent.id, &c.name(name), version)
+    c.secrets.dir_id(parent.id, &c.name(name), version)
 }
 
 fn cluster() -> Cluster {
@@ -99,13 +101,24 @@ fn the_birth_parents_death_does_not_free_the_ids_of_directories_that_left_it() {
     assert_eq!(c.mkdir(reborn, "B").unwrap().id, id(&c, reborn, "B", 0));
 }
 
+/// Puts the content record of another directory under this id, as if two birth triples had one
+/// hash.
+fn occupy(c: &mut Cluster, id: DirId) {
+    let key = |id| keys::dir(id, keys::Kind::Content, 0);
+    let root = c.rows()[&(c.home(ROOT).0, key(ROOT.id))].clone();
+    let mut content = Content::decode(&root).unwrap();
+    let home = c.home(DirRef { id, ..ROOT });
+    content.base.ino = Ino::new(home, (1 << 40) + u64::from(id.0[15]));
+    c.write(home, vec![Write::Put(key(id), content.encode())]);
+}
+
 #[test]
 fn a_collision_is_found_and_gives_way_to_the_next_version() {
     let mut c = cluster();
     let a = c.mkdir(ROOT, "A").unwrap();
     for taken in 0..3 {
         let taken = id(&c, a, "B", taken);
-        c.occupy(taken);
+        occupy(&mut c, taken);
     }
     let b = c.mkdir(a, "B").unwrap();
     assert_eq!(b.id, id(&c, a, "B", 3));
@@ -153,13 +166,13 @@ fn scattered(
     // Nothing is delivered, so that no partition is merged.
     for name in (0..60).map(|n| format!("f{n}")) {
         let (owner, op) = (c.owner(dir, &name), Op::Unlink(dir, c.name(&name)));
-        let tag = c.start(owner, op, None);
+        let tag = c.send(owner, op);
         assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()), "at once");
     }
-    c.take_all_messages();
+    c.take(|_, _| true);
     let homes = [c.home(dir), c.home(ROOT)];
-    let mut others = (0..c.shard_count()).map(ShardIndex).filter(|shard| !homes.contains(shard));
-    let has = others.find(|shard| !c.owned(*shard, dir).is_empty());
+    let mut others = c.all().filter(|shard| !homes.contains(shard));
+    let has = others.find(|shard| !c.partitions([*shard], dir).is_empty());
     (name, dir, has.expect("it has split"))
 }
 
@@ -168,16 +181,17 @@ pub fn an_id_is_taken_until_the_last_partition_elsewhere_is_gone() {
     let mut c = Cluster::new(3, 10);
     let at = c.home(ROOT);
     let (name, dir, elsewhere) = scattered(&mut c, |home| home == at);
-    c.start(c.home(ROOT), Op::Rmdir(ROOT, c.name(&name)), None);
+    c.send(c.home(ROOT), Op::Rmdir(ROOT, c.name(&name)));
     let drops = |peer: &Peer| makes(peer, |change| matches!(change, Change::DropPartition { .. }));
     for _ in 0..1_000 {
-        match c.is_on_its_way(drops) {
-            true => break,
-            false if c.step() => {}
-            false => c.pass_time(300_000_000),
+        if c.messages().any(|(_, peer)| drops(peer)) {
+            break;
+        }
+        if !c.step() {
+            c.tick(c.all(), 300_000_000);
         }
     }
-    assert!(c.is_on_its_way(drops), "it is decided");
+    assert!(c.messages().any(|(_, peer)| drops(peer)), "it is decided");
     // The partition there stays for now.
     c.silence([elsewhere]);
     let next = c.mkdir(ROOT, &name).unwrap();
@@ -195,7 +209,7 @@ pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     let mut c = Cluster::new(3, 10);
     let coordinator = c.home(ROOT);
     let (name, dir, _) = scattered(&mut c, |home| home != coordinator);
-    c.watch();
+    c.take_sent();
     c.rmdir(ROOT, &name).unwrap();
     c.settle();
     let burial = |peer: &Peer| makes(peer, |change| matches!(change, Change::Bury(_)));
@@ -205,23 +219,21 @@ pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     assert_eq!((next.id, next.ino == dir.ino), (dir.id, false));
     // As if it were of a transaction of which the shard has not heard.
     again.txn.number += 1 << 32;
-    c.deliver(c.home(next), vec![again]);
+    c.deliver([(c.home(next), again)]);
     c.settle();
     let parent = c.run(c.home(next), Op::Parent(next));
     assert!(parent.is_ok(), "the next life is buried");
 }
 
 /// Takes a message that is on its way, to be delivered later.
-fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<(ShardIndex, Box<Peer>)> {
+fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<Message> {
     for _ in 0..1_000 {
-        let all = c.take_all_messages().into_iter();
-        let (held, rest) = all.partition::<Vec<_>, _>(|(_, peer)| is_it(peer));
-        c.put_back(rest);
+        let held = c.take(|_, peer| is_it(peer));
         if !held.is_empty() {
             return held;
         }
         if !c.step() {
-            c.pass_time(300_000_000);
+            c.tick(c.all(), 300_000_000);
         }
     }
     panic!("it is not said");
@@ -235,10 +247,10 @@ fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows(
     let coordinator = c.home(ROOT);
     let (name, dir, _) = scattered(&mut c, |home| home != coordinator);
     let home = c.home(dir);
-    c.start(coordinator, Op::Rmdir(ROOT, c.name(&name)), None);
+    c.send(coordinator, Op::Rmdir(ROOT, c.name(&name)));
     let burial = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::Bury(_))));
     let hand_over = Op::HandOver(home, dir.id.hash_slot(), coordinator);
-    assert_eq!(c.glance(home, hand_over), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(home, hand_over), Some(Ok(Body::Done)));
     let taking =
         held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnHashSlot(_))));
     c.put_back(burial);

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pando_types::op::{Op, RenameFlags};
 use pando_types::{DirId, DirRef, Errno, Ino};
 
-use crate::support::{Cluster, Random};
+use crate::support::Cluster;
 
 const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 
@@ -102,24 +102,24 @@ enum What {
 /// An operation with names: mostly existing ones, or places where a living directory was born.
 fn choose(
     paper: &Paper,
-    random: &mut Random,
+    random: &mut fastrand::Rng,
 ) -> (DirRef, &'static str, DirRef, &'static str, What) {
     let dirs: Vec<&Dir> = paper.dirs.values().collect();
     let by_id = |id: &DirId| paper.dirs.get(id).map(|it| it.dir);
     let mut place = |known: usize, of: fn(&Dir) -> Place| {
-        if !dirs.is_empty() && random.below(10) < known {
-            let (parent, name) = of(dirs[random.below(dirs.len())]);
+        if !dirs.is_empty() && random.usize(..10) < known {
+            let (parent, name) = of(dirs[random.usize(..dirs.len())]);
             // It may have been born in a directory that is gone.
             return (by_id(&parent).unwrap_or(DirRef::ROOT), name);
         }
-        let nth = random.below(dirs.len() + 2);
+        let nth = random.usize(..dirs.len() + 2);
         let dir = dirs.get(nth).map_or(DirRef::ROOT, |it| it.dir);
-        (dir, NAMES[random.below(NAMES.len())])
+        (dir, NAMES[random.usize(..NAMES.len())])
     };
     let at = |it: &Dir| it.at;
     let born = |it: &Dir| (it.birth.0, it.birth.1);
     let (new, old, to) = (place(7, born), place(9, at), place(4, at));
-    match random.below(20) {
+    match random.usize(..20) {
         0..9 => (new.0, new.1, to.0, to.1, What::Mkdir),
         9..14 => (old.0, old.1, to.0, to.1, What::Rename),
         14 => (old.0, old.1, to.0, to.1, What::Exchange),
@@ -127,7 +127,7 @@ fn choose(
     }
 }
 
-fn one_step(c: &mut Cluster, paper: &mut Paper, random: &mut Random, met: &mut Met) {
+fn one_step(c: &mut Cluster, paper: &mut Paper, random: &mut fastrand::Rng, met: &mut Met) {
     let (from, name, to, new_name, what) = choose(paper, random);
     let (here, there) = ((from.id, name), (to.id, new_name));
     let (source, target) = (paper.at(here), paper.at(there));
@@ -135,7 +135,7 @@ fn one_step(c: &mut Cluster, paper: &mut Paper, random: &mut Random, met: &mut M
         What::Mkdir => match c.mkdir(from, name) {
             Ok(dir) => {
                 let version = paper.version(here);
-                assert_eq!(dir.id, c.secrets().dir_id(from.id, &c.name(name), version), "{here:?}");
+                assert_eq!(dir.id, c.secrets.dir_id(from.id, &c.name(name), version), "{here:?}");
                 met.made[version.min(3) as usize] += 1;
                 let is_older =
                     |it: &Dir| (it.birth.0, it.birth.1) == here && it.born_in != from.ino;
@@ -192,14 +192,16 @@ fn name_versions_are_those_of_rename_lists_and_back_pointers() {
     for threshold in [1000, 4] {
         let mut met = Met::default();
         for seed in 1..=12 {
-            let mut c = Cluster::with_lease(4, threshold, u64::MAX / 4);
-            let (mut paper, mut random) = (Paper::default(), Random(seed));
+            let mut c = Cluster::with(4, |config| {
+                (config.split_threshold, config.lease) = (threshold, u64::MAX / 4);
+            });
+            let (mut paper, mut random) = (Paper::default(), fastrand::Rng::with_seed(seed));
             for _ in 0..600 {
                 one_step(&mut c, &mut paper, &mut random, &mut met);
             }
             for it in paper.dirs.values() {
                 let (parent, name, version) = it.birth;
-                assert_eq!(it.dir.id, c.secrets().dir_id(parent, &c.name(name), version));
+                assert_eq!(it.dir.id, c.secrets.dir_id(parent, &c.name(name), version));
             }
         }
         println!("{met:?}");

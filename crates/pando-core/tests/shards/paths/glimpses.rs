@@ -7,7 +7,7 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Found};
 use pando_types::{Credentials, DirId, DirRef, Glimpse, SetAttr, ShardIndex};
 
-use crate::growth::splits::{create, fill, is_upper};
+use crate::growth::splits::{fill, is_upper};
 use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -23,14 +23,14 @@ fn split(count: u32) -> (Cluster, DirRef) {
     }
     c.settle();
     for shard in 0..SHARDS {
-        assert!(!c.owned(ShardIndex(shard), dir).is_empty(), "shard {shard} has none of it");
+        assert!(!c.partitions([ShardIndex(shard)], dir).is_empty(), "shard {shard} has none of it");
     }
     (c, dir)
 }
 
 fn glimpse(c: &mut Cluster, shard: ShardIndex, dir: DirId, name: &str) -> Glimpse {
     let places = vec![(dir, c.name(name))];
-    match c.glance(shard, Op::Glimpse(shard, places)) {
+    match c.ask(shard, Op::Glimpse(shard, places)) {
         Some(Ok(Body::Glimpses(mut seen))) if seen.len() == 1 => seen.remove(0),
         other => panic!("{other:?}"),
     }
@@ -58,7 +58,7 @@ fn the_owner_of_a_name_tells_where_it_leads_and_all_others_where_it_is() {
                     assert_eq!((*ino, history.of), (dir.ino, Some(shard)));
                     let mut alone = DirMap::new();
                     alone.learn(history);
-                    let order = c.secrets().order(name.as_bytes());
+                    let order = c.secrets.order(name.as_bytes());
                     let candidates = alone.candidates(c.home(dir), order, SHARDS);
                     assert!(candidates.contains(&owner), "{name}: {candidates:?}");
                     map.learn(history);
@@ -66,7 +66,7 @@ fn the_owner_of_a_name_tells_where_it_leads_and_all_others_where_it_is() {
                 other => panic!("{name} at {shard:?}: {other:?}"),
             }
         }
-        let order = c.secrets().order(name.as_bytes());
+        let order = c.secrets.order(name.as_bytes());
         assert_eq!(map.shard(c.home(dir), map.locate(order).0), owner);
         owners.push(owner);
     }
@@ -89,7 +89,7 @@ fn of_what_leads_to_no_directory_its_owner_tells_nothing() {
 #[test]
 fn of_an_unused_id_its_home_tells_nothing_and_others_that_they_are_not() {
     let mut c = Cluster::new(SHARDS, 6);
-    let id = c.secrets().dir_id(DirId::ROOT, &c.name("none"), 0);
+    let id = c.secrets.dir_id(DirId::ROOT, &c.name("none"), 0);
     let home = c.home(DirRef { id, ino: pando_types::Ino(0) });
     for shard in (0..SHARDS).map(ShardIndex) {
         let expected = if shard == home { Glimpse::Nothing } else { Glimpse::AskHome };
@@ -118,14 +118,17 @@ fn while_permissions_change_no_caller_hears_what_may_be_refused_a_moment_later()
     let (mut c, dir) = split(3);
     let mode = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     let home = c.home(dir);
-    assert_eq!(c.begin(home, Op::DirSetAttr(dir, mode), None), None, "it spans shards");
+    let tag = c.send(home, Op::DirSetAttr(dir, mode));
+    let mut answer = c.answer(tag);
+    assert_eq!(answer, None, "it spans shards");
     c.by = Credentials { uid: 1000, gid: 1000, ..Credentials::default() };
     let mut held_back = 0;
-    while c.last_poked().is_none() {
+    while answer.is_none() {
         // A shard that still answers has not heard of the change, so the change has not been
         // answered.
         held_back += all(&mut c, dir.id, "d1").iter().filter(|it| **it == Glimpse::Nothing).count();
         assert!(c.step(), "it comes to its end");
+        answer = c.answer(tag);
     }
     assert!(held_back > 4, "{held_back}");
     assert_eq!(all(&mut c, dir.id, "d1"), vec![Glimpse::Nothing; 4]);
@@ -142,7 +145,7 @@ fn nothing_is_told_of_a_half_that_is_about_to_go_elsewhere() {
     c.settle();
     let home = c.home(dir);
     for n in 0.. {
-        c.poke(home, 0, create(&c, dir, &format!("f{n}"))).unwrap().unwrap();
+        c.ask(home, c.create_op(dir, &format!("f{n}"))).unwrap().unwrap();
         if c.copies() > 0 {
             break;
         }
@@ -152,7 +155,7 @@ fn nothing_is_told_of_a_half_that_is_about_to_go_elsewhere() {
         let seen = glimpse(&mut c, home, dir.id, &upper);
         let is_waiting = {
             let name = c.name(&upper);
-            c.glance(home, Op::Lookup(dir, name)).is_none()
+            c.ask(home, Op::Lookup(dir, name)).is_none()
         };
         let kind = match seen {
             Glimpse::Dir { .. } => "here",
@@ -176,10 +179,10 @@ fn where_a_hash_slot_was_it_is_told_where_it_is_now() {
     let (mut c, dir) = split(6);
     let (from, hash_slot) = (c.home(dir), dir.id.hash_slot());
     let to = ShardIndex((from.0 + 1) % SHARDS);
-    let begun = c.glance(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
+    let begun = c.ask(from, Op::HandOver(from, hash_slot, to)).expect("an answer at once");
     assert_eq!(begun, Ok(Body::Done));
     c.settle();
-    let news = c.map(from).news(hash_slot).expect("it has moved");
+    let news = c.shard(from).map().clone().news(hash_slot).expect("it has moved");
     assert_eq!(news.owner, to);
     let mut moved = 0;
     for name in (0..6).map(|n| format!("d{n}")) {

@@ -32,7 +32,7 @@ fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
         .map(|shard| {
             let trail = Trail { version, dirs: dirs.clone() };
             let op = Op::StatFs(ShardIndex(shard));
-            match c.ask(ShardIndex(shard), op, Some(trail)).expect("an answer").result {
+            match c.ask(ShardIndex(shard), (op, trail)).expect("an answer") {
                 Ok(_) => false,
                 Err(Refusal::Stale) => true,
                 other => panic!("{other:?}"),
@@ -42,8 +42,8 @@ fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
 }
 
 fn version_at(c: &mut Cluster, shard: u16) -> u64 {
-    let op = Op::StatFs(ShardIndex(shard));
-    c.ask(ShardIndex(shard), op, None).expect("an answer").version
+    let tag = c.send(ShardIndex(shard), Op::StatFs(ShardIndex(shard)));
+    c.reply(tag).expect("an answer").version
 }
 
 /// A cluster in which all shards know all versions.
@@ -77,7 +77,8 @@ fn news_come_with_every_answer() {
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
     for (dirs, is_refused) in [(vec![a.ino], true), (vec![Ino::ROOT], false)] {
         let trail = Trail { version, dirs };
-        let reply = c.ask(ShardIndex(2), Op::StatFs(ShardIndex(2)), Some(trail)).unwrap();
+        let tag = c.send(ShardIndex(2), (Op::StatFs(ShardIndex(2)), trail));
+        let reply = c.reply(tag).unwrap();
         assert_eq!(reply.result == Err(Refusal::Stale), is_refused);
         let news = reply.news.expect("something is new");
         assert_eq!((news.since, news.version), (version, reply.version));
@@ -131,13 +132,14 @@ fn what_is_announced_is_not_seen_before_it_is_decided() {
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let home = c.home(DirRef::ROOT);
     let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
-    assert_eq!(c.begin(home, op, None), None, "it is on its way");
+    let moves = c.send(home, op);
+    assert_eq!(c.answer(moves), None, "it is on its way");
     let lookup = Op::Lookup(DirRef::ROOT, c.name("a"));
     let mut seen = 0;
     loop {
         let trail = Trail { version: 1 << 40, dirs: vec![] };
-        let reply = c.ask(home, lookup.clone(), Some(trail));
-        if let Some(reply) = reply
+        let tag = c.send(home, (lookup.clone(), trail));
+        if let Some(reply) = c.reply(tag)
             && let Ok(Body::Entry(Found::Dir(found), _)) = reply.result
         {
             assert_eq!(found.dir, a);
@@ -164,13 +166,14 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
     c.silence([silent]);
     let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
-    assert_eq!(c.begin(home, op, None), None);
+    let tag = c.send(home, op);
+    assert_eq!(c.answer(tag), None);
     c.wait(3_000_000_000);
     let trail = Trail { version: 1 << 40, dirs: vec![] };
     let lookup = Op::Lookup(DirRef::ROOT, c.name("a"));
-    assert_eq!(c.ask(home, lookup, Some(trail)), None, "the name is locked meanwhile");
+    assert_eq!(c.ask(home, (lookup, trail)), None, "the name is locked meanwhile");
     c.wait(12_000_000_000);
-    assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
+    assert_eq!(c.answer(tag), Some(Err(Refusal::Errno(Errno::EBUSY))));
     assert!(matches!(c.lookup(DirRef::ROOT, "a"), Ok(Found::Dir(found)) if found.dir == a));
     c.silence([]);
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
@@ -193,9 +196,10 @@ fn a_version_that_was_given_up_is_told_to_the_shard_that_was_silent() {
     let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
     c.silence([silent]);
     let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
-    assert_eq!(c.begin(home, op, None), None);
+    let tag = c.send(home, op);
+    assert_eq!(c.answer(tag), None);
     c.wait(12_000_000_000);
-    assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
+    assert_eq!(c.answer(tag), Some(Err(Refusal::Errno(Errno::EBUSY))));
     let newest = version_at(&mut c, 0);
     assert!(version_at(&mut c, silent.0) < newest);
     c.silence([]);
@@ -209,7 +213,7 @@ fn where_shard_0_begins_when_it_starts_is_told_to_all() {
     c.mkdir(DirRef::ROOT, "a").unwrap();
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
     let before = version_at(&mut c, 0);
-    c.restart_one(ShardIndex(0));
+    c.restart([ShardIndex(0)]);
     c.wait(1_000_000_000);
     let start = version_at(&mut c, 0);
     assert!(start > before);
@@ -222,8 +226,8 @@ fn shard_0_is_silent_when_all_know_all_versions() {
     c.mkdir(DirRef::ROOT, "a").unwrap();
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
     c.settle();
-    c.pass_time(1_000_000_000);
-    assert_eq!(c.take_all_messages(), []);
+    c.tick(c.all(), 1_000_000_000);
+    assert_eq!(c.messages().count(), 0);
 }
 
 #[test]
@@ -233,22 +237,23 @@ fn a_shard_that_has_started_judges_no_trail_before_it_has_caught_up() {
     let before = version_at(&mut c, 2);
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
     let after = version_at(&mut c, 2);
-    c.restart_one(ShardIndex(2));
+    c.restart([ShardIndex(2)]);
     assert_eq!(version_at(&mut c, 2), 0, "what it tells is of no version");
     let trail = Trail { version: before, dirs: vec![a.ino] };
     let op = Op::StatFs(ShardIndex(2));
-    assert_eq!(c.ask(ShardIndex(2), op.clone(), Some(trail.clone())), None, "it waits");
+    assert_eq!(c.ask(ShardIndex(2), (op.clone(), trail.clone())), None, "it waits");
     c.wait(1_000_000_000);
     assert_eq!(version_at(&mut c, 2), after);
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
     // While shard 0 is away, no shard can tell. The client then walks anew.
     c.silence([ShardIndex(0)]);
-    c.restart_one(ShardIndex(2));
+    c.restart([ShardIndex(2)]);
     c.wait(1_000_000_000);
-    assert_eq!(c.ask(ShardIndex(2), op.clone(), Some(trail.clone())), None);
+    assert_eq!(c.ask(ShardIndex(2), (op.clone(), trail.clone())), None);
     c.wait(12_000_000_000);
     let trail = Trail { version: after, ..trail };
-    let reply = c.ask(ShardIndex(2), op, Some(trail)).expect("an answer");
+    let tag = c.send(ShardIndex(2), (op, trail));
+    let reply = c.reply(tag).expect("an answer");
     assert_eq!((reply.result, reply.news), (Err(Refusal::Stale), None));
 }
 
@@ -257,16 +262,17 @@ fn an_answer_to_an_earlier_start_is_not_taken() {
     let mut c = cluster();
     let a = c.mkdir(DirRef::ROOT, "a").unwrap();
     let before = version_at(&mut c, 2);
-    c.restart_one(ShardIndex(2));
-    c.pass_time(1_000_000);
+    c.restart([ShardIndex(2)]);
+    c.tick(c.all(), 1_000_000);
     // The shard has asked, and shard 0 answers. The answer is late.
-    let late = c.take_messages_to(ShardIndex(2), ShardIndex(0));
+    while c.step_of(|to, _| to == ShardIndex(0)) {}
+    let late = c.take(|to, _| to == ShardIndex(2));
     assert!(!late.is_empty());
     c.settle();
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
-    c.set_epoch(2);
-    c.restart_one(ShardIndex(2));
-    c.deliver(ShardIndex(2), late);
+    c.epoch = 2;
+    c.restart([ShardIndex(2)]);
+    c.deliver(late);
     assert_eq!(version_at(&mut c, 2), 0, "it had known more since");
     c.settle();
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
@@ -279,7 +285,7 @@ fn after_shard_0_has_started_all_of_before_may_have_changed_there() {
     let b = c.mkdir(a, "b").unwrap();
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
     let before = version_at(&mut c, 1);
-    c.restart_one(ShardIndex(0));
+    c.restart([ShardIndex(0)]);
     c.settle();
     assert_eq!(refused(&mut c, before, &[b]), [true; 4], "its list is gone, and all were told");
     let start = version_at(&mut c, 0);
@@ -302,17 +308,17 @@ fn a_request_that_was_overtaken_while_it_waited_is_refused() {
     let trail = Trail { version, dirs: vec![Ino::ROOT, a.ino, b.ino] };
     let names: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
     let remote = names.iter().find(|name| {
-        let id = c.secrets().dir_id(b.id, &c.name(name), 0);
+        let id = c.secrets.dir_id(b.id, &c.name(name), 0);
         c.home(DirRef { id, ino: Ino(0) }) != home
     });
     let op = Op::Mkdir(b, c.name(remote.expect("one of fifty")), 0o755);
-    let held = c.begin(home, op.clone(), Some(trail));
-    assert_eq!(held, None, "it spans two shards");
-    let mine = c.take_all_messages();
+    let tag = c.send(home, (op.clone(), trail));
+    assert_eq!(c.answer(tag), None, "it spans two shards");
+    let mine = c.take(|_, _| true);
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
     c.put_back(mine);
     c.settle();
-    assert_eq!(c.last_poked(), Some(Err(Refusal::Stale)));
+    assert_eq!(c.answer(tag), Some(Err(Refusal::Stale)));
     assert_eq!(c.list(b), Vec::<String>::new());
     c.done(&op).unwrap();
 }
@@ -323,8 +329,8 @@ fn trails_of_any_length_are_judged_or_refused() {
     let version = version_at(&mut c, 1);
     for (count, is_refused) in [(Trail::DIRS_MAX, false), (Trail::DIRS_MAX + 1, true)] {
         let trail = Trail { version, dirs: vec![Ino(99); count] };
-        let reply = c.ask(ShardIndex(1), Op::StatFs(ShardIndex(1)), Some(trail)).unwrap();
-        assert_eq!(reply.result == Err(Refusal::Stale), is_refused);
+        let answer = c.ask(ShardIndex(1), (Op::StatFs(ShardIndex(1)), trail)).unwrap();
+        assert_eq!(answer == Err(Refusal::Stale), is_refused);
     }
 }
 
@@ -338,15 +344,14 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
     c.settle();
     let mut tags = Vec::new();
     for n in 0..6 {
-        let before = c.txns_on_their_way();
         let op = rename(&c, DirRef::ROOT, &format!("a{n}"), DirRef::ROOT, &format!("z{n}"));
-        tags.push(c.start(home, op, None));
-        let new = c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
-        if let Some(new) = new {
-            c.deliver_of(new, Versions::Held, |_| false);
+        let (tag, txn) = c.send_txn(home, op);
+        tags.push(tag);
+        if let Some(txn) = txn {
+            c.step_txn(txn, Versions::Held, |_| false);
         }
     }
-    let on_their_way = c.take_all_messages();
+    let on_their_way = c.take(|_, _| true);
     let tells =
         |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.message, PeerMessage::Versions { .. });
     let told = on_their_way.iter().filter(tells).count();
@@ -378,7 +383,7 @@ fn a_shard_that_was_silent_for_longer_than_shard_0_remembers_takes_all_for_chang
         for n in from..DIRS {
             let name = format!("a{n}");
             let op = rename(c, DirRef::ROOT, &name, DirRef::ROOT, &format!("z{n}"));
-            c.start(home, op, None);
+            c.send(home, op);
         }
         c.wait(11_000_000_000);
     };
@@ -400,7 +405,10 @@ fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
     crate::growth::splits::fill(c, dir, &format!("{name} file"), 60);
     c.settle();
     for shard in 0..SHARDS {
-        assert!(!c.owned(ShardIndex(shard), dir).is_empty(), "shard {shard} has none of {name}");
+        assert!(
+            !c.partitions([ShardIndex(shard)], dir).is_empty(),
+            "shard {shard} has none of {name}"
+        );
     }
     dir
 }
@@ -413,8 +421,8 @@ fn told(c: &mut Cluster, dir: DirRef, names: &[String]) -> BTreeSet<(ShardIndex,
     for name in names {
         for shard in (0..SHARDS).map(ShardIndex) {
             let trail = Trail { version, dirs: vec![dir.ino] };
-            let reply = c.ask(shard, Op::Lookup(dir, c.name(name)), Some(trail));
-            if let Ok(Body::Entry(_, search)) = reply.expect("an answer").result {
+            let answer = c.ask(shard, (Op::Lookup(dir, c.name(name)), trail));
+            if let Ok(Body::Entry(_, search)) = answer.expect("an answer") {
                 told.insert((shard, search));
             }
         }
@@ -445,15 +453,16 @@ fn all_this_holds_when_parents_and_what_moves_are_split() {
         let (name, dir_home) = (format!("sub{n}"), c.home(moved));
         let owner = (0..SHARDS).map(ShardIndex).find(|shard| {
             let lookup = Op::Lookup(moved, c.name(&name));
-            c.glance(*shard, lookup) == Some(Err(Refusal::Errno(Errno::ENOENT)))
+            c.ask(*shard, lookup) == Some(Err(Refusal::Errno(Errno::ENOENT)))
         });
         homes.insert(owner.expect("somebody answers for it"));
         c.done(&chmod(moved, 0o755)).unwrap();
         let given_out = versions(&c);
-        assert_eq!(c.begin(dir_home, chmod(moved, 0o700), None), None, "it spans shards");
-        let made = c.start(owner.unwrap(), Op::Mkdir(moved, c.name(&name), 0o755), None);
+        let changed = c.send(dir_home, chmod(moved, 0o700));
+        assert_eq!(c.answer(changed), None, "it spans shards");
+        let made = c.send(owner.unwrap(), Op::Mkdir(moved, c.name(&name), 0o755));
         c.settle();
-        assert!(matches!(c.last_poked(), Some(Ok(_))));
+        assert!(matches!(c.answer(changed), Some(Ok(_))));
         assert!(matches!(c.answer(made), Some(Ok(Body::Made(..)))));
         assert_eq!(told(&mut c, moved, &files), on_all(0o700), "none with the old permissions");
         // Either the permissions changed before it had a subdirectory, or all shards were told.

@@ -1,11 +1,9 @@
 //! Paths that are closed by chmod, chown or chgrp of a directory on them, whatever happens
 //! meanwhile. A caller that came by such a path does not come by it after the call has returned.
 
-use pando_types::op::{NewNode, Op, RenameFlags};
+use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{
-    Credentials, DirRef, Errno, FileKind, Search, SetAttr, ShardIndex, Trail, TxnId,
-};
+use pando_types::{Credentials, DirRef, Errno, Search, SetAttr, ShardIndex, Trail, TxnId};
 
 use crate::support::{Cluster, dir_at};
 
@@ -39,21 +37,16 @@ fn trail(version: u64, dirs: &[DirRef]) -> Trail {
     Trail { version, dirs: dirs.iter().map(|dir| dir.ino).collect() }
 }
 
-fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
-    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
-}
-
 fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
 /// For each shard, whether it refuses a path through these directories.
 fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
-    let all = (0..c.shard_count()).map(ShardIndex);
+    let all = c.all();
     let ask = |shard| {
-        let reply = c.ask(shard, Op::StatFs(shard), Some(trail(version, dirs)));
-        reply.expect("an answer").result == Err(Refusal::Stale)
+        let answer = c.ask(shard, (Op::StatFs(shard), trail(version, dirs)));
+        answer.expect("an answer") == Err(Refusal::Stale)
     };
     all.map(ask).collect()
 }
@@ -76,7 +69,7 @@ fn a_caller_that_may_not_search_a_directory_any_more_is_refused_everywhere_when_
         c.by = Credentials::ROOT;
         let announced = versions(&c);
         // Not settled: what the change has to tell others afterwards is still on its way.
-        let tag = c.start(c.home(a), Op::DirSetAttr(a, after), None);
+        let tag = c.send(c.home(a), Op::DirSetAttr(a, after));
         let mut answer = c.answer(tag);
         while answer.is_none() && c.step() {
             answer = c.answer(tag);
@@ -85,8 +78,8 @@ fn a_caller_that_may_not_search_a_directory_any_more_is_refused_everywhere_when_
         assert_eq!(versions(&c), announced + 1, "{what}");
         c.by = caller();
         assert_eq!(refused(&mut c, version, &old_trail), [true; SHARDS as usize], "{what}");
-        let op = create(&c, b, "f");
-        let made = c.begin(c.home(b), op, Some(trail(version, &old_trail)));
+        let op = c.create_op(b, "f");
+        let made = c.ask(c.home(b), (op, trail(version, &old_trail)));
         assert_eq!(made, Some(Err(Refusal::Stale)), "{what}");
         assert_eq!(c.lookup(a, "b"), Err(Errno::EACCES), "{what}");
         c.by = Credentials::ROOT;
@@ -114,7 +107,8 @@ struct Race {
     made: Option<Answer>,
     /// Versions and directories that the caller learnt while the old permissions were in force.
     learnt: Vec<(u64, DirRef)>,
-    asked: u64,
+    /// Tags of the lookups.
+    asked: Vec<u64>,
 }
 
 /// What decided search permission while the caller had it.
@@ -140,7 +134,7 @@ impl Race {
         // split, else on the directory's home.
         let at = ShardIndex(if is_split { 1 } else { 2 });
         let is_far = |c: &mut Cluster, name: &str| {
-            let id = c.secrets().dir_id(dir.id, &c.name(name), 0);
+            let id = c.secrets.dir_id(dir.id, &c.name(name), 0);
             c.owner(dir, name) == at && c.home(DirRef { id, ..ROOT }) == ShardIndex(0)
         };
         let mut names = (0..1000).map(|n| format!("s{n}"));
@@ -161,7 +155,7 @@ impl Race {
             makes: 0,
             made: None,
             learnt: Vec::new(),
-            asked: 10,
+            asked: Vec::new(),
         }
     }
 
@@ -170,11 +164,11 @@ impl Race {
         let Op::Mkdir(dir, name, _) = &self.mkdir else { panic!("a mkdir") };
         let trail = trail(self.version, &[ROOT, self.parent, *dir]);
         self.c.by = caller();
-        self.asked += 1;
-        self.c.ask_as(self.asked, self.owner, Op::Lookup(*dir, name.clone()), Some(trail));
+        let lookup = Op::Lookup(*dir, name.clone());
+        self.asked.push(self.c.send(self.owner, (lookup, trail)));
         self.c.by = Credentials::ROOT;
-        for asked in 11..=self.asked {
-            let Some(reply) = self.c.reply(asked) else { continue };
+        for asked in &self.asked {
+            let Some(reply) = self.c.reply(*asked) else { continue };
             if let Ok(Body::Entry(Found::Dir(access), search)) = reply.result {
                 assert_eq!(search, before, "with others he may not look");
                 self.learnt.push((reply.version, access.dir));
@@ -189,8 +183,8 @@ impl Race {
         let mut made: Option<TxnId> = None;
         loop {
             let is_made = |peer: &pando_types::peer::Peer| Some(peer.txn) == made;
-            let can_make = self.makes == 0 || self.c.is_on_its_way(is_made);
-            let can_change = self.changes == 0 || self.c.is_on_its_way(|peer| !is_made(peer));
+            let can_make = self.makes == 0 || self.c.messages().any(|(_, peer)| is_made(peer));
+            let can_change = self.changes == 0 || self.c.messages().any(|(_, peer)| !is_made(peer));
             let makes = match (can_make, can_change) {
                 (false, false) => break,
                 // When both are answered, the rest is delivered in order.
@@ -201,17 +195,14 @@ impl Race {
                 }
                 (can_make, _) => can_make,
             };
-            let known = self.c.txns_on_their_way();
             if makes && self.makes == 0 {
-                self.makes = self.c.start(self.owner, self.mkdir.clone(), None);
-                let now = self.c.txns_on_their_way();
-                made = now.into_iter().find(|txn| !known.contains(txn));
+                (self.makes, made) = self.c.send_txn(self.owner, self.mkdir.clone());
             } else if makes {
-                self.c.step_of(is_made);
+                self.c.step_of(|_, peer| is_made(peer));
             } else if self.changes == 0 {
-                self.changes = self.c.start(self.c.home(self.dir), self.set.clone(), None);
+                self.changes = self.c.send(self.c.home(self.dir), self.set.clone());
             } else {
-                self.c.step_of(|peer| !is_made(peer));
+                self.c.step_of(|_, peer| !is_made(peer));
             }
             self.changed = self.changed.take().or_else(|| self.c.answer(self.changes));
             self.made = self.made.take().or_else(|| self.c.answer(self.makes));
@@ -232,8 +223,8 @@ impl Race {
             assert_eq!(*found, sub);
             let trail = trail(*version, &[ROOT, self.parent, self.dir, sub]);
             self.c.by = caller();
-            let op = create(&self.c, sub, "through");
-            let through = self.c.begin(self.c.home(sub), op, Some(trail));
+            let op = self.c.create_op(sub, "through");
+            let through = self.c.ask(self.c.home(sub), (op, trail));
             self.c.by = Credentials::ROOT;
             assert_eq!(through, Some(Err(Refusal::Stale)), "{what}: learnt at {version}");
         }
@@ -303,24 +294,23 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_trail_when_it_is_back(
         let (from, to) = (c.name(&name), c.name("z"));
         let flags = RenameFlags::default();
         let op = Op::Rename { from: ROOT, name: from, to: ROOT, new_name: to, flags };
-        let tag = c.start(c.home(ROOT), op, None);
+        let tag = c.send(c.home(ROOT), op);
         // At the begin of the wait, or near its end.
         c.wait(if late { 9_000_000_000 } else { 100_000_000 });
         assert_eq!(c.answer(tag), None, "it is waited for");
         c.silence([]);
         if is_restarted {
-            c.set_epoch(2);
-            c.restart_one(away);
+            c.epoch = 2;
+            c.restart([away]);
         }
         let mut answer = None;
         let mut looks = 0;
         for _ in 0..1_000 {
             if !c.step() {
-                c.pass_time(10_000_000);
+                c.tick(c.all(), 10_000_000);
             }
             answer = answer.or_else(|| c.answer(tag));
-            let stat = c.ask(away, Op::StatFs(away), Some(old_trail.clone()));
-            let stat = stat.map(|reply| reply.result);
+            let stat = c.ask(away, (Op::StatFs(away), old_trail.clone()));
             if answer.is_some() {
                 looks += 1;
                 assert_eq!(stat, Some(Err(Refusal::Stale)), "the rename was answered");
@@ -330,8 +320,8 @@ fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_trail_when_it_is_back(
             }
         }
         assert!(matches!(answer, Some(Ok(Body::Moved(..)))), "{answer:?}");
-        let op = create(&c, b, "f");
-        let made = c.begin(away, op, Some(old_trail.clone()));
+        let op = c.create_op(b, "f");
+        let made = c.ask(away, (op, old_trail.clone()));
         assert_eq!(made, Some(Err(Refusal::Stale)));
         c.settle();
         assert_eq!(c.list(b), Vec::<String>::new());

@@ -17,17 +17,19 @@ const LONG: u64 = 3600 * SECOND;
 
 /// A cluster with one session, which is local.
 fn cluster(lease: u64) -> (Cluster, SessionId) {
-    let mut c = Cluster::with_lease(3, 100, lease);
-    let first = c.session();
-    c.begin_local_session();
-    let session = c.session();
+    let mut c = Cluster::with(3, |config| {
+        (config.split_threshold, config.lease) = (100, lease);
+    });
+    let first = c.session;
+    c.begin_session(Op::OpenLocalSession);
+    let session = c.session;
     say(&mut c, Op::EndSession(first)).unwrap();
     (c, session)
 }
 
 /// Sends a request without session and sequence, as requests about sessions are.
 fn say(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
-    c.run_as(SHARD_0, RequestId::default(), op)
+    c.run(SHARD_0, (RequestId::default(), op))
 }
 
 fn ask(c: &mut Cluster, session: SessionId) -> Result<Body, Refusal> {
@@ -37,14 +39,14 @@ fn ask(c: &mut Cluster, session: SessionId) -> Result<Body, Refusal> {
 #[test]
 fn only_the_only_session_is_alone_and_only_if_it_is_local() {
     let (mut c, session) = cluster(LONG);
-    c.begin_session();
-    let other = c.session();
+    c.begin_session(Op::OpenSession);
+    let other = c.session;
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)), "there is another one");
     assert_eq!(ask(&mut c, other), Err(Refusal::Errno(Errno::EPERM)), "it may outlive the shards");
     say(&mut c, Op::EndSession(other)).unwrap();
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "asked again");
-    let elsewhere = c.run_as(ShardIndex(1), RequestId::default(), Op::Alone(session, Alone::Ask));
+    let elsewhere = c.run(ShardIndex(1), (RequestId::default(), Op::Alone(session, Alone::Ask)));
     assert_eq!(elsewhere, Err(Refusal::Errno(Errno::EINVAL)));
 }
 
@@ -52,14 +54,14 @@ fn only_the_only_session_is_alone_and_only_if_it_is_local() {
 fn another_session_begins_only_when_the_one_alone_says_that_it_is_not() {
     let (mut c, session) = cluster(LONG);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    let awaits = c.start(SHARD_0, Op::Alone(session, Alone::Await), None);
+    let awaits = c.send(SHARD_0, Op::Alone(session, Alone::Await));
     assert_eq!(c.answer(awaits), None, "nobody wants to begin");
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(c.answer(awaits), Some(Ok(Body::Done)), "now somebody does");
     // The session that is alone takes its time.
     assert_eq!(say(&mut c, Op::OpenSession), BUSY);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "it is, until it says so");
-    let again = c.start(SHARD_0, Op::Alone(session, Alone::Await), None);
+    let again = c.send(SHARD_0, Op::Alone(session, Alone::Await));
     assert_eq!(c.answer(again), Some(Ok(Body::Done)), "it is recalled still");
     for _ in 0..2 {
         assert_eq!(say(&mut c, Op::Alone(session, Alone::End)), Ok(Body::Done));
@@ -74,13 +76,13 @@ fn while_a_session_begins_or_ends_on_other_shards_none_is_alone() {
     let (mut c, session) = cluster(LONG);
     let mut op = Op::OpenSession;
     for _ in 0..2 {
-        let under_way = c.start(SHARD_0, op.clone(), None);
+        let under_way = c.send(SHARD_0, op.clone());
         let answer = c.answer(under_way).expect("shard 0 decides");
         let mut asked = 0;
-        while c.is_on_its_way(|peer| {
+        while c.messages().any(|(_, peer)| {
             matches!(peer.message, PeerMessage::SessionsHeard { .. } | PeerMessage::Sessions { .. })
         }) {
-            let glance = c.glance(SHARD_0, Op::Alone(session, Alone::Ask));
+            let glance = c.ask(SHARD_0, Op::Alone(session, Alone::Ask));
             if glance == Some(Ok(Body::Alone(true))) {
                 break;
             }
@@ -127,7 +129,7 @@ fn no_lease_ends_a_session_that_is_alone() {
 fn after_a_restart_no_session_is_alone() {
     let (mut c, session) = cluster(LONG);
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    c.restart_at_once();
+    c.restart(c.all());
     let begun = say(&mut c, Op::OpenSession);
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)));
@@ -138,20 +140,20 @@ fn after_a_restart_no_session_is_alone() {
 fn until_every_shard_has_heard_that_another_session_is_over_none_is_alone() {
     for restarts in [false, true] {
         let (mut c, session) = cluster(LONG);
-        c.begin_session();
-        let other = c.session();
-        let ends = c.start(SHARD_0, Op::EndSession(other), None);
+        c.begin_session(Op::OpenSession);
+        let other = c.session;
+        let ends = c.send(SHARD_0, Op::EndSession(other));
         while c.answer(ends).is_none() {
             assert!(c.step(), "it comes to an end");
         }
         if restarts {
-            c.restart_one(SHARD_0);
-            c.pass_time(SECOND);
+            c.restart([SHARD_0]);
+            c.tick(c.all(), SECOND);
         }
-        let serves = |c: &Cluster, shard| c.session_keys(shard).iter().any(|it| it.0 == other);
+        let serves = |c: &Cluster, shard| c.shard(shard).session_keys().any(|it| it.0 == other);
         let mut asked = 0;
         while [1, 2].iter().any(|shard| serves(&c, ShardIndex(*shard))) {
-            let glance = c.glance(SHARD_0, Op::Alone(session, Alone::Ask));
+            let glance = c.ask(SHARD_0, Op::Alone(session, Alone::Ask));
             assert_eq!(glance, Some(Ok(Body::Alone(false))), "after {asked} messages");
             asked += 1;
             assert!(c.step(), "both hear of it");
@@ -179,11 +181,10 @@ impl Making {
         let (mut c, session) = cluster(LONG);
         let (_, dir) = dir_at(&mut c, DirRef::ROOT, "dir", |home| home == MAKER);
         c.settle();
-        c.begin_session();
+        c.begin_session(Op::OpenSession);
         for n in 0..100 {
-            let tag = c.start(MAKER, Op::Mkdir(dir, c.name(&format!("made{n}")), 0o755), None);
-            let txns = c.txns_on_their_way();
-            if let Some(txn) = txns.into_iter().find(|txn| txn.shard == MAKER && txn.number > 0) {
+            let op = Op::Mkdir(dir, c.name(&format!("made{n}")), 0o755);
+            if let (tag, Some(txn)) = c.send_txn(MAKER, op) {
                 return Self { c, session, dir, tag, txn };
             }
             c.settle();
@@ -194,20 +195,20 @@ impl Making {
     /// Delivers all messages but those of the transaction, until there are none.
     fn deliver_others(&mut self) {
         let txn = self.txn;
-        while self.c.step_of(|peer| peer.txn != txn) {}
+        while self.c.step_of(|_, peer| peer.txn != txn) {}
     }
 
     /// Ends the other session.
     fn end(&mut self) -> u64 {
-        let (other, id) = (self.c.session(), RequestId::default());
-        let tag = self.c.send_as(SHARD_0, id, Op::EndSession(other));
+        let (other, id) = (self.c.session, RequestId::default());
+        let tag = self.c.send(SHARD_0, (id, Op::EndSession(other)));
         self.deliver_others();
         tag
     }
 
     fn makes(&mut self, name: &str) -> u64 {
         let op = self.c.create_op(self.dir, name);
-        self.c.start(MAKER, op, None)
+        self.c.send(MAKER, op)
     }
 }
 
@@ -215,10 +216,10 @@ impl Making {
 #[test]
 fn what_a_session_has_begun_is_undone_where_its_end_is_heard_of() {
     let mut m = Making::new();
-    let (other, id) = (m.c.session(), RequestId::default());
-    let ends = m.c.send_as(SHARD_0, id, Op::EndSession(other));
+    let (other, id) = (m.c.session, RequestId::default());
+    let ends = m.c.send(SHARD_0, (id, Op::EndSession(other)));
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
-    let glance = m.c.glance(SHARD_0, Op::Alone(m.session, Alone::Ask));
+    let glance = m.c.ask(SHARD_0, Op::Alone(m.session, Alone::Ask));
     assert_eq!(glance, Some(Ok(Body::Alone(false))), "others may still serve it");
     m.deliver_others();
     assert_eq!(m.c.answer(m.tag), Some(Err(Refusal::NoSession)));
@@ -226,7 +227,7 @@ fn what_a_session_has_begun_is_undone_where_its_end_is_heard_of() {
     let late = m.makes("late");
     m.c.settle();
     assert_eq!(m.c.answer(late), Some(Err(Refusal::NoSession)));
-    m.c.act_in(m.session);
+    m.c.session = m.session;
     assert!(m.c.list(m.dir).is_empty());
     m.c.settle();
     assert_eq!(m.c.in_flight(), [0; 4]);
@@ -238,15 +239,15 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     let mut m = Making::new();
     // The participant is busy, so the transaction is undone.
     let txn = m.txn;
-    let busy = m.c.take_all_messages().into_iter().find(|(_, peer)| peer.txn == txn);
-    let (from, asked) = busy.expect("it asks");
+    let mut asked = m.c.take(|_, peer| peer.txn == txn);
+    let (from, asked) = asked.pop().expect("it asks");
     let vote = Peer { from, message: PeerMessage::Voted(Vote::Busy), ..*asked };
-    m.c.deliver(MAKER, vec![vote]);
+    m.c.deliver([(MAKER, vote)]);
     let ends = m.end();
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
-    m.c.pass_time(SECOND);
+    m.c.tick(m.c.all(), SECOND);
     let begins = |of: &TxnId| of.shard == MAKER && *of > txn;
-    assert!(!m.c.txns_on_their_way().iter().any(begins), "it has begun again");
+    assert!(!m.c.messages().any(|(_, peer)| begins(&peer.txn)), "it has begun again");
     m.c.settle();
     assert_eq!(m.c.answer(m.tag), Some(Err(Refusal::NoSession)));
     assert_eq!(ask(&mut m.c, m.session), Ok(Body::Alone(true)));
@@ -257,8 +258,8 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
 #[test]
 fn a_session_that_ends_itself_twice_at_once_does_not_wait_for_itself() {
     let (mut c, _) = cluster(LONG);
-    c.begin_session();
-    let ends = [0; 2].map(|_| c.start(SHARD_0, Op::EndSession(c.session()), None));
+    c.begin_session(Op::OpenSession);
+    let ends = [0; 2].map(|_| c.send(SHARD_0, Op::EndSession(c.session)));
     c.settle();
     let answers = ends.map(|tag| c.answer(tag));
     assert!(answers.iter().all(Option::is_some), "{answers:?}");

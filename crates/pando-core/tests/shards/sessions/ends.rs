@@ -21,13 +21,12 @@ const SECOND: u64 = 1_000_000_000;
 const NO_SESSION: Result<Body, Refusal> = Err(Refusal::NoSession);
 
 fn begin(c: &mut Cluster) -> SessionId {
-    c.begin_session();
-    c.session()
+    c.begin_session(Op::OpenSession)
 }
 
 /// Ends a session, by a request without a session.
 fn end(c: &mut Cluster, session: SessionId) {
-    let ended = c.run_as(ZERO, RequestId::default(), Op::EndSession(session));
+    let ended = c.run(ZERO, (RequestId::default(), Op::EndSession(session)));
     assert_eq!(ended, Ok(Body::Done));
 }
 
@@ -35,14 +34,14 @@ fn end(c: &mut Cluster, session: SessionId) {
 fn one_says(c: &mut Cluster, message: PeerMessage) {
     let (txn, floor, behalf) =
         (TxnId { shard: ZERO, number: 0 }, Floor::default(), Behalf::default());
-    c.deliver(
+    c.deliver([(
         ZERO,
-        vec![Peer { from: ONE, trace: 0, clock: 0, behalf, txn, step: 0, floor, message }],
-    );
+        Peer { from: ONE, trace: 0, clock: 0, behalf, txn, step: 0, floor, message },
+    )]);
 }
 
 fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
-    c.session_keys(shard).iter().any(|(of, _)| *of == session)
+    c.shard(shard).session_keys().any(|(of, _)| of == session)
 }
 
 #[test]
@@ -55,20 +54,20 @@ fn a_shard_that_is_away_keeps_no_client_out_and_holds_up_no_end_elsewhere() {
     let ino = c.create(dir, "file").unwrap().ino;
     let file = FileRef { ino, at: FileAt::Name(dir, c.name("file")) };
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
-    assert_eq!(c.rows_of_table(Table::Open), 1);
+    assert_eq!(c.count(c.all(), &keys::table(Table::Open)), 1);
     end(&mut c, dead);
     let next = begin(&mut c);
     c.create(dir, "another").unwrap();
-    c.pass_time(SECOND);
-    assert_eq!(c.rows_of_table(Table::Open), 0, "what it had open is closed");
+    c.tick(c.all(), SECOND);
+    assert_eq!(c.count(c.all(), &keys::table(Table::Open)), 0, "what it had open is closed");
     assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, dead)), [false, false, false]);
     assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, next)), [true, true, false]);
     c.silence([]);
-    c.pass_time(SECOND);
+    c.tick(c.all(), SECOND);
     c.settle();
     assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, next)), [true, true, true]);
-    assert_eq!(c.rows_of(ONE, &keys::session(dead)), 0, "all have heard it");
-    assert_eq!(c.rows_of(ONE, &keys::outcome(dead, 0)), 0);
+    assert_eq!(c.count([ONE], &keys::session(dead)), 0, "all have heard it");
+    assert_eq!(c.count([ONE], &keys::outcome(dead, 0)), 0);
 }
 
 #[test]
@@ -79,13 +78,13 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
     c.silence([TWO]);
     let session = begin(&mut c);
     let op = c.create_op(dir, "file");
-    let waits = c.start(TWO, op.clone(), None);
+    let waits = c.send(TWO, op.clone());
     let id = RequestId { session: SessionId(1 << 40), slot: 0, sequence: 1 };
-    let made_up = c.send_as(TWO, id, op);
-    c.pass_time(SECOND);
+    let made_up = c.send(TWO, (id, op));
+    c.tick(c.all(), SECOND);
     assert_eq!((c.answer(waits), c.answer(made_up)), (None, None));
     c.silence([]);
-    c.pass_time(SECOND);
+    c.tick(c.all(), SECOND);
     c.settle();
     assert!(knows(&c, TWO, session));
     assert!(matches!(c.answer(waits), Some(Ok(Body::Created(..)))));
@@ -103,13 +102,13 @@ fn an_answer_to_an_earlier_question_refuses_no_session_that_came_later() {
     let next = SessionId(begin(&mut c).number() + 1);
     c.settle();
     let id = |sequence| RequestId { session: next, slot: 0, sequence };
-    let made_up = c.send_as(TWO, id(1), op.clone());
+    let made_up = c.send(TWO, (id(1), op.clone()));
     // Shard 0 has answered, and the session begins. Nothing of that has reached shard 2.
-    assert!(c.step_of(|peer| matches!(peer.message, PeerMessage::AskSessions { .. })));
+    assert!(c.step_of(|_, peer| matches!(peer.message, PeerMessage::AskSessions { .. })));
     assert_eq!(begin_at_once(&mut c), next);
-    let own = c.send_as(TWO, id(2), op);
+    let own = c.send(TWO, (id(2), op));
     assert!(
-        c.step_of(|peer| matches!(peer.message, PeerMessage::Sessions { answers: Some(_), .. }))
+        c.step_of(|_, peer| matches!(peer.message, PeerMessage::Sessions { answers: Some(_), .. }))
     );
     assert_eq!((c.answer(made_up), c.answer(own)), (Some(NO_SESSION), None));
     c.settle();
@@ -119,7 +118,7 @@ fn an_answer_to_an_earlier_question_refuses_no_session_that_came_later() {
 
 /// Begins a session, and delivers nothing.
 fn begin_at_once(c: &mut Cluster) -> SessionId {
-    let tag = c.send_as(ZERO, RequestId::default(), Op::OpenSession);
+    let tag = c.send(ZERO, (RequestId::default(), Op::OpenSession));
     match c.answer(tag) {
         Some(Ok(Body::Session(session))) => session,
         other => panic!("no session: {other:?}"),
@@ -133,29 +132,29 @@ fn what_ran_in_a_session_that_is_over_is_answered_until_every_shard_has_heard_it
     c.settle();
     let session = begin(&mut c);
     let op = c.create_op(dir, "file");
-    let ran = c.start(ONE, op.clone(), None);
+    let ran = c.send(ONE, op.clone());
+    let id = c.last_id;
     c.settle();
-    let id = c.id_of(ran);
     assert!(matches!(c.answer(ran), Some(Ok(Body::Created(..)))));
     c.silence([TWO]);
     end(&mut c, session);
     for restarts in [false, true] {
         if restarts {
-            c.restart_one(ONE);
+            c.restart([ONE]);
         }
-        let again = c.run_as(ONE, id, op.clone());
+        let again = c.run(ONE, (id, op.clone()));
         assert!(matches!(again, Ok(Body::Created(..))), "{again:?}");
         let newer = RequestId { sequence: id.sequence + 1, ..id };
-        assert_eq!(c.run_as(ONE, newer, op.clone()), NO_SESSION);
+        assert_eq!(c.run(ONE, (newer, op.clone())), NO_SESSION);
         c.key = KeyId(9);
-        assert_eq!(c.run_as(ONE, id, op.clone()), NO_SESSION, "it is another's");
+        assert_eq!(c.run(ONE, (id, op.clone())), NO_SESSION, "it is another's");
         c.key = KeyId::OWNER;
     }
     c.silence([]);
-    c.pass_time(SECOND);
+    c.tick(c.all(), SECOND);
     c.settle();
-    assert_eq!(c.run_as(ONE, id, op), NO_SESSION);
-    assert_eq!(c.rows_of(ONE, &keys::outcome(session, 0)), 0);
+    assert_eq!(c.run(ONE, (id, op)), NO_SESSION);
+    assert_eq!(c.count([ONE], &keys::outcome(session, 0)), 0);
 }
 
 /// The shard is away for longer than shard 0 remembers, or while shard 0 restarts. It gets the
@@ -176,12 +175,12 @@ fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
         }
         let new = begin(&mut c);
         if restarts {
-            c.restart_one(ZERO);
+            c.restart([ZERO]);
         }
         assert!(knows(&c, TWO, dies) && !knows(&c, TWO, new));
         c.silence([]);
-        c.watch();
-        c.pass_time(SECOND);
+        c.take_sent();
+        c.tick(c.all(), SECOND);
         c.settle();
         let is_whole = |peer: &Peer| {
             matches!(&peer.message, PeerMessage::Sessions { told: SessionsTold::All(_), .. })
@@ -189,8 +188,8 @@ fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
         assert!(c.take_sent().iter().any(|(_, to, peer)| *to == TWO && is_whole(peer)));
         let known = [lives, dies, new].map(|session| knows(&c, TWO, session));
         assert_eq!(known, [true, false, true]);
-        assert_eq!(c.session_keys(TWO), c.session_keys(ZERO));
-        assert_eq!(c.rows_of(TWO, &keys::session(dies)), 0, "all have heard it");
+        assert!(c.shard(TWO).session_keys().eq(c.shard(ZERO).session_keys()));
+        assert_eq!(c.count([TWO], &keys::session(dies)), 0, "all have heard it");
     }
 }
 
@@ -224,13 +223,16 @@ fn a_question_does_not_say_that_anything_was_heard() {
     let position = 1_000;
     let message = PeerMessage::AskSessions { position, about: None };
     one_says(&mut c, message);
-    c.pass_time(SECOND);
+    c.tick(c.all(), SECOND);
     c.silence([]);
     assert!(knows(&c, ONE, dead));
-    c.pass_time(SECOND);
+    c.tick(c.all(), SECOND);
     c.settle();
     assert!(!knows(&c, ONE, dead), "it is told nevertheless");
-    assert_eq!(c.rows_of_table(Table::Outcome), c.rows_of(ZERO, &keys::table(Table::Outcome)));
+    assert_eq!(
+        c.count(c.all(), &keys::table(Table::Outcome)),
+        c.count([ZERO], &keys::table(Table::Outcome))
+    );
 }
 
 /// A session begins and ends without this shard hearing of it. Something of that session comes here
@@ -241,7 +243,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let [(_, from), (_, to)] =
         [ONE, TWO].map(|at| dir_at(&mut c, ROOT, &format!("dir{at}"), |home| home == at));
     c.settle();
-    let stays = c.session();
+    let stays = c.session;
     c.silence([TWO]);
     let dead = begin(&mut c);
     // A file with its link shard at shard 2. It goes there when another session moves the open
@@ -250,7 +252,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let (name, ino) = loop {
         let name = names.next().expect("one in three");
         let ino = c.create(from, &name).unwrap().ino;
-        if c.map(ZERO).link(ino) == TWO {
+        if c.shard(ZERO).map().link(ino) == TWO {
             break (name, ino);
         }
     };
@@ -258,22 +260,22 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.silence([]);
     // Transactions get through, and messages about sessions do not.
-    c.act_in(stays);
-    c.drop_messages(|_, peer| {
+    c.session = stays;
+    c.loses = |_, peer| {
         matches!(peer.message, PeerMessage::Sessions { .. } | PeerMessage::AskSessions { .. })
-    });
+    };
     c.rename(from, &name, to, "moved").unwrap();
     while c.step() {}
-    let opens = [ZERO, ONE, TWO].map(|shard| c.rows_of(shard, &keys::table(Table::Open)));
+    let opens = [ZERO, ONE, TWO].map(|shard| c.count([shard], &keys::table(Table::Open)));
     assert_eq!(opens, [0, 0, 1]);
     assert!(!knows(&c, TWO, dead));
     end(&mut c, dead);
-    c.restart_one(ZERO);
-    c.drop_messages(|_, _| false);
+    c.restart([ZERO]);
+    c.loses = |_, _| false;
     c.wait(20 * SECOND);
     c.settle();
-    assert_eq!(c.rows_of_table(Table::Open), 0);
-    assert_eq!(c.sessions_over(), 0);
+    assert_eq!(c.count(c.all(), &keys::table(Table::Open)), 0);
+    assert_eq!(c.shard(ZERO).sessions_over().count(), 0);
 }
 
 /// An unreadable block holds up the clean-up of one session, and not that of others.
@@ -291,15 +293,15 @@ fn what_cannot_be_read_holds_up_nothing_that_others_have_left() {
     };
     let [first, second] = ["a", "b"].map(|name| held(&mut c, name));
     c.settle();
-    c.spoil(ZERO, first.1.clone()..keys::after(&first.1));
+    c.spoil(ZERO, [first.1.clone()..keys::after(&first.1)]);
     end(&mut c, first.0);
     end(&mut c, second.0);
     c.wait(30 * SECOND);
-    assert_eq!(c.sessions_over(), 1);
-    c.mend(ZERO);
-    assert_eq!((c.rows_of(ZERO, &first.1), c.rows_of(ZERO, &second.1)), (1, 0));
+    assert_eq!(c.shard(ZERO).sessions_over().count(), 1);
+    c.spoil(ZERO, []);
+    assert_eq!((c.count([ZERO], &first.1), c.count([ZERO], &second.1)), (1, 0));
     c.wait(30 * SECOND);
-    assert_eq!((c.rows_of(ZERO, &first.1), c.sessions_over()), (0, 0));
+    assert_eq!((c.count([ZERO], &first.1), c.shard(ZERO).sessions_over().count()), (0, 0));
 }
 
 const LEASE: u64 = 8 * SECOND;
@@ -324,23 +326,21 @@ struct Inherited {
 
 impl Inherited {
     fn new() -> Self {
-        let mut c = Cluster::with_lease(3, 1_000, LEASE);
+        let mut c = Cluster::with(3, |config| config.lease = LEASE);
         let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
         let mut names = (0..100).map(|n| format!("file{n}"));
         let file = loop {
             let name = names.next().expect("one in three");
             let ino = c.create(dir, &name).unwrap().ino;
-            if c.map(ZERO).link(ino) == ONE {
+            if c.shard(ZERO).map().link(ino) == ONE {
                 break FileRef { ino, at: FileAt::Name(dir, c.name(&name)) };
             }
         };
         let (dead, next) = (begin(&mut c), begin(&mut c));
         c.wait(SECOND);
-        c.drop_messages(|to, peer| {
-            to == TWO && matches!(peer.message, PeerMessage::Sessions { .. })
-        });
+        c.loses = |to, peer| to == TWO && matches!(peer.message, PeerMessage::Sessions { .. });
         let lock = |c: &mut Cluster, session| {
-            c.act_in(session);
+            c.session = session;
             c.run(ONE, Op::Lock(file.ino, exclusive()))
         };
         assert!(matches!(lock(&mut c, dead), Ok(Body::Locked(_))));
@@ -367,19 +367,19 @@ fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is
     let mut i = Inherited::new();
     let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
     let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late"));
-    i.c.send(TWO, 71, looks);
-    i.c.send(TWO, 72, changes);
-    assert_eq!(i.c.answer(71), None, "it waits until the end is heard");
+    let looking = i.c.send(TWO, looks);
+    let changing = i.c.send(TWO, changes);
+    assert_eq!(i.c.answer(looking), None, "it waits until the end is heard");
     let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
     let head = Head { id: RequestId::default(), ..looks.head };
-    assert_eq!(i.c.at_once_as(TWO, Request { head, ..looks }), None, "nor is it answered at once");
-    assert!(matches!(i.c.answer(72), Some(Ok(Body::Created(..)))), "before that look");
-    i.c.drop_messages(|_, _| false);
+    assert_eq!(i.c.at_once(TWO, Request { head, ..looks }), None, "nor is it answered at once");
+    assert!(matches!(i.c.answer(changing), Some(Ok(Body::Created(..)))), "before that look");
+    i.c.loses = |_, _| false;
     i.c.wait(SECOND);
-    assert!(matches!(i.c.answer(71), Some(Ok(Body::Attr(_)))));
+    assert!(matches!(i.c.answer(looking), Some(Ok(Body::Attr(_)))));
     let later = i.request(i.dead, 0, i.c.create_op(i.dir, "later"));
-    i.c.send(TWO, 73, later);
-    assert_eq!(i.c.answer(73), Some(NO_SESSION));
+    let later = i.c.send(TWO, later);
+    assert_eq!(i.c.answer(later), Some(NO_SESSION));
 }
 
 /// A transaction by another shard waits, too. And what the dead session does by a shard that has
@@ -388,7 +388,7 @@ fn the_next_holder_of_an_ended_sessions_lock_is_not_served_where_that_session_is
 fn a_transaction_takes_along_what_its_client_relies_on() {
     let mut i = Inherited::new();
     let (_, here) = dir_at(&mut i.c, ROOT, "here", |home| home == ONE);
-    i.c.act_in(i.next);
+    i.c.session = i.next;
     i.c.create(here, "moves").unwrap();
     i.c.wait(SECOND / 8);
     let rename = |i: &Inherited, from, name: &str, to| {
@@ -397,21 +397,21 @@ fn a_transaction_takes_along_what_its_client_relies_on() {
     };
     // The next holder's transaction, by shard 1, which has heard the end. Shard 2 lets it wait.
     let request = i.request(i.next, i.heard, rename(&i, here, "moves", i.dir));
-    i.c.send(ONE, 81, request);
+    let of_next = i.c.send(ONE, request);
     while i.c.step() {}
-    assert_eq!(i.c.answer(81), None);
+    assert_eq!(i.c.answer(of_next), None);
     // The dead session's transaction, by shard 2, which has not heard the end. Shard 1 refuses it.
-    i.c.act_in(i.next);
+    i.c.session = i.next;
     i.c.create(i.dir, "old").unwrap();
     let request = i.request(i.dead, 0, rename(&i, i.dir, "old", here));
-    i.c.send(TWO, 82, request);
+    let of_dead = i.c.send(TWO, request);
     while i.c.step() {}
     i.c.wait(SECOND);
-    assert_eq!(i.c.answer(82), None);
-    i.c.drop_messages(|_, _| false);
+    assert_eq!(i.c.answer(of_dead), None);
+    i.c.loses = |_, _| false;
     i.c.wait(SECOND);
-    assert_eq!(i.c.answer(82), Some(NO_SESSION));
-    assert!(matches!(i.c.answer(81), Some(Ok(_))));
+    assert_eq!(i.c.answer(of_dead), Some(NO_SESSION));
+    assert!(matches!(i.c.answer(of_next), Some(Ok(_))));
     assert!(i.c.lookup(i.dir, "old").is_ok() && i.c.lookup(i.dir, "moved").is_ok());
 }
 
@@ -425,6 +425,6 @@ fn of_a_session_that_is_over_nothing_is_said_before_that_is_on_disk() {
     c.settle();
     end(&mut c, session);
     let id = RequestId { session, slot: 7, sequence: 1 << 30 };
-    assert_eq!(c.run_as(ONE, id, op), NO_SESSION);
+    assert_eq!(c.run(ONE, (id, op)), NO_SESSION);
     assert_eq!(c.last_need, Some(Need::Synced), "it might run yet, after a loss of power");
 }

@@ -28,7 +28,7 @@ fn flock(owner: u64, kind: LockKind) -> Lock {
 
 /// The shard that answers for the file. Asserts that exactly one does.
 fn owner(c: &mut Cluster, ino: Ino) -> ShardIndex {
-    let all = (0..c.shard_count()).map(ShardIndex);
+    let all = c.all();
     let test = Op::TestLock(ino, exclusive(u64::MAX));
     let answers: Vec<_> =
         all.filter(|shard| matches!(c.run(*shard, test.clone()), Ok(Body::Lock(_)))).collect();
@@ -37,7 +37,7 @@ fn owner(c: &mut Cluster, ino: Ino) -> ShardIndex {
 }
 
 fn lock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) -> Option<LockHolder> {
-    c.act_in(session);
+    c.session = session;
     let at = owner(c, ino);
     match c.run(at, Op::Lock(ino, lock)) {
         Ok(Body::Locked(_)) => None,
@@ -47,7 +47,7 @@ fn lock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) -> Option<Loc
 }
 
 fn unlock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) {
-    c.act_in(session);
+    c.session = session;
     let at = owner(c, ino);
     let op = Op::Unlock(ino, lock.space, lock.owner, lock.range);
     assert_eq!(c.run(at, op), Ok(Body::Done));
@@ -55,16 +55,16 @@ fn unlock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) {
 
 fn rows(c: &Cluster) -> usize {
     let table = keys::table(Table::Lock);
-    (0..SHARDS).map(|shard| c.rows_of(ShardIndex(shard), &table)).sum()
+    (0..SHARDS).map(|shard| c.count([ShardIndex(shard)], &table)).sum()
 }
 
 /// A file, and two sessions.
 fn two_sessions() -> (Cluster, Ino, SessionId, SessionId) {
     let mut c = Cluster::new(SHARDS, 1_000);
     let ino = c.create(ROOT, "file").unwrap().ino;
-    let one = c.session();
-    c.begin_session();
-    let two = c.session();
+    let one = c.session;
+    c.begin_session(Op::OpenSession);
+    let two = c.session;
     (c, ino, one, two)
 }
 
@@ -110,33 +110,35 @@ fn a_flock_of_the_other_kind_is_given_back_first() {
 fn locks_outlive_restarts_and_end_with_their_session() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     assert!(lock(&mut c, two, ino, exclusive(1)).is_some());
-    c.act_in(two);
+    c.session = two;
     assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
     c.settle();
     assert_eq!(rows(&c), 0);
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
     let at = owner(&mut c, ino);
-    c.act_in(one);
+    c.session = one;
     let late = c.run(at, Op::Lock(ino, exclusive(1)));
     assert_eq!(late, Err(Refusal::NoSession));
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     assert_eq!(rows(&c), 1);
 }
 
 #[test]
 fn a_lease_that_ends_frees_what_was_locked() {
     const LEASE: u64 = 80_000_000_000;
-    let mut c = Cluster::with_lease(SHARDS, 1_000, LEASE);
+    let mut c = Cluster::with(SHARDS, |config| config.lease = LEASE);
     let ino = c.create(ROOT, "file").unwrap().ino;
-    let one = c.session();
+    let one = c.session;
     assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
-    c.begin_session();
-    let two = c.session();
+    c.begin_session(Op::OpenSession);
+    let two = c.session;
     for _ in 0..24 {
         assert!(c.run(ShardIndex(0), Op::Renew(two)).is_ok());
-        c.pass_time(LEASE / 8);
+        c.tick(c.all(), LEASE / 8);
         c.settle();
     }
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
@@ -150,23 +152,23 @@ fn the_locks_of_a_session_that_is_over_stay_until_every_shard_has_heard_it() {
     assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
     let at = owner(&mut c, ino);
     let deaf = (1..SHARDS).map(ShardIndex).find(|shard| *shard != at).unwrap();
-    c.act_in(two);
+    c.session = two;
     c.silence([deaf]);
     assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
     for shard in (0..SHARDS).map(ShardIndex).filter(|shard| *shard != deaf) {
-        c.act_in(one);
-        let answer = c.poke(shard, 9, Op::GarbageDone(shard, Vec::new()));
+        c.session = one;
+        let answer = c.ask(shard, Op::GarbageDone(shard, Vec::new()));
         assert_eq!(answer, Some(Err(Refusal::NoSession)), "{shard}");
     }
     for _ in 0..2 {
         assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "it may write by {deaf}");
-        c.restart_one(at);
-        c.pass_time(1_000_000_000);
+        c.restart([at]);
+        c.tick(c.all(), 1_000_000_000);
     }
-    c.act_in(one);
-    assert_eq!(c.poke(at, 9, Op::Lock(ino, exclusive(1))), Some(Err(Refusal::NoSession)));
+    c.session = one;
+    assert_eq!(c.ask(at, Op::Lock(ino, exclusive(1))), Some(Err(Refusal::NoSession)));
     c.silence([]);
-    c.pass_time(1_000_000_000);
+    c.tick(c.all(), 1_000_000_000);
     c.settle();
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
     assert_eq!(rows(&c), 1);
@@ -175,16 +177,16 @@ fn the_locks_of_a_session_that_is_over_stay_until_every_shard_has_heard_it() {
 #[test]
 fn a_repeated_request_runs_once() {
     let (mut c, ino, one, two) = two_sessions();
-    c.act_in(one);
+    c.session = one;
     let at = owner(&mut c, ino);
-    let tag = c.start(at, Op::Lock(ino, exclusive(1)), None);
-    let id = c.id_of(tag);
+    let tag = c.send(at, Op::Lock(ino, exclusive(1)));
+    let id = c.last_id;
     let locked = c.answer(tag).expect("at once");
     assert!(matches!(locked, Ok(Body::Locked(_))), "{locked:?}");
     unlock(&mut c, one, ino, exclusive(1));
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
     // A late copy does not take the lock again, and is answered as the first was.
-    assert_eq!(c.run_as(at, id, Op::Lock(ino, exclusive(1))), locked);
+    assert_eq!(c.run(at, (id, Op::Lock(ino, exclusive(1)))), locked);
     assert_eq!(rows(&c), 1);
     assert!(lock(&mut c, one, ino, exclusive(1)).is_some());
 }
@@ -197,18 +199,19 @@ fn locks_go_with_the_hash_slot_of_their_file() {
     let from = owner(&mut c, ino);
     let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
     let hand_over = Op::HandOver(from, ino.hash_slot(), to);
-    assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
+    assert_eq!(c.ask(from, hand_over), Some(Ok(Body::Done)));
     // Changes while the hash slot is copied go along.
     while c.step() {
-        let set = c.glance(from, Op::TestLock(ino, exclusive(9)));
+        let set = c.ask(from, Op::TestLock(ino, exclusive(9)));
         assert!(!matches!(set, Some(Ok(Body::Lock(None)))), "nobody may take it meanwhile");
     }
     c.settle();
     assert_eq!(owner(&mut c, ino), to);
-    assert_eq!(c.rows_of(from, &keys::table(Table::Lock)), 0);
+    assert_eq!(c.count([from], &keys::table(Table::Lock)), 0);
     assert!(lock(&mut c, two, ino, of(2, 0, 0, LockKind::Shared)).is_some());
     assert!(lock(&mut c, one, ino, of(2, 19, 19, LockKind::Shared)).is_some());
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     assert!(lock(&mut c, two, ino, of(2, 0, 0, LockKind::Shared)).is_some());
     assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
     c.settle();
@@ -222,9 +225,10 @@ fn a_handover_that_stands_still_at_any_step_loses_no_lock() {
         assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
         let from = owner(&mut c, ino);
         let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
-        assert_eq!(c.glance(from, Op::HandOver(from, ino.hash_slot(), to)), Some(Ok(Body::Done)));
+        assert_eq!(c.ask(from, Op::HandOver(from, ino.hash_slot(), to)), Some(Ok(Body::Done)));
         let is_over = (0..steps).any(|_| !c.step());
-        c.restart();
+        c.restart(c.all());
+        c.settle();
         assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "after {steps} steps");
         assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
         c.settle();
@@ -248,7 +252,7 @@ fn too_many_and_what_cannot_be_is_refused() {
     let more = Op::Lock(ino, of(1, 1 << 40, 1 << 40, LockKind::Shared));
     assert_eq!(c.run(at, more.clone()), Err(Refusal::Errno(Errno::ENOLCK)));
     assert_eq!(lock(&mut c, one, ino, exclusive(1)), None, "one instead of all");
-    c.act_in(two);
+    c.session = two;
     assert!(matches!(c.run(at, more), Ok(Body::Lock(Some(_)))));
     let bad = [
         LockRange { first: 6, last: 5 },

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use pando_core::admission::{Asks, asks};
 use pando_core::keys::{self, Table};
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, ShardIndex};
 
-use crate::support::{Cluster, Random};
+use crate::support::Cluster;
 
 const SHARDS: u16 = 4;
 const NAMES: usize = 9;
@@ -25,9 +26,9 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let mut both = [0, 1].map(|_| Cluster::with(SHARDS, |config| config.split_threshold = 4));
-        both[0].begin_session();
-        both[1].begin_local_session();
-        assert!(both[1].session().is_local() && !both[0].session().is_local());
+        both[0].begin_session(Op::OpenSession);
+        both[1].begin_session(Op::OpenLocalSession);
+        assert!(both[1].session.is_local() && !both[0].session.is_local());
         Self { both, dirs: vec![DirRef::ROOT], open: Vec::new(), repeated: 0 }
     }
 
@@ -38,13 +39,13 @@ impl Pair {
     }
 
     /// Asks one shard after the other until an owner answers. Some requests are repeated.
-    fn run(&mut self, random: &mut Random, op: &Op) -> Result<Body, Refusal> {
+    fn run(&mut self, random: &mut fastrand::Rng, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in (0..SHARDS).map(ShardIndex) {
             let answer = self.same(|c| c.run(shard, op.clone()));
-            if random.below(4) == 0 {
-                let again = ShardIndex(random.below(SHARDS.into()) as u16);
-                let _ = self.same(|c| c.run_as(again, c.last_id(), op.clone()));
+            if asks(op) == Asks::Changes && random.u8(..4) == 0 {
+                let again = ShardIndex(random.u16(..SHARDS));
+                let _ = self.same(|c| c.run(again, (c.last_id, op.clone())));
                 self.repeated += 1;
             }
             let is_elsewhere = matches!(
@@ -59,12 +60,12 @@ impl Pair {
         last
     }
 
-    fn step(&mut self, random: &mut Random) {
-        let dir = self.dirs[random.below(self.dirs.len())];
-        let word = format!("n{}", random.below(NAMES));
+    fn step(&mut self, random: &mut fastrand::Rng) {
+        let dir = self.dirs[random.usize(..self.dirs.len())];
+        let word = format!("n{}", random.usize(..NAMES));
         let name = self.both[0].name(&word);
-        let opens = random.below(2) == 0;
-        match random.below(12) {
+        let opens = random.usize(..2) == 0;
+        match random.usize(..12) {
             0..=4 => {
                 let op = match opens {
                     true => self.both[0].create_open_op(dir, &word),
@@ -78,15 +79,15 @@ impl Pair {
             }
             5 | 6 => drop(self.run(random, &Op::Unlink(dir, name))),
             7 => {
-                let to = self.dirs[random.below(self.dirs.len())];
-                let new = self.both[0].name(&format!("n{}", random.below(NAMES)));
+                let to = self.dirs[random.usize(..self.dirs.len())];
+                let new = self.both[0].name(&format!("n{}", random.usize(..NAMES)));
                 let flags = RenameFlags::default();
                 let op = Op::Rename { from: dir, name, to, new_name: new, flags };
                 drop(self.run(random, &op));
             }
             8..=10 if !self.open.is_empty() => {
-                let mut file = self.open[random.below(self.open.len())].clone();
-                if random.below(3) == 0 {
+                let mut file = self.open[random.usize(..self.open.len())].clone();
+                if random.usize(..3) == 0 {
                     file.at = FileAt::Link;
                 }
                 if self.run(random, &Op::Release(file.clone())).is_ok() {
@@ -115,7 +116,7 @@ impl Pair {
 
     fn count(&self, cluster: usize, table: Table) -> usize {
         let shards = (0..SHARDS).map(ShardIndex);
-        shards.map(|shard| self.both[cluster].rows_of(shard, &keys::table(table))).sum()
+        shards.map(|shard| self.both[cluster].count([shard], &keys::table(table))).sum()
     }
 }
 
@@ -123,7 +124,7 @@ impl Pair {
 fn no_reply_shows_whether_a_session_is_local() {
     let (mut repeated, mut orphans, mut splits) = (0, 0, 0);
     for seed in 0..60 {
-        let mut random = Random(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut pair = Pair::new();
         for _ in 0..150 {
             pair.step(&mut random);
@@ -137,10 +138,11 @@ fn no_reply_shows_whether_a_session_is_local() {
         splits += pair.both[1].counters().iter().map(|c| c.splits_moved).sum::<u64>();
         // All shards restart. A client that restarts with them has nothing open. Files that it had
         // open without a name go with its session.
-        let gone: Vec<_> = pair.both.iter().map(|c| c.session()).collect();
-        pair.same(Cluster::restart);
-        pair.both[0].begin_session();
-        pair.both[1].begin_local_session();
+        let gone: Vec<_> = pair.both.iter().map(|c| c.session).collect();
+        pair.same(|c| c.restart(c.all()));
+        pair.same(Cluster::settle);
+        pair.both[0].begin_session(Op::OpenSession);
+        pair.both[1].begin_session(Op::OpenLocalSession);
         for (cluster, session) in pair.both.iter_mut().zip(gone) {
             assert_eq!(cluster.run(ShardIndex(0), Op::EndSession(session)), Ok(Body::Done));
         }
@@ -158,7 +160,7 @@ fn no_reply_shows_whether_a_session_is_local() {
 #[test]
 fn a_local_session_writes_of_a_file_what_the_file_is() {
     let mut c = Cluster::new(1, 100);
-    c.begin_local_session();
+    c.begin_session(Op::OpenLocalSession);
     let home = ShardIndex(0);
     let before = c.rows();
     let name = c.name("file");
@@ -177,10 +179,10 @@ fn a_local_session_writes_of_a_file_what_the_file_is() {
     assert_eq!(c.rows(), after);
     c.unlink(DirRef::ROOT, "file").unwrap();
     c.settle();
-    assert_eq!(c.rows_of(home, &keys::open(attr.ino, c.session())), 1);
+    assert_eq!(c.count([home], &keys::open(attr.ino, c.session)), 1);
     let orphan = FileRef { ino: attr.ino, at: FileAt::Link };
     c.done(&Op::Release(orphan)).unwrap();
     c.settle();
-    assert_eq!(c.rows_of(home, &keys::table(Table::Open)), 0);
-    assert_eq!(c.rows_of(home, b"l"), 0);
+    assert_eq!(c.count([home], &keys::table(Table::Open)), 0);
+    assert_eq!(c.count([home], b"l"), 0);
 }

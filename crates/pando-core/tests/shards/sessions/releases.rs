@@ -37,7 +37,8 @@ fn what_is_not_at_hand_is_left_as_it_was() {
     c.done(&Op::Release(twice)).unwrap();
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
     let mut names = c.list(ROOT);
     names.sort();

@@ -46,20 +46,19 @@ impl Cluster {
     /// Runs a request while nothing else is on its way, and counts messages. They are delivered one
     /// by one. So those before the answer are those that it needs.
     pub fn cost(&mut self, shard: ShardIndex, op: Op) -> Cost {
-        assert_eq!(self.take_all_messages(), [], "something else is under way");
-        self.watch();
-        self.last_need = None;
-        let tag = self.start(shard, op, None);
-        let (mut delivered, mut answer) = (0, self.answer(tag).map(|answer| (answer, 0)));
-        let mut need = self.last_need;
-        while self.step() {
-            delivered += 1;
-            if answer.is_none() {
-                answer = self.answer(tag).map(|answer| (answer, delivered));
-                need = self.last_need;
+        assert_eq!(self.messages().count(), 0, "something else is under way");
+        self.take_sent();
+        let tag = self.send(shard, op);
+        let (mut delivered, mut answer) = (0, None);
+        loop {
+            let told = self.answer(tag).map(|answer| (answer, self.last_need, delivered));
+            answer = answer.or(told);
+            if !self.step() {
+                break;
             }
+            delivered += 1;
         }
-        let (answer, needed) = answer.expect("an answer");
+        let (answer, need, needed) = answer.expect("an answer");
         let mut before = self.take_sent();
         let after = before.split_off(needed);
         Cost { answer, need: need.expect("it waited for something"), before, after }

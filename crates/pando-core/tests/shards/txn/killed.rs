@@ -9,7 +9,7 @@ use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, SetAttr, ShardIndex, Trail};
 
-use crate::support::{Cluster, dir_at};
+use crate::support::{Cluster, Fault, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
@@ -33,7 +33,7 @@ fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
         let owner = c.owner(dir, &name);
         let trail = Trail { version: 1 << 40, dirs: vec![] };
         let lookup = Op::Lookup(dir, c.name(&name));
-        match c.ask(owner, lookup, Some(trail)).expect("nothing is locked").result {
+        match c.ask(owner, (lookup, trail)).expect("nothing is locked") {
             Ok(Body::Entry(Found::Dir(access), search)) => {
                 writeln!(to, "{path}/{name}: {access:?} through {search:?}").expect("a string");
                 picture(c, access.dir, &format!("{path}/{name}"), to);
@@ -152,7 +152,8 @@ fn kill_at_each_message(what: &str, change: Change) {
                 if power {
                     c.keep_logs();
                 }
-                let tag = c.start(coordinator, op.clone(), None);
+                let tag = c.send(coordinator, op.clone());
+                let id = c.last_id;
                 let mut is_over = false;
                 for _ in 0..messages {
                     is_over = !c.step();
@@ -160,7 +161,7 @@ fn kill_at_each_message(what: &str, change: Change) {
                 let told = c.answer(tag);
                 match power {
                     true => c.lose_power(shard),
-                    false => c.restart_one(shard),
+                    false => c.restart([shard]),
                 }
                 c.settle();
                 let case = format!("{what}: {shard:?} after {messages} messages, power {power}");
@@ -177,7 +178,7 @@ fn kill_at_each_message(what: &str, change: Change) {
                 assert_eq!((locks, prepared), (0, 0), "{case}");
                 // The client asks again. A change that is done is not done twice, and the answer is
                 // that of the change.
-                let again = c.run_as(coordinator, c.id_of(tag), op);
+                let again = c.run(coordinator, (id, op));
                 let body = again.unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
                 assert!(expected.is_it(&body), "{case}: {body:?}");
                 if let (Some(told), true) = (told, is_done) {
@@ -218,10 +219,6 @@ fn an_exchange_of_two_directories_is_done_or_not_whichever_shard_is_killed() {
     kill_at_each_message("exchange", exchange);
 }
 
-/// Plants a fault: one read fails after so many, or the effects of one input are dropped after so
-/// many.
-type Fault = fn(&mut Cluster, u64);
-
 /// One input fails, whichever it is. The change is made as a whole or not at all, and no request
 /// waits for ever. `EIO` means that nothing was done.
 fn fail_at_each(what: &str, change: Change, fault: Fault) {
@@ -231,12 +228,13 @@ fn fail_at_each(what: &str, change: Change, fault: Fault) {
         for after in 0.. {
             let (mut c, coordinator, op) = new_cluster(change);
             if local {
-                c.begin_local_session();
+                c.begin_session(Op::OpenLocalSession);
             }
-            fault(&mut c, after);
-            let tag = c.start(coordinator, op.clone(), None);
+            c.fail(fault, after);
+            let tag = c.send(coordinator, op.clone());
+            let id = c.last_id;
             c.settle();
-            let is_over = !c.has_gone_wrong();
+            let is_over = !c.has_failed();
             let case = format!("{what}: local {local}, after {after}");
             let told = c.answer(tag).unwrap_or_else(|| panic!("{case}: no answer"));
             let found = whole(&mut c);
@@ -255,7 +253,7 @@ fn fail_at_each(what: &str, change: Change, fault: Fault) {
                 }
             }
             // A late copy of the request changes nothing, and the next request runs as usual.
-            assert_eq!(c.run_as(coordinator, c.id_of(tag), op.clone()), told, "{case}: again");
+            assert_eq!(c.run(coordinator, (id, op.clone())), told, "{case}: again");
             if told.is_err() {
                 let again = c.run(coordinator, op);
                 let body = again.unwrap_or_else(|refusal| panic!("{case}: anew: {refusal:?}"));
@@ -273,31 +271,28 @@ fn fail_at_each(what: &str, change: Change, fault: Fault) {
     assert!(done > 1 && refused > 2, "{what}: {done} {refused}");
 }
 
-const READ: Fault = Cluster::fail_read;
-const INPUT: Fault = Cluster::drop_input;
-
 #[test]
 fn a_chmod_of_a_directory_is_done_or_refused_whatever_cannot_be_read() {
-    fail_at_each("chmod", chmod, READ);
-    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, READ);
+    fail_at_each("chmod", chmod, Fault::Read);
+    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, Fault::Read);
 }
 
 #[test]
 fn a_chmod_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
-    fail_at_each("chmod", chmod, INPUT);
-    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, INPUT);
+    fail_at_each("chmod", chmod, Fault::Input);
+    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, Fault::Input);
 }
 
 #[test]
 fn a_rename_of_a_directory_is_done_or_refused_whatever_cannot_be_read() {
-    fail_at_each("rename", replacing, READ);
-    fail_at_each("exchange", exchange, READ);
+    fail_at_each("rename", replacing, Fault::Read);
+    fail_at_each("exchange", exchange, Fault::Read);
 }
 
 #[test]
 fn a_rename_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
-    fail_at_each("rename", replacing, INPUT);
-    fail_at_each("exchange", exchange, INPUT);
+    fail_at_each("rename", replacing, Fault::Input);
+    fail_at_each("exchange", exchange, Fault::Input);
 }
 
 /// A directory's mode changes, and the shard of its entry loses its power. Before that shard hears
@@ -320,19 +315,19 @@ fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
                 c.run(shard, Op::Sync(shard)).expect("synced");
             }
             // Search permission does not change, so the change needs no version.
-            c.start(home, Op::DirSetAttr(dir, mode(0o775)), None);
+            c.send(home, Op::DirSetAttr(dir, mode(0o775)));
             let mut is_over = false;
             for _ in 0..messages {
                 is_over = !c.step();
             }
             // Messages on their way to that shard are lost, too.
-            c.lose_messages_to(of_entry);
+            c.take(|to, _| to == of_entry);
             c.lose_power(of_entry);
             let (to, next) = match moves {
                 true => (c.home(parent), rename(&c, &dirs)),
                 false => (home, Op::DirSetAttr(dir, mode(0o757))),
             };
-            c.start(to, next, None);
+            c.send(to, next);
             while c.step() {}
             c.settle();
             let (at, name) = if moves { (dirs[1].1, &dirs[1].0) } else { (parent, &name) };

@@ -52,7 +52,7 @@ fn split_dir() -> (Cluster, DirRef) {
         c.create(dir, &format!("f{n}")).unwrap();
     }
     c.settle();
-    let owners = (0..SHARDS).filter(|shard| !c.owned(ShardIndex(*shard), dir).is_empty());
+    let owners = (0..SHARDS).filter(|shard| !c.partitions([ShardIndex(*shard)], dir).is_empty());
     assert_eq!(owners.count(), usize::from(SHARDS));
     (c, dir)
 }
@@ -185,7 +185,7 @@ fn what_concerns_one_directory_is_answered_by_its_home_without_a_message() {
         while let Some(order) = from {
             let op = Op::ReadDir { dir, from: order, limit: 1000 };
             let owns = |c: &mut Cluster, shard| {
-                let deltas = c.inspected(shard, dir).into_iter().map(|it| it.delta);
+                let deltas = c.partitions([shard], dir).into_iter().map(|it| it.delta);
                 let ranges = deltas.map(|it| pando_placement::range(it.partition, it.radix));
                 ranges.into_iter().any(|range| range.contains(&order.0))
             };
@@ -241,7 +241,7 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
     let (mut local, mut remote) = (0, 0);
     for n in 0..40 {
         let name = c.name(&format!("d{n}"));
-        let home = c.home(DirRef { id: c.secrets().dir_id(parent.id, &name, 0), ..ROOT });
+        let home = c.home(DirRef { id: c.secrets.dir_id(parent.id, &name, 0), ..ROOT });
         let cost = c.cost(ShardIndex(1), Op::Mkdir(parent, name.clone(), 0o755));
         let Ok(Body::Made(made, _)) = cost.answer else { panic!("{cost:?}") };
         assert_eq!((c.home(made), cost.need), (home, Need::Committed));
@@ -284,7 +284,7 @@ fn each_name_version_that_is_taken_costs_a_mkdir_one_exchange_at_most() {
     }
     c.settle();
     let name = c.name("d");
-    let homes = (0..4).map(|version| c.secrets().dir_id(parent.id, &name, version));
+    let homes = (0..4).map(|version| c.secrets.dir_id(parent.id, &name, version));
     let homes = homes.map(|id| c.home(DirRef { id, ..ROOT })).filter(|home| home.0 != 1);
     let remote = homes.count();
     let cost = c.cost(ShardIndex(1), Op::Mkdir(parent, name, 0o755));
@@ -380,7 +380,7 @@ fn chmod_of_a_leaf_directory_asks_for_its_entry_and_of_a_parent_of_others_tells_
 fn chmod_of_a_directory_that_has_split_asks_each_owner_once_for_each_partition() {
     let (mut c, split) = split_dir();
     let home = c.home(split);
-    let partitions = |c: &mut Cluster, shard: u16| c.owned(ShardIndex(shard), split).len();
+    let partitions = |c: &mut Cluster, shard: u16| c.partitions([ShardIndex(shard)], split).len();
     let remote: usize =
         (0..SHARDS).filter(|shard| *shard != home.0).map(|shard| partitions(&mut c, shard)).sum();
     let entry = usize::from(home != c.home(ROOT));

@@ -28,10 +28,8 @@ fn begin_exchange(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str)) -> 
 fn begin_by(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), flags: RenameFlags) -> Move {
     let op =
         Op::Rename { from: from.0, name: c.name(from.1), to: to.0, new_name: c.name(to.1), flags };
-    let before = c.txns_on_their_way();
-    let tag = c.start(c.home(from.0), op, None);
-    let new = c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
-    Move { tag, txn: new.expect("a message of it is on its way") }
+    let (tag, txn) = c.send_txn(c.home(from.0), op);
+    Move { tag, txn: txn.expect("a message of it is on its way") }
 }
 
 fn is_claim(message: &PeerMessage) -> bool {
@@ -52,7 +50,7 @@ fn is_overtaken(message: &PeerMessage) -> bool {
 
 /// Delivers all messages of a move, and of versions, that can be delivered now. Returns its answer.
 fn finish(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
-    c.deliver_of(it.txn, Versions::Delivered, |_| false);
+    c.step_txn(it.txn, Versions::Delivered, |_| false);
     c.answer(it.tag)
 }
 
@@ -136,7 +134,7 @@ fn moves_that_have_nothing_to_do_with_each_other_are_under_way_at_once() {
     let (y, _) = far(&mut c, parents[2], "y");
     c.settle();
     let one = begin(&mut c, (parents[0], &x), (parents[1], "x"));
-    c.deliver_of(one.txn, Versions::Held, is_announced);
+    c.step_txn(one.txn, Versions::Held, is_announced);
     assert_eq!(c.answer(one.tag), None);
     let other = begin(&mut c, (parents[2], &y), (parents[3], "y"));
     assert!(is_moved(finish(&mut c, &other)), "while the first has all its locks");
@@ -152,11 +150,11 @@ fn a_loop_of_two_moves_is_refused_however_they_overlap() {
     {
         let mut figure = Figure8::new();
         let first = figure.x_to_b();
-        figure.c.deliver_of(first.txn, Versions::Delivered, first_stage);
+        figure.c.step_txn(first.txn, Versions::Delivered, *first_stage);
         let second = figure.b_to_x();
-        figure.c.deliver_of(second.txn, Versions::Delivered, second_stage);
-        figure.c.deliver_of(first.txn, Versions::Delivered, |_| false);
-        figure.c.deliver_of(second.txn, Versions::Delivered, |_| false);
+        figure.c.step_txn(second.txn, Versions::Delivered, *second_stage);
+        figure.c.step_txn(first.txn, Versions::Delivered, |_| false);
+        figure.c.step_txn(second.txn, Versions::Delivered, |_| false);
         figure.c.settle();
         let outcomes = [first.tag, second.tag].map(|tag| figure.c.answer(tag));
         assert_eq!(outcomes.iter().filter(|it| is_moved((*it).clone())).count(), 1, "{outcomes:?}");
@@ -170,7 +168,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
     let mut figure = Figure8::new();
     let overtaken = |c: &Cluster| c.counters()[0].walks_overtaken;
     let late = figure.x_to_b();
-    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
+    figure.c.step_txn(late.txn, Versions::Held, is_claim);
     let quick = figure.b_to_x();
     assert!(is_moved(finish(&mut figure.c, &quick)));
     assert_eq!(overtaken(&figure.c), 0);
@@ -180,7 +178,7 @@ fn a_walk_that_was_overtaken_is_done_anew() {
     let to = figure.c.mkdir(figure.x, "to").unwrap();
     figure.c.settle();
     let late = begin(&mut figure.c, (figure.x, "b"), (to, "b"));
-    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
+    figure.c.step_txn(late.txn, Versions::Held, is_claim);
     let holder = figure.holder;
     let quick = begin(&mut figure.c, (figure.x, "to"), (holder, "to"));
     assert!(is_moved(finish(&mut figure.c, &quick)));
@@ -197,10 +195,10 @@ fn a_move_below_what_moves_waits_until_it_has_moved() {
         let mut figure = Figure8::new();
         let second = has_walked.then(|| figure.x_to_b());
         if let Some(second) = &second {
-            figure.c.deliver_of(second.txn, Versions::Held, is_claim);
+            figure.c.step_txn(second.txn, Versions::Held, is_claim);
         }
         let first = figure.b_to_x();
-        figure.c.deliver_of(first.txn, Versions::Held, is_announced);
+        figure.c.step_txn(first.txn, Versions::Held, is_announced);
         let second = second.unwrap_or_else(|| figure.x_to_b());
         assert_eq!(finish_but_versions(&mut figure.c, &second), None);
         assert!(is_moved(finish(&mut figure.c, &first)));
@@ -212,7 +210,7 @@ fn a_move_below_what_moves_waits_until_it_has_moved() {
 
 /// Delivers all messages of a move, but none about versions. Returns its answer.
 fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
-    c.deliver_of(it.txn, Versions::Held, |_| false);
+    c.step_txn(it.txn, Versions::Held, |_| false);
     c.answer(it.tag)
 }
 
@@ -228,16 +226,16 @@ fn a_move_that_is_overtaken_again_and_again_moves_alone() {
     let late = begin(c, (figure.a, "x"), (b.1, "x"));
     let places = [(holder, b.0.as_str()), (other, "b")];
     for n in 0..3 {
-        c.deliver_of(late.txn, Versions::Held, is_claim);
+        c.step_txn(late.txn, Versions::Held, is_claim);
         let quick = begin(c, places[n % 2], places[1 - n % 2]);
         assert!(is_moved(finish(c, &quick)));
-        c.deliver_of(late.txn, Versions::Held, is_overtaken);
+        c.step_txn(late.txn, Versions::Held, is_overtaken);
     }
     assert_eq!(c.counters()[0].walks_overtaken, 3);
     // The claim alone waits for a standing claim. No later claim is given before it.
     let slow = begin(c, (other, &still), (ROOT, "still"));
-    c.deliver_of(slow.txn, Versions::Held, is_announced);
-    c.deliver_of(late.txn, Versions::Held, is_claim_on_all);
+    c.step_txn(slow.txn, Versions::Held, is_announced);
+    c.step_txn(late.txn, Versions::Held, is_claim_on_all);
     assert_eq!(finish(c, &late), None, "it is not alone");
     let later = begin(c, (ROOT, &holder_name), (figure.a, "holder"));
     assert_eq!(finish_but_versions(c, &later), None, "who wants to be alone came first");
@@ -260,7 +258,7 @@ fn an_exchange_moves_alone() {
     let mut figure = Figure8::new();
     let (b, holder) = (figure.b.clone(), figure.holder);
     let first = figure.b_to_x();
-    figure.c.deliver_of(first.txn, Versions::Held, is_announced);
+    figure.c.step_txn(first.txn, Versions::Held, is_announced);
     let exchange = begin_exchange(&mut figure.c, (figure.a, "x"), (holder, &b.0));
     assert_eq!(finish_but_versions(&mut figure.c, &exchange), None);
     assert!(is_moved(finish(&mut figure.c, &first)));
@@ -271,7 +269,7 @@ fn an_exchange_moves_alone() {
     figure.c.mkdir(inner, "deep").unwrap();
     figure.c.settle();
     let late = begin(&mut figure.c, (holder, "inner"), (b.1, "h"));
-    figure.c.deliver_of(late.txn, Versions::Held, is_claim);
+    figure.c.step_txn(late.txn, Versions::Held, is_claim);
     let exchange = begin_exchange(&mut figure.c, (figure.a, "x"), (inner, "deep"));
     assert!(is_moved(finish(&mut figure.c, &exchange)));
     assert_eq!(finish(&mut figure.c, &late), LOOP, "b is beneath it by now");
@@ -312,7 +310,7 @@ fn whichever_shard_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
                     figure.c.keep_logs();
                 }
                 let first = figure.x_to_b();
-                figure.c.deliver_of(first.txn, Versions::Held, is_claim);
+                figure.c.step_txn(first.txn, Versions::Held, is_claim);
                 figure.b_to_x();
                 let mut is_over = false;
                 for _ in 0..messages {
@@ -320,7 +318,7 @@ fn whichever_shard_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
                 }
                 match power {
                     true => figure.c.lose_power(shard),
-                    false => figure.c.restart_one(shard),
+                    false => figure.c.restart([shard]),
                 }
                 figure.is_whole();
                 if is_over {
@@ -339,9 +337,9 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     let first = figure.x_to_b();
     let is_given =
         |message: &PeerMessage| matches!(message, PeerMessage::Voted(Vote::Yes(Seen::Nothing)));
-    figure.c.deliver_of(first.txn, Versions::Held, is_claim);
-    figure.c.deliver_of(first.txn, Versions::Held, is_given);
-    let given = figure.c.take_all_messages();
+    figure.c.step_txn(first.txn, Versions::Held, is_claim);
+    figure.c.step_txn(first.txn, Versions::Held, is_given);
+    let given = figure.c.take(|_, _| true);
     assert_eq!(given.len(), 1, "it has no other lock yet");
     figure.c.lose_power(ShardIndex(0));
     let second = figure.b_to_x();
@@ -392,7 +390,7 @@ fn a_directory_tells_at_once_of_what_was_moved_into_it() {
     }
     let home = c.home(to);
     assert_eq!(c.at_once(home, Op::DirGetAttr(to)), None, "it has not heard of it yet");
-    let asked = c.start(home, Op::DirGetAttr(to), None);
+    let asked = c.send(home, Op::DirGetAttr(to));
     let told = loop {
         if let Some(told) = c.answer(asked) {
             break told;

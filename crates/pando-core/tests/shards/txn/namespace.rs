@@ -6,6 +6,10 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, Found, Refusal};
 use pando_types::{DirRef, Errno, FileKind, SetAttr, ShardIndex, TimeSet, Timestamp};
 
+fn deltas(c: &mut Cluster, dir: DirRef) -> Vec<Delta> {
+    c.partitions(c.all(), dir).into_iter().map(|it| it.delta).collect()
+}
+
 const ROOT: DirRef = DirRef::ROOT;
 
 #[test]
@@ -50,17 +54,17 @@ fn each_partition_counts_and_dates_its_own_names_and_no_others() {
         let sum = |of: fn(&Delta) -> u64| deltas.iter().map(of).sum::<u64>();
         (deltas.len(), sum(|it| it.entries), sum(|it| it.subdirs))
     };
-    assert_eq!(counted(&c.deltas(dir)), (8, 170, 20));
+    assert_eq!(counted(&deltas(&mut c, dir)), (8, 170, 20));
     let mut touched = std::collections::BTreeSet::new();
     for n in 0..40 {
         let name = format!("d{}", n / 2);
-        let before = c.deltas(dir);
+        let before = deltas(&mut c, dir);
         match n % 2 {
             0 => c.rmdir(dir, &name).unwrap(),
             _ => _ = c.create(dir, &name).unwrap(),
         }
         c.settle();
-        let after = c.deltas(dir);
+        let after = deltas(&mut c, dir);
         let changed = before.iter().zip(&after).filter(|(was, is)| was != is);
         let [(was, is)] = changed.collect::<Vec<_>>()[..] else { panic!("one partition changes") };
         let new = u64::from(n % 2 == 1);
@@ -74,7 +78,7 @@ fn each_partition_counts_and_dates_its_own_names_and_no_others() {
         touched.insert(is.partition);
     }
     assert!(touched.len() >= 6, "they are spread");
-    assert_eq!(counted(&c.deltas(dir)), (8, 170, 0));
+    assert_eq!(counted(&deltas(&mut c, dir)), (8, 170, 0));
 }
 
 /// Times that are set count against all earlier changes, in every partition, and against none that
@@ -101,15 +105,15 @@ fn times_that_are_set_begin_a_new_generation_in_every_partition() {
         c.settle();
         let now = generation(&mut c);
         assert!(now > before);
-        let deltas = c.deltas(dir);
-        assert!(deltas.iter().all(|it| (it.generation, it.mtime) == (now, Timestamp::default())));
+        let all = deltas(&mut c, dir);
+        assert!(all.iter().all(|it| (it.generation, it.mtime) == (now, Timestamp::default())));
         c.create(dir, &format!("after{round}")).unwrap();
         let count = |dated: bool| {
             move |it: &&Delta| it.generation == now && (it.mtime > Timestamp::default()) == dated
         };
-        let deltas = c.deltas(dir);
-        assert_eq!(deltas.iter().filter(count(true)).count(), 1, "the one that has changed since");
-        assert_eq!(deltas.iter().filter(count(false)).count(), deltas.len() - 1);
+        let all = deltas(&mut c, dir);
+        assert_eq!(all.iter().filter(count(true)).count(), 1, "the one that has changed since");
+        assert_eq!(all.iter().filter(count(false)).count(), all.len() - 1);
     }
 }
 
@@ -191,32 +195,35 @@ fn replaced_directories_must_be_empty() {
 #[test]
 fn a_repeated_request_gets_the_first_answer() {
     let mut c = Cluster::new(1, 100);
+    c.mkdir(ROOT, "before").unwrap();
     let op = Op::Mkdir(ROOT, c.name("d"), 0o755);
     let first = c.run(ShardIndex(0), op.clone());
-    let id = c.last_id();
-    assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), first);
-    c.restart();
-    assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), first);
+    let id = c.last_id;
+    assert_eq!(c.run(ShardIndex(0), (id, op.clone())), first);
+    c.restart(c.all());
+    c.settle();
+    assert_eq!(c.run(ShardIndex(0), (id, op.clone())), first);
     let late = pando_types::op::RequestId { sequence: id.sequence - 1, ..id };
-    assert_eq!(c.run_as(ShardIndex(0), late, op), Err(Refusal::Answered));
+    assert_eq!(c.run(ShardIndex(0), (late, op)), Err(Refusal::Answered));
 }
 
 #[test]
 fn a_request_is_refused_while_its_successor_in_the_same_slot_is_under_way() {
     let mut c = Cluster::new(2, 100);
-    let (owner, slot) = (c.home(ROOT), 5);
+    let owner = c.home(ROOT);
     // A request that needs the other shard, and waits for it.
-    let under_way = (0..20).find_map(|n| {
-        let op = Op::Mkdir(ROOT, c.name(&format!("newer-{n}")), 0o755);
-        c.poke(owner, slot, op.clone()).is_none().then_some(op)
+    let under_way = (2..22).find_map(|sequence| {
+        let id = pando_types::op::RequestId { session: c.session, slot: 5, sequence };
+        let op = Op::Mkdir(ROOT, c.name(&format!("newer-{sequence}")), 0o755);
+        c.ask(owner, (id, op.clone())).is_none().then_some((id, op))
     });
-    let id = pando_types::op::RequestId { slot, ..c.last_id() };
+    let (id, newer) = under_way.expect("half of them do");
     let late = pando_types::op::RequestId { sequence: id.sequence - 1, ..id };
     let op = Op::Mkdir(ROOT, c.name("older"), 0o755);
-    assert_eq!(c.run_as(owner, late, op.clone()), Err(Refusal::Answered));
-    let made = c.run_as(owner, id, under_way.expect("half of them do"));
+    assert_eq!(c.run(owner, (late, op.clone())), Err(Refusal::Answered));
+    let made = c.run(owner, (id, newer));
     assert!(matches!(made, Ok(Body::Made(..))), "{made:?}");
-    assert_eq!(c.run_as(owner, late, op), Err(Refusal::Answered));
+    assert_eq!(c.run(owner, (late, op)), Err(Refusal::Answered));
     assert_eq!(c.lookup(ROOT, "older"), Err(Errno::ENOENT));
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
@@ -227,14 +234,16 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
     use pando_types::op::{FileAt, FileRef};
-    let mut c = Cluster::with_lease(4, 100, 8 * SECOND);
+    let mut c = Cluster::with(4, |config| {
+        (config.split_threshold, config.lease) = (100, 8 * SECOND);
+    });
     let attr = c.create(ROOT, "f").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("f")) };
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.unlink(ROOT, "f").unwrap();
-    let dead = c.session();
-    c.begin_session();
-    let renew = Op::Renew(c.session());
+    let dead = c.session;
+    c.begin_session(Op::OpenSession);
+    let renew = Op::Renew(c.session);
     for _ in 0..3 {
         c.wait(6 * SECOND);
         assert_eq!(c.run(ShardIndex(0), renew.clone()), Ok(Body::Lease(8 * SECOND)));
@@ -247,7 +256,7 @@ fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
     let id = pando_types::op::RequestId { session: dead, slot: 0, sequence: 1 << 40 };
     let late = Op::Mkdir(ROOT, c.name("late"), 0o755);
     // Only the shard that would run it refuses it so. Others tell where that shard is.
-    let answers = [0, 1, 2, 3].map(|shard| c.run_as(ShardIndex(shard), id, late.clone()));
+    let answers = [0, 1, 2, 3].map(|shard| c.run(ShardIndex(shard), (id, late.clone())));
     let refused = |answer: &&Result<Body, Refusal>| **answer == Err(Refusal::NoSession);
     assert_eq!(answers.iter().filter(refused).count(), 1, "{answers:?}");
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
@@ -255,10 +264,12 @@ fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
 
 #[test]
 fn after_a_restart_of_the_coordinator_every_session_has_a_whole_lease() {
-    let mut c = Cluster::with_lease(2, 100, 8 * SECOND);
-    let renew = Op::Renew(c.session());
+    let mut c = Cluster::with(2, |config| {
+        (config.split_threshold, config.lease) = (100, 8 * SECOND);
+    });
+    let renew = Op::Renew(c.session);
     c.wait(7 * SECOND);
-    c.restart_at_once();
+    c.restart(c.all());
     c.wait(7 * SECOND);
     assert_eq!(c.run(ShardIndex(0), renew.clone()), Ok(Body::Lease(8 * SECOND)));
     assert_eq!(c.run(ShardIndex(1), renew), Err(Refusal::Errno(Errno::EINVAL)));
@@ -273,7 +284,8 @@ fn what_was_there_is_there_after_a_restart() {
     }
     c.settle();
     let before = c.list(dir);
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     assert_eq!(c.list(dir), before);
     assert_eq!(c.in_flight(), [0; 4]);
 }
@@ -292,7 +304,8 @@ fn an_unlinked_open_file_lives_until_it_is_released() {
         Ok(Body::Attr(found)) => assert_eq!((found.ino, found.nlink), (attr.ino, 0)),
         other => panic!("{other:?}"),
     }
-    c.restart();
+    c.restart(c.all());
+    c.settle();
     c.done(&Op::Release(file.clone())).unwrap();
     // The link shard says that the inode is not here. The client must know whether it is gone or
     // has moved.

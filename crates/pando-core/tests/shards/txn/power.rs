@@ -11,8 +11,8 @@ const ROOT: DirRef = DirRef::ROOT;
 
 /// Lets coordinators send everything again, the latest message first.
 fn say_again_backwards(c: &mut Cluster) {
-    c.pass_time(300_000_000);
-    let mut messages = c.take_all_messages();
+    c.tick(c.all(), 300_000_000);
+    let mut messages = c.take(|_, _| true);
     messages.reverse();
     c.put_back(messages);
     c.settle();

@@ -20,7 +20,7 @@ fn file_between(c: &mut Cluster) -> (DirRef, DirRef, Ino) {
 
 /// Runs `op` at `shard` until it is answered, and delivers nothing after that.
 fn until_answered(c: &mut Cluster, shard: ShardIndex, op: Op) {
-    let tag = c.start(shard, op, None);
+    let tag = c.send(shard, op);
     while c.answer(tag).is_none() {
         assert!(c.step(), "it is answered");
     }
@@ -37,12 +37,12 @@ fn a_sync_waits_for_what_another_shard_has_decided_about_the_file() {
     let moved = Op::Rename { from, name, to, new_name: new_name.clone(), flags };
     until_answered(&mut c, SOURCE, moved);
     let sync = Op::SyncFile(FileRef { ino, at: FileAt::Name(to, new_name) });
-    assert_eq!(c.glance(TARGET, sync.clone()), None);
+    assert_eq!(c.ask(TARGET, sync.clone()), None);
     // A sync of the directory begins with a look at it.
-    assert_eq!(c.glance(TARGET, Op::DirGetAttr(to)), None);
+    assert_eq!(c.ask(TARGET, Op::DirGetAttr(to)), None);
     c.settle();
-    assert_eq!(c.glance(TARGET, sync), Some(Ok(Body::Done)));
-    assert!(matches!(c.glance(TARGET, Op::DirGetAttr(to)), Some(Ok(Body::Dir(_)))));
+    assert_eq!(c.ask(TARGET, sync), Some(Ok(Body::Done)));
+    assert!(matches!(c.ask(TARGET, Op::DirGetAttr(to)), Some(Ok(Body::Dir(_)))));
 }
 
 /// The shard of the new name decides on a link. The inode is at its link shard from then on.
@@ -58,14 +58,14 @@ fn a_sync_waits_for_what_another_shard_has_decided_about_a_link() {
         let at = FileAt::Name(from, c.name(&file));
         let new_name = c.name(&format!("linked-{n}"));
         until_answered(&mut c, TARGET, Op::Link(FileRef { ino, at }, to, new_name));
-        let link_shard = c.map(TARGET).link(ino);
+        let link_shard = c.shard(TARGET).map().link(ino);
         let sync = Op::SyncFile(FileRef { ino, at: FileAt::Link });
         if link_shard != TARGET {
             elsewhere += 1;
-            assert_eq!(c.glance(link_shard, sync.clone()), None, "{n}");
+            assert_eq!(c.ask(link_shard, sync.clone()), None, "{n}");
         }
         c.settle();
-        assert_eq!(c.glance(link_shard, sync), Some(Ok(Body::Done)));
+        assert_eq!(c.ask(link_shard, sync), Some(Ok(Body::Done)));
     }
     assert!(elsewhere > 0);
 }

@@ -143,10 +143,8 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
             Ok((op, trail)) => {
                 let Op::Rename { from, .. } = op else { panic!("a rename") };
                 let home = run.c.home(*from);
-                let before = run.c.txns_on_their_way();
-                rename.tag = Some(run.c.start(home, op.clone(), Some(trail.clone())));
-                let new = run.c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
-                rename.txn = new;
+                let (tag, txn) = run.c.send_txn(home, (op.clone(), trail.clone()));
+                (rename.tag, rename.txn) = (Some(tag), txn);
             }
             Err(errno) => rename.outcome = Some(Err(*errno)),
         }
@@ -159,7 +157,7 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
         _ => false,
     };
     let versions = if part == 2 { Versions::Delivered } else { Versions::Held };
-    run.c.deliver_of(txn, versions, is_end);
+    run.c.step_txn(txn, versions, is_end);
 }
 
 fn try_order(renames: [(&'static str, &'static str); 3], order: &[usize]) {
@@ -190,7 +188,7 @@ fn try_order(renames: [(&'static str, &'static str); 3], order: &[usize]) {
                         Ok((op, trail)) => {
                             let Op::Rename { from, .. } = &op else { panic!("a rename") };
                             let home = run.c.home(*from);
-                            rename.tag = Some(run.c.start(home, op, Some(trail)));
+                            rename.tag = Some(run.c.send(home, (op, trail)));
                             run.c.settle();
                             None
                         }

@@ -31,7 +31,7 @@ impl Heard {
     /// Notes and delivers messages until there are none.
     fn deliver(&mut self, c: &mut Cluster) {
         loop {
-            let messages = c.take_all_messages();
+            let messages = c.take(|_, _| true);
             if messages.is_empty() {
                 return;
             }
@@ -49,7 +49,7 @@ fn mkdirs(c: &mut Cluster, prefix: &str) -> Vec<u64> {
     let owner = c.home(ROOT);
     let ops = (0..20).map(|n| Op::Mkdir(ROOT, c.name(&format!("{prefix}{n}")), 0o755));
     let ops: Vec<_> = ops.collect();
-    ops.into_iter().map(|op| c.start(owner, op, None)).collect()
+    ops.into_iter().map(|op| c.send(owner, op)).collect()
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn what_is_said_again_carries_it_too() {
     let mut heard = Heard::default();
     for _ in 0..4 {
         // All messages are lost.
-        for (_, peer) in c.take_all_messages() {
+        for (_, peer) in c.take(|_, _| true) {
             heard.hear(peer.txn, peer.trace, &peer.message);
         }
-        c.pass_time(300_000_000);
+        c.tick(c.all(), 300_000_000);
     }
     heard.deliver(&mut c);
     assert!(heard.0.len() > 3);

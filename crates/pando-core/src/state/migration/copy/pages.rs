@@ -168,5 +168,4 @@ fn size_of_row(row: &RowChange) -> usize {
 }
 
 #[cfg(test)]
-#[path = "pages_tests.rs"]
 mod tests;

@@ -148,8 +148,8 @@ fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
             bytes.extend_from_slice(&raw);
         }
         for _ in 0..1 + round % 3 {
-            let at = 4 + random.below(bytes.len() - 4);
-            bytes[at] = random.below(256) as u8;
+            let at = 4 + random.usize(..bytes.len() - 4);
+            bytes[at] = random.u8(..);
         }
         match parse(&sealed(bytes)) {
             Err(_) => refused += 1,
@@ -170,7 +170,7 @@ fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
 #[test]
 fn random_bytes_are_refused_without_panic() {
     crate::fuzz::rounds(20_000, |round, random| {
-        let mut bytes: Vec<u8> = (0..12 + round % 60).map(|_| random.below(256) as u8).collect();
+        let mut bytes: Vec<u8> = (0..12 + round % 60).map(|_| random.u8(..)).collect();
         bytes[4] %= 3;
         bytes[8] = (bytes.len() - 12) as u8;
         bytes[9..12].fill(0);
