@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
-use pando_core::record::{Content, Entry, Header, Record};
+use pando_core::record::{Content, Entry, Record};
 use pando_types::peer::EntryValue;
 use pando_types::reply::Access;
 use pando_types::{DirId, DirRef, FileKind, Name, Order};
 
 use crate::findings::code::Code;
-use crate::findings::evidence::Evidence;
 use crate::findings::finding::{At, Finding};
 use crate::findings::words::dir_words;
 use crate::judge::judgement::Judge;
@@ -20,8 +19,8 @@ use crate::lookup::probe::Seen;
 use crate::unfinished::place::Place;
 
 /// An entry that leads to the directory that is judged.
-struct Leads {
-    seen: Seen<Entry>,
+pub(crate) struct Leads {
+    pub(crate) seen: Seen<Entry>,
     parent: DirId,
     order: u64,
     name: Name,
@@ -29,7 +28,7 @@ struct Leads {
 }
 
 impl Leads {
-    fn finding(&self, code: Code, detail: String) -> Finding {
+    pub(crate) fn finding(&self, code: Code, detail: String) -> Finding {
         let what = format!("\"{}\" in {}", self.name, dir_words(self.parent));
         Finding::new(code, self.seen.shard, what, detail)
             .at(At::Name(self.parent, self.name.as_bytes().to_vec()))
@@ -106,72 +105,6 @@ impl Judge<'_, '_> {
             }
         }
         Ok(found.into_values().collect())
-    }
-
-    fn without_content(
-        &mut self,
-        id: DirId,
-        gone: Option<Seen<Content>>,
-        entries: Vec<Leads>,
-    ) -> Result<(), String> {
-        let (home, key) = self.probe.content_key(id);
-        let row = Evidence::row(home, &key, gone.as_ref().map(|seen| seen.bytes.as_slice()));
-        if id == DirId::ROOT {
-            let detail = "its content is missing".to_owned();
-            let finding = Finding::new(Code::RootMissing, home, dir_words(id), detail);
-            self.found.push(finding.known_by(row));
-            return Ok(());
-        }
-        for entry in &entries {
-            let detail = format!("there is no content of {} on shard {home}", dir_words(id));
-            let finding = entry.finding(Code::EntryWithoutContent, detail);
-            self.found.push(finding.known_by(row.clone()));
-        }
-        let parts = self.sweep.tree.parts_of(id).to_vec();
-        if let Some(gone) = &gone
-            && entries.is_empty()
-        {
-            let what = format!("what is left of {}", dir_words(id));
-            let detail = format!("it was inode {}, and has been removed", gone.record.base.ino);
-            let mut finding =
-                Finding::new(Code::TombstoneLeft, home, what, detail).known_by(row.clone());
-            finding.under.push(Place::Home(id));
-            for part in &parts {
-                finding.under.push(Place::Partition(id, part.partition));
-            }
-            if parts.is_empty() {
-                finding = finding.mended_by(home, vec![Write::Delete(key)]);
-            }
-            self.found.push(finding);
-        }
-        if !entries.is_empty() {
-            return Ok(());
-        }
-        for part in parts {
-            let key = keys::dir(id, Kind::Header, part.start);
-            let Some(header) = self.probe.record::<Header>(part.shard, key.clone())? else {
-                continue;
-            };
-            let what = format!("partition {} of {}", part.partition, dir_words(id));
-            let detail = format!("there is no content on shard {home}, and no entry");
-            let orders = header.record.range();
-            let mut finding = Finding::new(Code::PartitionWithoutContent, part.shard, what, detail)
-                .known_by(header.evidence())
-                .known_by(row.clone())
-                .under(Place::Home(id))
-                .under(Place::Partition(id, part.partition));
-            let mut is_empty = header.record.entries == 0;
-            for kind in keys::MOVING {
-                let (from, to) = keys::dir_range(id, kind, &orders);
-                let rows = crate::rows::cursor::range(self.probe.rows, part.shard, &from, &to)?;
-                is_empty &= rows.is_empty();
-            }
-            if is_empty {
-                finding = finding.mended_by(part.shard, vec![Write::Delete(key)]);
-            }
-            self.found.push(finding);
-        }
-        Ok(())
     }
 
     fn root(&mut self, content: &Seen<Content>, entries: Vec<Leads>) -> Result<(), String> {

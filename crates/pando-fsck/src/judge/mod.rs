@@ -10,3 +10,4 @@ pub mod run;
 pub mod sessions;
 pub mod tables;
 pub mod txns;
+pub mod without_content;
