@@ -81,21 +81,6 @@ impl Prepare {
     pub const fn locks(&self) -> bool {
         !matches!(self, Self::Look(_) | Self::LookFile { .. } | Self::Invalidate { .. })
     }
-
-    /// Class of its locks in the lock order, 0 first.
-    #[must_use]
-    pub const fn rank(&self) -> u8 {
-        match self {
-            Self::Graph(_) | Self::Look(_) | Self::LookFile { .. } => 0,
-            Self::Name { .. } => 1,
-            Self::Home(_) => 2,
-            Self::NewHome(_) => 3,
-            Self::Partition { .. } => 4,
-            Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Invalidate { .. } => 6,
-            Self::TakeHashSlot(_) | Self::Join => 6,
-        }
-    }
 }
 
 /// What a transaction will do in the renaming graph.
