@@ -3,6 +3,7 @@
 
 pub mod data;
 pub mod dirs;
+pub mod entries;
 pub mod judgement;
 pub mod links;
 pub mod partitions;

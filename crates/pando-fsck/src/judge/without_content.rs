@@ -9,7 +9,7 @@ use crate::findings::code::Code;
 use crate::findings::evidence::Evidence;
 use crate::findings::finding::Finding;
 use crate::findings::words::dir_words;
-use crate::judge::dirs::Leads;
+use crate::judge::entries::Leads;
 use crate::judge::judgement::Judge;
 use crate::learned::tree::Part;
 use crate::lookup::probe::Seen;
