@@ -8,9 +8,9 @@ use crate::peer::records::{RowChange, Tally};
 use crate::reply::HashSlotNews;
 use crate::{Credentials, DirId, DirRef, Ino, Name, PartitionIndex, SessionId};
 
-/// What a coordinator asks of a participant. A transaction takes its locks in the order of
-/// [`Prepare::rank`], then of place. So a transaction that waits for a lock holds only lower ones,
-/// and no cycle of waits can form.
+/// What a coordinator asks of a participant. A transaction takes its locks in one order: renaming
+/// graph, names, contents, partitions, link inodes, and each of these by place. So a transaction
+/// that waits for a lock holds only earlier ones, and no cycle of waits can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
     /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of
