@@ -1,7 +1,8 @@
 //! Requests as the kernel sends them. Their length field is corrected, unless the first byte is
 //! odd.
 
-use crate::protocol::request::{Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::Request;
 
 pub fn run(input: &[u8]) {
     let Some((&how, bytes)) = input.split_first() else { return };

@@ -9,6 +9,8 @@ pub mod protocol {
     //! here.
     #[allow(missing_docs, reason = "see where they belong")]
     pub mod abi;
+    mod body;
+    pub mod operation;
     pub mod request;
 }
 mod fuse;

@@ -83,8 +83,13 @@ fn check_readable(
     report.findings = findings;
     rows.judge(&mut report);
     report.findings.sort_by(|a, b| (a.shard, a.code, &a.what).cmp(&(b.shard, b.code, &b.what)));
-    let mut probe = Probe { rows, volume };
-    for finding in &mut report.findings {
+    show_paths(&mut report.findings, &mut Probe { rows, volume })?;
+    Ok(report)
+}
+
+/// Completes findings with the paths of what they are about.
+fn show_paths(findings: &mut [Finding], probe: &mut Probe<'_>) -> Result<(), String> {
+    for finding in findings {
         if let Some(at) = &finding.at {
             finding.path = probe.path(at)?;
         }
@@ -94,7 +99,7 @@ fn check_readable(
             finding.what = format!("{} (directory {dir})", finding.what);
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Drops wrong counts that follow from a missing or superfluous name. They are no findings of their

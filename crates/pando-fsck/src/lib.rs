@@ -66,6 +66,7 @@
 //! | `lookup` | single records read again; a second pass for given numbers |
 //! | `sweep` | the first pass over all rows |
 //! | `judge` | the closer look at what the sweep suspects |
+//! | `confirm.rs` | findings of a running volume, read again until each held at one moment |
 //!
 //! [`check`](check()), [`repair`](repair()) and [`collect`](collect()) stand above all of them.
 #![forbid(unsafe_code)]

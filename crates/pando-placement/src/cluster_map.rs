@@ -93,7 +93,7 @@ impl ClusterMap {
     }
 
     /// All that this map knows beyond the map of a new cluster.
-    pub fn all_news(&self) -> impl Iterator<Item = HashSlotNews> {
+    fn all_news(&self) -> impl Iterator<Item = HashSlotNews> {
         let known = self.versions.iter();
         known.map(|(&hash_slot, &version)| HashSlotNews {
             hash_slot,

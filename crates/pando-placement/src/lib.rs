@@ -9,6 +9,21 @@
 //! and shards compute identical answers. This crate does not know what a partition holds or when it
 //! splits.
 //!
+//! # Rooms
+//!
+//! Each file imports only what stands above it here:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `secrets.rs` | the hash keys of a volume |
+//! | `birth.rs` | directory ids: hashes of parent, name and version |
+//! | `partition.rs` | the bits of a name's hash, and the tree of partitions |
+//! | `name_hash.rs` | the order of a name |
+//! | `partition_set.rs`, `dir_map.rs` | which partitions of a directory exist, as far as is known |
+//! | `spread.rs` | the shard of a partition, and the limit of splitting |
+//! | `rendezvous.rs` | which shard gets a hash slot at first |
+//! | `hash_slot_table.rs`, `cluster_map.rs` | the owners of hash slots |
+//!
 //! Papers: GIGA+ §3 and §4 (partitions, stale maps, server additions), InfiniFS §3.3.1 (predictable
 //! ids).
 #![no_std]

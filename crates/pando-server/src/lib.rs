@@ -42,7 +42,7 @@ mod shard;
 pub mod store;
 mod tools;
 
-pub use common::{clock, metrics, wait};
+pub use common::{clock, metrics};
 pub use folder::superblock::Superblock;
 pub use folder::{Folder, FolderError, sessions, superblock};
 pub use host::{Durability, Host, HostOptions};

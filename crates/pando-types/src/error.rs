@@ -30,12 +30,6 @@ macro_rules! errnos {
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
-
-            /// The errno of a number, if it is one of those Pando speaks of.
-            #[must_use]
-            pub const fn from_number(number: i32) -> Option<Self> {
-                match number { $($number => Some(Self::$name),)* _ => None }
-            }
         }
     };
 }

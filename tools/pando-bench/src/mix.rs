@@ -269,13 +269,34 @@ async fn measure(
     let ways = WaysReport::of(clients).since(ways_before);
     tally.end()?;
 
+    let files_left = files_left(&hands).await?;
+    let operations = tally.done.get();
+    let each = |total: f64| rounded(total / operations.max(1) as f64, 1000.0);
+    Ok(MixReport {
+        mix: *mix,
+        operations,
+        seconds: rounded(seconds, 1e6),
+        ops_per_second: rounded(operations as f64 / seconds.max(1e-9), 10.0),
+        requests_per_operation: each(sent as f64),
+        cpu_micros_per_operation: each(cpu as f64 / 1000.0),
+        ways,
+        kinds: kinds(&tally),
+        files_left,
+    })
+}
+
+/// Counts the files that the hands have left.
+async fn files_left(hands: &[Hand<'_>]) -> Result<u64, BenchError> {
     let mut checking: FuturesUnordered<_> = hands.iter().map(Hand::census).collect();
     let mut files_left = 0;
     while let Some(found) = checking.next().await {
         files_left += found?;
     }
-    let operations = tally.done.get();
-    let each = |total: f64| rounded(total / operations.max(1) as f64, 1000.0);
+    Ok(files_left)
+}
+
+/// Count and latencies of each kind of operation.
+fn kinds(tally: &Tally<'_>) -> Vec<KindReport> {
     let latencies = tally.latencies.borrow();
     let kinds = TABLE_1.iter().map(|&(operation, parts)| {
         let latencies = &latencies[operation as usize];
@@ -286,17 +307,7 @@ async fn measure(
             latency_micros: latencies.percentiles(),
         }
     });
-    Ok(MixReport {
-        mix: *mix,
-        operations,
-        seconds: rounded(seconds, 1e6),
-        ops_per_second: rounded(operations as f64 / seconds.max(1e-9), 10.0),
-        requests_per_operation: each(sent as f64),
-        cpu_micros_per_operation: each(cpu as f64 / 1000.0),
-        ways,
-        kinds: kinds.collect(),
-        files_left,
-    })
+    kinds.collect()
 }
 
 #[cfg(test)]

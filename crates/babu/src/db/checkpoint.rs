@@ -392,11 +392,6 @@ fn bring(
 }
 
 impl CheckpointDone {
-    /// The last group that the index files hold.
-    pub fn last_lsn(&self) -> Lsn {
-        self.last
-    }
-
     /// Entries in the files of all indices.
     pub fn entries(&self) -> u64 {
         self.version.files().map(|file| file.facts().entries).sum()

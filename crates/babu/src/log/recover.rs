@@ -1,6 +1,8 @@
 //! Reading the logs of the last opening. No manifest has their end. This module finds it by the
 //! rule in the head of [`crate::log`].
 
+use std::ops::ControlFlow;
+
 use crate::disk::traits::Disk;
 use crate::log::GROUP_ALIGNMENT;
 use crate::log::group::{Fault, GROUP_MAGIC};
@@ -10,6 +12,7 @@ use crate::log::header::{
 };
 use crate::log::reader::{LogReader, lost};
 use crate::log::{SealedLog, log_name};
+use crate::types::codec::Seal;
 use crate::types::error::{Damage, ReadError};
 use crate::types::ids::{Epoch, Lsn};
 
@@ -63,6 +66,18 @@ impl Survey {
     fn is_empty(&self) -> bool {
         self.first.is_none() && self.nonzero_end <= LOG_DATA_OFFSET
     }
+
+    /// The fault that ended the run after group `last`, if a crash may have caused it.
+    fn legal_fault(&self, last: Lsn) -> Result<Option<Fault>, ReadError> {
+        match self.fault {
+            Some(Fault::Version(found)) => Err(version_error(log_name(self.number), found)),
+            Some(Fault::Nonsense) => {
+                let what = format!("group {} is intact but cannot be decoded", last.next());
+                Err(Damage::new(&log_name(self.number), self.end_offset, what).into())
+            }
+            fault => Ok(fault),
+        }
+    }
 }
 
 /// Finds the end of the log. `numbers` are the numbers of all log files from `first` on, ascending.
@@ -99,69 +114,82 @@ pub(crate) fn find_tail(
     let mut tail = Tail { logs: Vec::new(), torn: None, claim, unused, ends };
     let mut last = base;
     for (position, survey) in surveys.iter().enumerate() {
-        let log = log_name(survey.number);
-        let expected = first + position as u64;
-        if survey.number != expected {
-            if expected <= claim.log {
-                return Err(missing(expected, last, claim));
-            }
-            tail.tear(last, claim, &surveys[position..], None)?;
-            return Ok(tail);
-        }
-        let header = match survey.header {
-            Ok(header) => header,
-            Err(Fault::Version(found)) => return Err(version_error(log, found)),
-            Err(_) if survey.number <= claim.log => {
-                let what =
-                    format!("the header of the log is unreadable{}", durable_lost(last, claim));
-                return Err(Damage::new(&log, 0, what).into());
-            }
-            Err(fault) => {
-                tail.tear(last, claim, &surveys[position..], Some(fault))?;
+        let number = first + position as u64;
+        let due = Due { number, epoch, last, is_first: position == 0, claim };
+        let header = match due.header(survey)? {
+            ControlFlow::Continue(header) => header,
+            ControlFlow::Break(fault) => {
+                tail.tear(last, claim, &surveys[position..], fault)?;
                 return Ok(tail);
             }
         };
-        if header.epoch != epoch || header.base < last || (position == 0 && header.base != base) {
-            let what = format!(
-                "the log follows group {} of epoch {}, not group {last} of epoch {epoch}",
-                header.base, header.epoch
-            );
-            return Err(Damage::new(&log, 0, what).into());
-        }
-        if survey.number <= claim.log && survey.len < LOG_DATA_OFFSET {
-            let what = format!("the log is cut off{}", durable_lost(last, claim));
-            return Err(Damage::new(&log, survey.len, what).into());
-        }
-        if header.base > last {
-            // The end of the previous log was lost, and no torn group shows it.
-            tail.tear(last, claim, &surveys[position..], None)?;
-            return Ok(tail);
-        }
         last = survey.last.unwrap_or(last);
         tail.logs.push(SealedLog {
-            number: survey.number,
+            number,
             epoch,
             base: header.base,
             last,
             end_offset: survey.end_offset,
         });
-        match survey.fault {
-            None => {}
-            Some(Fault::Version(found)) => return Err(version_error(log, found)),
-            Some(Fault::Nonsense) => {
-                let what = format!("group {} is intact but cannot be decoded", last.next());
-                return Err(Damage::new(&log, survey.end_offset, what).into());
-            }
-            Some(fault) => {
-                tail.tear(last, claim, &surveys[position..], Some(fault))?;
-                return Ok(tail);
-            }
+        if let Some(fault) = survey.legal_fault(last)? {
+            tail.tear(last, claim, &surveys[position..], Some(fault))?;
+            return Ok(tail);
         }
     }
     if last < claim.lsn {
         tail.tear(last, claim, &[], None)?;
     }
     Ok(tail)
+}
+
+/// What must come next: a log of this number and epoch, after group `last`.
+struct Due {
+    number: u64,
+    epoch: Epoch,
+    last: Lsn,
+    is_first: bool,
+    claim: Claim,
+}
+
+impl Due {
+    /// Judges the header of the log that comes next. `Break` tells that the log may rightly end
+    /// before it, and with which fault.
+    fn header(&self, survey: &Survey) -> Result<ControlFlow<Option<Fault>, LogHeader>, ReadError> {
+        let &Due { number, epoch, last, is_first, claim } = self;
+        if survey.number != number {
+            return match number <= claim.log {
+                true => Err(missing(number, last, claim)),
+                false => Ok(ControlFlow::Break(None)),
+            };
+        }
+        let log = log_name(number);
+        let header = match survey.header {
+            Ok(header) => header,
+            Err(Fault::Version(found)) => return Err(version_error(log, found)),
+            Err(_) if number <= claim.log => {
+                let what =
+                    format!("the header of the log is unreadable{}", durable_lost(last, claim));
+                return Err(Damage::new(&log, 0, what).into());
+            }
+            Err(fault) => return Ok(ControlFlow::Break(Some(fault))),
+        };
+        if header.epoch != epoch || header.base < last || (is_first && header.base != last) {
+            let what = format!(
+                "the log follows group {} of epoch {}, not group {last} of epoch {epoch}",
+                header.base, header.epoch
+            );
+            return Err(Damage::new(&log, 0, what).into());
+        }
+        if number <= claim.log && survey.len < LOG_DATA_OFFSET {
+            let what = format!("the log is cut off{}", durable_lost(last, claim));
+            return Err(Damage::new(&log, survey.len, what).into());
+        }
+        if header.base > last {
+            // The end of the previous log was lost, and no torn group shows it.
+            return Ok(ControlFlow::Break(None));
+        }
+        Ok(ControlFlow::Continue(header))
+    }
 }
 
 /// Names the groups that are lost with a log, for an error message. `last` is the last group before
@@ -240,7 +268,6 @@ fn survey(
     number: u64,
 ) -> Result<Survey, ReadError> {
     let mut reader = LogReader::open(disk, database_id, number)?;
-    let seal = header::seal(database_id, number);
     let header = match reader.window.get(0, LOG_HEADER_BYTES as u64)? {
         None => Err(HeaderFault::Broken),
         Some(bytes) => LogHeader::decode(bytes, database_id, number),
@@ -249,13 +276,7 @@ fn survey(
         HeaderFault::Broken => Fault::Broken("is behind an unreadable header"),
         HeaderFault::Version(found) => Fault::Version(found),
     });
-    let mut claim = Claim::default();
-    for mark_place in MARK_OFFSETS {
-        if let Some(bytes) = reader.window.get(mark_place, MARK_BYTES as u64)? {
-            claim =
-                claim.max(header::decode_mark(bytes, seal, mark_place, epoch).unwrap_or_default());
-        }
-    }
+    let claim = marked(&mut reader, header::seal(database_id, number), epoch)?;
     let mut survey = Survey {
         number,
         len: reader.window.len(),
@@ -293,6 +314,18 @@ fn survey(
         claims_behind(&mut reader, epoch, &mut survey)?;
     }
     Ok(survey)
+}
+
+/// What the marks of a log claim to be durable.
+fn marked(reader: &mut LogReader, seal: Seal, epoch: Epoch) -> Result<Claim, ReadError> {
+    let mut claim = Claim::default();
+    for mark_place in MARK_OFFSETS {
+        if let Some(bytes) = reader.window.get(mark_place, MARK_BYTES as u64)? {
+            claim =
+                claim.max(header::decode_mark(bytes, seal, mark_place, epoch).unwrap_or_default());
+        }
+    }
+    Ok(claim)
 }
 
 /// Looks after a fault for whole groups, and adds what they claim to be durable.

@@ -156,7 +156,7 @@ fn a_dropped_job_or_result_can_be_followed_by_another() {
     drop(job);
     drop(db.checkpoint_job().unwrap().run().unwrap());
     let done = db.checkpoint_job().unwrap().run().unwrap();
-    assert_eq!((done.entries(), done.last_lsn()), (1, Lsn(1)));
+    assert_eq!(done.entries(), 1);
     db.install(done).remove().unwrap();
     assert!(db.checkpoint_job().is_none());
     assert_eq!(db.stats().frozen_count, 0);

@@ -1,15 +1,17 @@
 //! One request, sent until a shard answers: redirects are followed, and lost copies sent again.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pando_types::Errno;
 use pando_types::op::{Head, Request, RequestId};
 use pando_types::reply::{Improper, Refusal, Reply};
+use pando_types::{Errno, ShardIndex};
 
 use crate::client::Client;
 use crate::request::backoff::Backoff;
 use crate::request::outcome::{Answer, Failure, Unanswered, errno_of};
 use crate::request::pending::PendingRequest;
+use crate::route::plan::Route;
 use crate::transport::traits::TransportError;
 
 /// Redirects without progress that one request may get. After that many it fails with `EIO`.
@@ -30,10 +32,8 @@ impl Client {
         pending: &PendingRequest<'_>,
         is_unsure: &mut bool,
     ) -> Result<Answer, Unanswered> {
-        let route = pending.route;
         let (mut astray, mut learned) = (0, 0);
         let mut backoff = Backoff::astray();
-        let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
             let reply = self.send(pending, is_unsure).await?;
             self.given_back.answered(pending.head.id, pending.asked.op, &reply);
@@ -41,44 +41,9 @@ impl Client {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,
             };
-            let is_progress = match refusal {
-                Refusal::Errno(errno) => return failed(Failure::Errno(errno)),
-                Refusal::NotUnderName => return failed(Failure::NotThere),
-                Refusal::DataChanged => return failed(Failure::DataChanged),
-                // Only this client answers for its slots, so an outcome that is gone means a fault.
-                Refusal::Answered => return failed(Failure::Unsure(Errno::EIO)),
-                Refusal::NoSession => return Ok(Answer::NoSession),
-                // The caller stores the objects of a session that is over once more.
-                Refusal::Improper(Improper::ForeignObject) => return failed(Failure::DataChanged),
-                Refusal::Improper(improper) => {
-                    return failed(Failure::Errno(errno_of(improper)));
-                }
-                Refusal::Stale => {
-                    self.paths.refused();
-                    return failed(Failure::Stale);
-                }
-                Refusal::Redirect(history) => {
-                    self.counters.redirected();
-                    let dir = route.dir().filter(|_| !is_planted!(RedirectNotLearned));
-                    dir.is_some_and(|dir| self.routes.learn(dir, &history))
-                }
-                Refusal::HashSlot(news) => {
-                    self.counters.redirected();
-                    let is_news = self.routes.learn_hash_slot(news);
-                    // If what is known here is newer, the request asked that shard for a partition.
-                    // Then the directory's map was wrong.
-                    if !is_news && let Some(dir) = route.dir() {
-                        self.routes.forget(dir);
-                    }
-                    is_news
-                }
-                Refusal::AskHome => {
-                    self.counters.redirected();
-                    if let Some(dir) = route.dir() {
-                        self.routes.forget(dir);
-                    }
-                    false
-                }
+            let is_progress = match self.refused(pending.route, refusal) {
+                ControlFlow::Break(answer) => return Ok(answer),
+                ControlFlow::Continue(is_progress) => is_progress,
             };
             if is_progress && learned < LEARNED_MAX {
                 learned += 1;
@@ -89,12 +54,55 @@ impl Client {
                 return Err(Unanswered::Astray);
             }
             if astray >= ASTRAY_MAX {
-                return failed(Failure::Errno(Errno::EIO));
+                return Ok(failed(Failure::Errno(Errno::EIO)));
             }
             if astray > ASTRAY_AT_ONCE {
                 Box::pin(backoff.pause(self)).await;
             }
         }
+    }
+
+    /// What a refusal means: the answer, or that the request must go elsewhere. In that case, the
+    /// value tells whether the client has learned where.
+    fn refused(&self, route: Route, refusal: Refusal) -> ControlFlow<Answer, bool> {
+        ControlFlow::Break(match refusal {
+            Refusal::Errno(errno) => failed(Failure::Errno(errno)),
+            Refusal::NotUnderName => failed(Failure::NotThere),
+            Refusal::DataChanged => failed(Failure::DataChanged),
+            // Only this client answers for its slots, so an outcome that is gone means a fault.
+            Refusal::Answered => failed(Failure::Unsure(Errno::EIO)),
+            Refusal::NoSession => Answer::NoSession,
+            // The caller stores the objects of a session that is over once more.
+            Refusal::Improper(Improper::ForeignObject) => failed(Failure::DataChanged),
+            Refusal::Improper(improper) => failed(Failure::Errno(errno_of(improper))),
+            Refusal::Stale => {
+                self.paths.refused();
+                failed(Failure::Stale)
+            }
+            Refusal::Redirect(history) => {
+                self.counters.redirected();
+                let dir = route.dir().filter(|_| !is_planted!(RedirectNotLearned));
+                let is_news = dir.is_some_and(|dir| self.routes.learn(dir, &history));
+                return ControlFlow::Continue(is_news);
+            }
+            Refusal::HashSlot(news) => {
+                self.counters.redirected();
+                let is_news = self.routes.learn_hash_slot(news);
+                // If what is known here is newer, the request asked that shard for a partition.
+                // Then the directory's map was wrong.
+                if !is_news && let Some(dir) = route.dir() {
+                    self.routes.forget(dir);
+                }
+                return ControlFlow::Continue(is_news);
+            }
+            Refusal::AskHome => {
+                self.counters.redirected();
+                if let Some(dir) = route.dir() {
+                    self.routes.forget(dir);
+                }
+                return ControlFlow::Continue(false);
+            }
+        })
     }
 
     /// Sends the request until a reply comes.
@@ -113,44 +121,18 @@ impl Client {
             if self.sessions.is_closed() {
                 return Err(Unanswered::Stopped);
             }
-            let id = match was_lost && is_planted!(RetryRenumbered) {
-                true => RequestId { sequence: pending.head.id.sequence + 1, ..pending.head.id },
-                false => pending.head.id,
-            };
             let shard = match was_lost && is_planted!(RetryAstray) {
                 true => self.routes.beside(shard),
                 false => shard,
             };
-            let request = Box::new(Request {
-                head: Head {
-                    id,
-                    clock: self.clock.load(Ordering::Relaxed),
-                    version: self.version.load(Ordering::Relaxed),
-                    heard: self.heard.load(Ordering::Acquire),
-                    ..pending.head
-                },
-                credentials: pending.credentials.clone(),
-                op: pending.asked.op.clone(),
-                trail: pending.asked.on.map(|on| on.trail.clone()),
-            });
+            let request = self.copy_of(pending, was_lost);
             self.counters.sent(pending.asked.op);
             let asked = self.transport.machine_nanos();
             *is_unsure = true;
             match self.transport.call(shard, request).await {
                 Ok(reply) => {
                     *is_unsure = was_unsure || was_lost;
-                    raise(&self.clock, reply.clock);
-                    if reply.shard == shard {
-                        let moments = (asked, self.transport.machine_nanos());
-                        self.clocks.hear(shard, reply.clock, moments);
-                    }
-                    raise(&self.version, reply.version);
-                    if let Some(news) = &reply.news {
-                        self.paths.apply(news);
-                    }
-                    if let Some(on) = pending.asked.on {
-                        on.answered(reply.version);
-                    }
+                    self.heard_from(shard, pending, &reply, asked);
                     return Ok(reply);
                 }
                 Err(TransportError::Stopped) => return Err(Unanswered::Stopped),
@@ -165,6 +147,53 @@ impl Client {
             Box::pin(backoff.pause_at_most(self, left)).await;
         }
     }
+
+    /// A copy of the request, with what the client has heard by now.
+    fn copy_of(&self, pending: &PendingRequest<'_>, was_lost: bool) -> Box<Request> {
+        let id = match was_lost && is_planted!(RetryRenumbered) {
+            true => RequestId { sequence: pending.head.id.sequence + 1, ..pending.head.id },
+            false => pending.head.id,
+        };
+        Box::new(Request {
+            head: Head {
+                id,
+                clock: self.clock.load(Ordering::Relaxed),
+                version: self.version.load(Ordering::Relaxed),
+                heard: self.heard.load(Ordering::Acquire),
+                ..pending.head
+            },
+            credentials: pending.credentials.clone(),
+            op: pending.asked.op.clone(),
+            trail: pending.asked.on.map(|on| on.trail.clone()),
+        })
+    }
+
+    /// Notes what a reply tells besides its result: clocks, versions, changes of paths. The request
+    /// was sent to `shard` at the moment `asked`.
+    fn heard_from(
+        &self,
+        shard: ShardIndex,
+        pending: &PendingRequest<'_>,
+        reply: &Reply,
+        asked: u64,
+    ) {
+        raise(&self.clock, reply.clock);
+        if reply.shard == shard {
+            let moments = (asked, self.transport.machine_nanos());
+            self.clocks.hear(shard, reply.clock, moments);
+        }
+        raise(&self.version, reply.version);
+        if let Some(news) = &reply.news {
+            self.paths.apply(news);
+        }
+        if let Some(on) = pending.asked.on {
+            on.answered(reply.version);
+        }
+    }
+}
+
+fn failed(failure: Failure) -> Answer {
+    Answer::Final(Err(failure))
 }
 
 /// Raises `cell` to `value`. It writes only if that changes something, as many threads share the

@@ -11,7 +11,7 @@ use pando_types::{Attr, Errno, Ino};
 
 use crate::fs::guards::{lock, read};
 use crate::fs::limits::{Limits, OpenInfo};
-use crate::fs::losses::Losses;
+use crate::fs::losses::{Losses, Told};
 use crate::inode::plan::Form;
 use crate::inode::state::{Inode, State};
 use crate::metadata::Metadata;
@@ -171,8 +171,8 @@ impl DataFs {
             files.remove(&ino);
             drop(files);
             let mut state = self.write_state(&inode);
-            let is_told = state.is_told;
-            self.lose(&inode, &mut state, why.unwrap_or(Errno::EIO), is_told);
+            let told = if state.is_told { Told::Already } else { Told::NotYet };
+            self.lose(&inode, &mut state, why.unwrap_or(Errno::EIO), told);
         }
     }
 

@@ -13,6 +13,7 @@ use pando_types::{Attr, Errno, Ino};
 use crate::fs::files::DataFs;
 use crate::fs::guards::{lock, read};
 use crate::fs::limits::SyncObjects;
+use crate::fs::losses::Told;
 use crate::inode::plan::{Form, Plan};
 use crate::inode::state::{Inode, State};
 use crate::metadata::WriteError;
@@ -116,7 +117,7 @@ impl DataFs {
         if let Err(errno) = result
             && !may_pass(errno)
         {
-            self.lose(inode, state, errno, false);
+            self.lose(inode, state, errno, Told::NotYet);
         }
         result
     }

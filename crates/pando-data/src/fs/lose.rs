@@ -7,7 +7,7 @@ use pando_types::{Errno, Ino};
 
 use crate::fs::files::DataFs;
 use crate::fs::guards::lock;
-use crate::fs::losses::{Known, Loss, Lost, NAMED_MAX};
+use crate::fs::losses::{Known, Loss, Lost, NAMED_MAX, Told};
 use crate::inode::state::{Inode, State};
 
 impl DataFs {
@@ -23,8 +23,8 @@ impl DataFs {
     }
 
     /// Drops the dirty bytes, which cannot be stored. The next program that closes or syncs the
-    /// file is told, unless `is_told` says that one was.
-    pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, is_told: bool) {
+    /// file is told, unless one was.
+    pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, told: Told) {
         let bytes = state.dirty.bytes();
         self.forget_dirty(state, 0, u64::MAX);
         if bytes == 0 {
@@ -32,7 +32,7 @@ impl DataFs {
         }
         self.losses.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut known = lock(&self.losses.known);
-        if !is_told {
+        if told == Told::NotYet {
             known.untold.insert(inode.ino);
             self.losses.untold.store(known.untold.len(), Ordering::SeqCst);
         }

@@ -31,6 +31,15 @@ pub struct Loss {
     pub errno: Errno,
 }
 
+/// Whether a program was told of a loss.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// One was.
+    Already,
+    /// The next one that closes or syncs the file must be.
+    NotYet,
+}
+
 /// All losses of a mount.
 #[derive(Default)]
 pub(super) struct Losses {

@@ -3,6 +3,7 @@
 
 pub mod data;
 pub mod dirs;
+pub mod entries;
 pub mod judgement;
 pub mod links;
 pub mod partitions;
@@ -10,3 +11,4 @@ pub mod run;
 pub mod sessions;
 pub mod tables;
 pub mod txns;
+pub mod without_content;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pando_types::Ino;
 use pando_types::op::ObjectId;
+use pando_types::{DirId, Ino};
 
 use crate::findings::report::Findings;
 use crate::judge::judgement::{Judge, SUSPECTS_MAX};
@@ -32,7 +32,7 @@ pub fn judge(
     let (mut dirs, loops) = sweep.tree.suspects(sweep.volume);
     let mut links: Vec<Ino> = sweep.inos.suspects().into_iter().collect();
     let mut twice: Vec<Ino> = sweep.inos.twice().into_iter().collect();
-    let mut not_looked_at = cut(&mut dirs) + cut(&mut links) + cut(&mut twice);
+    let more = cut(&mut dirs) + cut(&mut links) + cut(&mut twice);
     let stored = match objects {
         Some(objects) => data::stored(&mut **objects, sweep, mode, watch)?,
         None => data::Stores::default(),
@@ -48,47 +48,68 @@ pub fn judge(
         sweep,
         located,
         found: Findings::default(),
-        not_looked_at: 0,
+        not_looked_at: more,
     };
-    let mut looked = 0;
-    let mut tell = |watch: &mut dyn Watch| {
-        looked += 1;
-        if looked % 100 == 0 {
-            watch.progress(Progress::Suspects(looked));
-        }
-    };
-    for dir in dirs {
-        tell(watch);
-        judge.directory(dir)?;
-    }
-    for members in loops {
-        judge.directory_loop(&members)?;
-    }
-    for outside in &sweep.outside {
-        tell(watch);
-        judge.outside(outside)?;
-    }
-    for ino in links {
-        tell(watch);
-        judge.link(ino)?;
-    }
-    for ino in twice {
-        tell(watch);
-        judge.ino_twice(ino)?;
-    }
-    judge.opens()?;
-    // While the volume runs, pages show what shards have heard at different moments.
-    if mode != Mode::Running {
-        judge.sessions()?;
-        judge.sessions_heard()?;
-    }
-    judge.session_keys()?;
-    judge.counters(&beyond)?;
-    judge.transactions()?;
-    judge.arrivals();
+    judge.suspects(Suspects { dirs, loops, links, twice }, watch)?;
+    judge.tables(mode, &beyond)?;
     judge.objects(objects, &stored)?;
-    not_looked_at += judge.not_looked_at;
-    Ok(Judged { found: judge.found, not_looked_at, objects: stored.count })
+    let Judge { found, not_looked_at, .. } = judge;
+    Ok(Judged { found, not_looked_at, objects: stored.count })
+}
+
+/// What the sweep suspects of names, directories and files.
+struct Suspects {
+    dirs: Vec<DirId>,
+    loops: Vec<Vec<DirId>>,
+    links: Vec<Ino>,
+    twice: Vec<Ino>,
+}
+
+impl Judge<'_, '_> {
+    fn suspects(&mut self, suspects: Suspects, watch: &mut dyn Watch) -> Result<(), String> {
+        let mut looked = 0;
+        let mut tell = || {
+            looked += 1;
+            if looked % 100 == 0 {
+                watch.progress(Progress::Suspects(looked));
+            }
+        };
+        for dir in suspects.dirs {
+            tell();
+            self.directory(dir)?;
+        }
+        for members in suspects.loops {
+            self.directory_loop(&members)?;
+        }
+        let sweep = self.sweep;
+        for outside in &sweep.outside {
+            tell();
+            self.outside(outside)?;
+        }
+        for ino in suspects.links {
+            tell();
+            self.link(ino)?;
+        }
+        for ino in suspects.twice {
+            tell();
+            self.ino_twice(ino)?;
+        }
+        Ok(())
+    }
+
+    fn tables(&mut self, mode: Mode, beyond: &[Ino]) -> Result<(), String> {
+        self.opens()?;
+        // While the volume runs, pages show what shards have heard at different moments.
+        if mode != Mode::Running {
+            self.sessions()?;
+            self.sessions_heard()?;
+        }
+        self.session_keys()?;
+        self.counters(beyond)?;
+        self.transactions()?;
+        self.arrivals();
+        Ok(())
+    }
 }
 
 fn cut<T>(suspects: &mut Vec<T>) -> u64 {

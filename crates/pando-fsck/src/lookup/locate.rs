@@ -15,7 +15,7 @@ use pando_types::{DirId, Ino, ShardIndex};
 
 use crate::rows::cursor::Cursor;
 use crate::rows::key::{Cold, Key};
-use crate::rows::source::{Progress, Rows, Watch};
+use crate::rows::source::{Progress, Row, Rows, Watch};
 use crate::rows::volume::Volume;
 use crate::unfinished::busy::Busy;
 
@@ -56,68 +56,87 @@ pub fn locate(
     objects: BTreeSet<ObjectId>,
     watch: &mut dyn Watch,
 ) -> Result<Located, String> {
-    let mut located = Located::default();
     if inos.is_empty() && objects.is_empty() {
-        return Ok(located);
+        return Ok(Located::default());
     }
+    let mut search = Search { busy, inos, objects, located: Located::default() };
     let mut seen = 0;
     for shard in volume.shards() {
         let mut cursor = Cursor::new(rows, shard, b"d", 1 << 20)?;
-        // Partitions of the directory that is being read. Headers come before names.
-        let mut owned: (DirId, Vec<Range<u64>>) = (DirId::ROOT, Vec::new());
-        while let Some((key, value)) = cursor.next(rows)? {
+        let mut owned = (DirId::ROOT, Vec::new());
+        while let Some(row) = cursor.next(rows)? {
+            if row.0.starts_with(&keys::table(keys::Table::Numbers)[..1]) {
+                break;
+            }
             seen += 1;
             if seen % 10_000 == 0 {
                 watch.progress(Progress::Sweep { shard, rows: seen });
             }
-            // What comes with a hash slot still belongs to another shard. The shard's own
-            // partitions of these directories do not.
-            let is_incoming = keys::hash_slot_of_row(&key)
-                .is_some_and(|hash_slot| busy.is_incoming(shard, hash_slot));
-            let is_own = |dir: DirId, order: u64| {
-                !is_incoming || owned.0 == dir && owned.1.iter().any(|r| r.contains(&order))
-            };
-            match Key::parse(&key) {
-                Some(Key::Header(dir, _)) => {
-                    if owned.0 != dir {
-                        owned = (dir, Vec::new());
-                    }
-                    owned.1.extend(Header::decode(&value).ok().map(|header| header.range()));
-                }
-                Some(Key::Entry(dir, order)) if !is_own(dir, order) => {}
-                Some(Key::Cold(dir, order, _)) if !is_own(dir, order) => {}
-                Some(Key::Content(_) | Key::LinkCold(..)) if is_incoming => {}
-                Some(Key::Entry(dir, order)) => {
-                    let ino = match Entry::decode(&value).ok().and_then(|entry| entry.is) {
-                        Some((_, EntryValue::File(inode))) => inode.attr.ino,
-                        Some((_, EntryValue::Linked(ino, _))) => ino,
-                        _ => continue,
-                    };
-                    if inos.contains(&ino) && !is_arriving(busy, shard, dir, order) {
-                        located.spot(ino, Spot::Entry { shard, dir, order });
-                    }
-                }
-                Some(Key::Content(dir)) => {
-                    if let Ok(content) = Content::decode(&value)
-                        && inos.contains(&content.base.ino)
-                    {
-                        located.spot(content.base.ino, Spot::Directory(dir));
-                    }
-                }
-                Some(Key::Cold(dir, order, Cold::Slice(_)))
-                    if !is_arriving(busy, shard, dir, order) =>
-                {
-                    located.slice(&objects, shard, key, value);
-                }
-                Some(Key::LinkCold(_, Cold::Slice(_))) => {
-                    located.slice(&objects, shard, key, value);
-                }
-                _ if key.starts_with(&keys::table(keys::Table::Numbers)[..1]) => break,
-                _ => {}
-            }
+            search.row(shard, &mut owned, row);
         }
     }
-    Ok(located)
+    Ok(search.located)
+}
+
+/// A directory that is being read, and its partitions on the shard. Headers come before names.
+type Owned = (DirId, Vec<Range<u64>>);
+
+/// What is looked for, and what has been found.
+struct Search<'a> {
+    busy: &'a Busy,
+    inos: BTreeSet<Ino>,
+    objects: BTreeSet<ObjectId>,
+    located: Located,
+}
+
+impl Search<'_> {
+    fn row(&mut self, shard: ShardIndex, owned: &mut Owned, (key, value): Row) {
+        // What comes with a hash slot still belongs to another shard. The shard's own partitions of
+        // these directories do not.
+        let is_incoming = keys::hash_slot_of_row(&key)
+            .is_some_and(|hash_slot| self.busy.is_incoming(shard, hash_slot));
+        let is_own = |dir: DirId, order: u64| {
+            !is_incoming || owned.0 == dir && owned.1.iter().any(|r| r.contains(&order))
+        };
+        match Key::parse(&key) {
+            Some(Key::Header(dir, _)) => {
+                if owned.0 != dir {
+                    *owned = (dir, Vec::new());
+                }
+                owned.1.extend(Header::decode(&value).ok().map(|header| header.range()));
+            }
+            Some(Key::Entry(dir, order)) if is_own(dir, order) => {
+                self.entry(shard, dir, order, &value);
+            }
+            Some(Key::Content(dir)) if !is_incoming => {
+                if let Ok(content) = Content::decode(&value)
+                    && self.inos.contains(&content.base.ino)
+                {
+                    self.located.spot(content.base.ino, Spot::Directory(dir));
+                }
+            }
+            Some(Key::Cold(dir, order, Cold::Slice(_)))
+                if is_own(dir, order) && !is_arriving(self.busy, shard, dir, order) =>
+            {
+                self.located.slice(&self.objects, shard, key, value);
+            }
+            Some(Key::LinkCold(_, Cold::Slice(_))) if !is_incoming => {
+                self.located.slice(&self.objects, shard, key, value);
+            }
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, shard: ShardIndex, dir: DirId, order: u64, value: &[u8]) {
+        let ino = match Entry::decode(value).ok().and_then(|entry| entry.is) {
+            Some((_, EntryValue::File(inode))) => inode.attr.ino,
+            Some((_, EntryValue::Linked(ino, _))) => ino,
+            _ => return,
+        };
+        if self.inos.contains(&ino) && !is_arriving(self.busy, shard, dir, order) {
+            self.located.spot(ino, Spot::Entry { shard, dir, order });
+        }
+    }
 }
 
 fn is_arriving(busy: &Busy, shard: ShardIndex, dir: DirId, order: u64) -> bool {

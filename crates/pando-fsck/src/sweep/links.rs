@@ -18,6 +18,16 @@ use crate::sweep::inode::EvidenceBeside;
 use crate::sweep::pass::Sweep;
 use crate::unfinished::place::Place;
 
+/// What the rows of one link inode hold, as far as they were read.
+#[derive(Default)]
+struct LinkRows {
+    /// The inode's own row. The record is `None` if it cannot be read.
+    hot: Option<(Row, Option<Inode>)>,
+    cold: ColdRows,
+    /// The first of the inode's names.
+    name: Option<At>,
+}
+
 impl Sweep<'_> {
     /// Reads all rows of a link inode. The cursor ends behind them.
     pub(crate) fn link(
@@ -27,9 +37,7 @@ impl Sweep<'_> {
         (shard, ino): (ShardIndex, Ino),
     ) -> Result<(), String> {
         let owner = self.volume.map.link(ino);
-        let mut hot: Option<(Row, Option<Inode>)> = None;
-        let mut cold = ColdRows::default();
-        let mut name = None;
+        let mut link = LinkRows::default();
         while let Some((key, value)) = cursor.next_in(rows, &link_prefix(ino))? {
             let Some(parsed) = Key::parse(&key) else {
                 self.unknown(shard, &key, &value);
@@ -44,31 +52,9 @@ impl Sweep<'_> {
                 self.misplaced(shard, format!("a row of {}", link_in_words(ino)), owner, row);
                 continue;
             }
-            match parsed {
-                Key::Link(_) => {
-                    let inode = self.decode::<Inode>(shard, &|| link_in_words(ino), &key, &value);
-                    if let Some(inode) = &inode {
-                        if !self.busy.is_arrived(shard, ino.hash_slot()) {
-                            self.count_inode(shard, Some(inode));
-                        }
-                        self.inos.link(ino, inode.attr.kind, inode.attr.nlink);
-                    }
-                    hot = Some(((key, value), inode));
-                }
-                Key::LinkCold(_, kind) if hot.is_some() => {
-                    self.pass_cold(&mut cold, shard, ino, kind, (&key, &value));
-                }
-                Key::LinkName(_, dir, bytes) if hot.is_some() => {
-                    let what = || format!("a name of {}", ino_words(ino));
-                    let record = self.decode::<LinkedName>(shard, &what, &key, &value);
-                    if record.is_some_and(|r| (r.dir.id, r.name.as_bytes()) == (dir, &*bytes)) {
-                        name.get_or_insert(At::Name(dir, bytes.clone()));
-                        self.inos.known(ino, dir, &bytes);
-                    }
-                }
-                _ => self.stray_link(shard, ino, key, &value),
-            }
+            self.link_row(&mut link, (shard, ino), &parsed, (key, value));
         }
+        let LinkRows { hot, cold, name } = link;
         let Some(((key, value), inode)) = hot else { return Ok(()) };
         let Some(inode) = inode else {
             self.tables.unreadable_links.insert(ino);
@@ -85,6 +71,39 @@ impl Sweep<'_> {
         let said = (what, name, Place::Link(ino));
         let beside = EvidenceBeside::Link(ino);
         self.inode(rows, &inode, cold, row, &|inode| inode.encode(), said, &beside)
+    }
+
+    fn link_row(
+        &mut self,
+        link: &mut LinkRows,
+        (shard, ino): (ShardIndex, Ino),
+        parsed: &Key,
+        (key, value): Row,
+    ) {
+        match parsed {
+            Key::Link(_) => {
+                let inode = self.decode::<Inode>(shard, &|| link_in_words(ino), &key, &value);
+                if let Some(inode) = &inode {
+                    if !self.busy.is_arrived(shard, ino.hash_slot()) {
+                        self.count_inode(shard, Some(inode));
+                    }
+                    self.inos.link(ino, inode.attr.kind, inode.attr.nlink);
+                }
+                link.hot = Some(((key, value), inode));
+            }
+            Key::LinkCold(_, kind) if link.hot.is_some() => {
+                self.pass_cold(&mut link.cold, shard, ino, *kind, (&key, &value));
+            }
+            Key::LinkName(_, dir, bytes) if link.hot.is_some() => {
+                let what = || format!("a name of {}", ino_words(ino));
+                let record = self.decode::<LinkedName>(shard, &what, &key, &value);
+                if record.is_some_and(|r| (r.dir.id, r.name.as_bytes()) == (*dir, &**bytes)) {
+                    link.name.get_or_insert(At::Name(*dir, bytes.clone()));
+                    self.inos.known(ino, *dir, bytes);
+                }
+            }
+            _ => self.stray_link(shard, ino, key, &value),
+        }
     }
 
     fn stray_link(&mut self, shard: ShardIndex, ino: Ino, key: Vec<u8>, value: &[u8]) {

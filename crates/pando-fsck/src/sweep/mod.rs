@@ -15,4 +15,6 @@ pub mod links;
 pub mod names;
 pub mod pass;
 pub mod run;
+pub mod table_row;
+pub mod table_txns;
 pub mod tables;

@@ -17,11 +17,9 @@ const INODES_FREE: u64 = 1 << 40;
 
 impl Inner {
     /// Replies with a node that a name leads to. The reply counts as one lookup. If it does not
-    /// arrive, the lookup is taken back.
-    pub(crate) fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) -> Delivery {
-        // Check this before taking the lock below: the check may wait for a disk, and a recall
-        // would wait for that, too.
-        let is_settled = was_settled && self.is_settled(attr);
+    /// arrive, the lookup is taken back. A caller decides `is_settled` before it calls, and without
+    /// the lock below: that may wait for a disk, and a recall would wait for that, too.
+    pub(crate) fn entry(&self, reply: Reply, attr: &Attr, is_settled: bool) -> Delivery {
         let delivery = {
             let telling = self.memory.telling();
             reply.entry(&entry_of(&telling, attr, is_settled))
@@ -35,7 +33,7 @@ impl Inner {
     /// Replies with a node that was made, or with the error.
     pub(crate) fn made(&self, reply: Reply, result: Result<Attr, Errno>) -> Delivery {
         match result {
-            Ok(attr) => self.entry(reply, &attr, true),
+            Ok(attr) => self.entry(reply, &attr, self.is_settled(&attr)),
             Err(error) => reply.error(errno(error)),
         }
     }

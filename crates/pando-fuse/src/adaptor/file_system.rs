@@ -14,7 +14,8 @@ use crate::adaptor::state::keeper::Keeper;
 use crate::device::session::{Counts, FileSystem, Reply};
 use crate::device::staffing::step_aside;
 use crate::mounting::mounted::Mounted;
-use crate::protocol::request::{Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::Request;
 
 impl Adaptor {
     /// Completes the adaptor after the file system is mounted.
@@ -56,6 +57,10 @@ impl FileSystem for Adaptor {
             | Operation::Rename { .. }
             | Operation::Link { .. }
             | Operation::Create { .. } => names::answer(&self.0, request, reply),
+            Operation::Getxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Setxattr { .. }
+            | Operation::Removexattr { .. } => self.xattrs(request, reply),
             Operation::Getlk(lock) => self.getlk(request, reply, *lock),
             Operation::Setlk { lock, waits } => self.setlk(request, reply, *lock, *waits),
             _ => self.nodes(request, reply),

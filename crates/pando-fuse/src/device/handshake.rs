@@ -10,7 +10,8 @@ use crate::device::session::Config;
 use crate::protocol::abi;
 use crate::protocol::channel::{BUFFER_SIZE, write};
 use crate::protocol::init::{Abilities, Agreement, agree};
-use crate::protocol::request::{Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::Request;
 
 /// Agrees with the kernel on version and flags over `channel`. Blocks until the kernel has sent
 /// INIT.

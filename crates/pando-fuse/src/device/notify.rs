@@ -10,9 +10,9 @@ use crate::device::session::Session;
 use crate::device::staffing::is_in_reader_pool;
 use crate::protocol::abi::{self, notify};
 
-/// Tells the kernel what is out of date. To process most notifications, the kernel takes locks of
-/// the directory or file. A caller that waits for an answer may hold such a lock. So these fail
-/// with [`io::ErrorKind::Deadlock`] on threads that answer requests.
+/// Tells the kernel what is out of date. To drop pages, the kernel takes locks of the file. A
+/// caller that waits for an answer may hold such a lock. So [`inval_inode`](Self::inval_inode)
+/// fails with [`io::ErrorKind::Deadlock`] on threads that answer requests.
 #[derive(Clone, Debug)]
 pub struct Notifier(pub(crate) Weak<Session>);
 
@@ -20,8 +20,12 @@ impl Notifier {
     /// Invalidates a node's attributes, and `len` bytes of its pages from `offset` on. A `len` of 0
     /// means all further pages. A negative `offset` means no pages.
     pub fn inval_inode(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
+        if is_in_reader_pool() {
+            let text = "the kernel is not to be told anything by a thread that it waits for";
+            return Err(io::Error::new(io::ErrorKind::Deadlock, text));
+        }
         let out = abi::InvalInodeOut { ino, off: offset, len };
-        self.send(notify::INVAL_INODE, &[out.as_bytes()])
+        self.say(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
     /// Invalidates a node's attributes and all its pages. It waits until no page is being read from
@@ -55,41 +59,10 @@ impl Notifier {
         self.say(notify::INC_EPOCH, &[])
     }
 
-    /// Invalidates a name in a directory. The kernel drops it even if a file below it is open.
-    pub fn inval_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
-        self.entry(parent, name, 0)
-    }
-
-    /// Expires a name in a directory. The kernel looks it up anew at its next use, and keeps what
-    /// is mounted on it. Needs Linux 6.2.
-    pub fn expire_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
-        self.entry(parent, name, notify::EXPIRE_ONLY)
-    }
-
-    /// Tells that a name is removed, and with it the node `child` if the name still leads there.
-    /// Watchers see a removal.
-    pub fn delete(&self, parent: u64, child: u64, name: &[u8]) -> io::Result<()> {
-        let out = abi::DeleteOut { parent, child, namelen: name.len() as u32, padding: 0 };
-        self.send(notify::DELETE, &[out.as_bytes(), name, b"\0"])
-    }
-
-    fn entry(&self, parent: u64, name: &[u8], flags: u32) -> io::Result<()> {
-        let out = abi::InvalEntryOut { parent, namelen: name.len() as u32, flags };
-        self.send(notify::INVAL_ENTRY, &[out.as_bytes(), name, b"\0"])
-    }
-
-    fn send(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
-        if is_in_reader_pool() {
-            let text = "the kernel is not to be told anything by a thread that it waits for";
-            return Err(io::Error::new(io::ErrorKind::Deadlock, text));
-        }
-        self.say(code, parts)
-    }
-
     fn say(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         match session.write(0, 0, code, parts) {
-            // The kernel does not know the node or the name, so nothing of it is out of date.
+            // The kernel does not know the node, so nothing of it is out of date.
             Err(Errno::NOENT) => Ok(()),
             other => Ok(other?),
         }

@@ -12,7 +12,8 @@ use crate::device::pending::{Early, Patience, Underway};
 use crate::device::session::{Config, Reply, Session};
 use crate::device::threads::reader_pool::Post;
 use crate::protocol::channel::BUFFER_SIZE;
-use crate::protocol::request::{Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::Request;
 
 /// A reader gives the mount up after this many failures to read in a row. It pauses for
 /// `READ_PAUSE` after each.

@@ -136,10 +136,6 @@ structures! {
 
     /// Notification: pages and attributes of a node are out of date.
     InvalInodeOut { ino: u64, off: i64, len: i64 }
-    /// Notification: a name is out of date. The name follows.
-    InvalEntryOut { parent: u64, namelen: u32, flags: u32 }
-    /// Notification: a name is gone. The name follows.
-    DeleteOut { parent: u64, child: u64, namelen: u32, padding: u32 }
 }
 
 const _: () = {
@@ -238,11 +234,7 @@ pub mod lk {
 #[expect(missing_docs, reason = "named as the kernel's")]
 pub mod notify {
     pub const INVAL_INODE: i32 = 2;
-    pub const INVAL_ENTRY: i32 = 3;
-    pub const DELETE: i32 = 6;
     pub const INC_EPOCH: i32 = 8;
-    /// Flag of INVAL_ENTRY: the kernel asks for the name anew, and keeps what is mounted below it.
-    pub const EXPIRE_ONLY: u32 = 1;
 }
 
 /// Bit set in the number of an INTERRUPT. The other bits are the number of the request that it is

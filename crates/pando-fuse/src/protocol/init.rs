@@ -20,7 +20,7 @@
 //!   them, within the mount.
 
 use crate::protocol::abi::{self, init};
-use crate::protocol::request::InitRequest;
+use crate::protocol::operation::InitRequest;
 
 /// Largest `write` request, bytes.
 pub const WRITE_SIZE_MAX: u32 = 1 << 20;

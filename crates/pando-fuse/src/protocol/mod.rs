@@ -2,8 +2,10 @@
 //! pass through.
 
 pub mod abi;
+pub mod body;
 pub mod channel;
 pub mod entry;
 pub mod init;
 pub mod listing;
+pub mod operation;
 pub mod request;

@@ -207,6 +207,9 @@ mod tests {
     use super::*;
     use pando_types::Timestamp;
 
+    /// The mount has no unstored writes to the file.
+    const SETTLED: bool = true;
+
     fn attr(kind: FileKind, mode: u16) -> Attr {
         let zero = Timestamp::default();
         Attr {
@@ -234,10 +237,10 @@ mod tests {
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
         let telling = memory.telling();
         assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
-        assert_eq!(telling.attributes(3, &dir, true), Duration::ZERO);
-        assert_eq!(telling.entry_attributes(3, &dir, true), ONE_JIFFY);
-        assert_eq!(telling.attributes(1, &dir, true), ONE_JIFFY);
-        assert_eq!(telling.attributes(7, &file, true), Duration::ZERO);
+        assert_eq!(telling.attributes(3, &dir, SETTLED), Duration::ZERO);
+        assert_eq!(telling.entry_attributes(3, &dir, SETTLED), ONE_JIFFY);
+        assert_eq!(telling.attributes(1, &dir, SETTLED), ONE_JIFFY);
+        assert_eq!(telling.attributes(7, &file, SETTLED), Duration::ZERO);
         assert_eq!(telling.absence_timeout(), Duration::ZERO);
     }
 
@@ -245,7 +248,7 @@ mod tests {
     fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
         let memory = Memory::new(&Options::default());
         let tell = |node, kind, mode| {
-            memory.telling().attributes(node, &attr(kind, mode), true);
+            memory.telling().attributes(node, &attr(kind, mode), SETTLED);
             memory.is_program(node)
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
@@ -266,12 +269,16 @@ mod tests {
         for mode in [0o4755, 0o2755, 0o2644, 0o6711] {
             let program = attr(FileKind::Regular, mode);
             assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
-            assert_eq!(memory.telling().attributes(7, &program, true), Duration::ZERO, "{mode:o}");
+            assert_eq!(
+                memory.telling().attributes(7, &program, SETTLED),
+                Duration::ZERO,
+                "{mode:o}"
+            );
         }
         let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
         assert_eq!(memory.listed(&file), (given, given));
-        assert_eq!(memory.telling().attributes(8, &file, true), given);
-        assert_eq!(memory.telling().attributes(9, &dir, true), given);
+        assert_eq!(memory.telling().attributes(8, &file, SETTLED), given);
+        assert_eq!(memory.telling().attributes(9, &dir, SETTLED), given);
         memory.forget(7);
         memory.tells(7, &attr(FileKind::Regular, 0o4755));
         assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
@@ -287,13 +294,13 @@ mod tests {
         {
             let telling = memory.telling();
             assert_eq!(telling.absence_timeout(), NAMES_KEPT);
-            assert_eq!(telling.attributes(7, &file, true), ATTRIBUTES_KEPT);
-            assert_eq!(telling.attributes(7, &file, false), Duration::ZERO);
+            assert_eq!(telling.attributes(7, &file, SETTLED), ATTRIBUTES_KEPT);
+            assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
             // A write takes setuid off, and this kernel would not hear of it.
-            assert_eq!(telling.attributes(7, &program, true), Duration::ZERO);
+            assert_eq!(telling.attributes(7, &program, SETTLED), Duration::ZERO);
         }
         memory.end_alone();
-        assert_eq!(memory.telling().attributes(7, &file, true), Duration::ZERO);
+        assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
     }
 
     #[test]
@@ -301,7 +308,7 @@ mod tests {
         let memory = Memory::new(&Options::default());
         // The directories are of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
-            memory.telling().attributes(node, &attr(FileKind::Directory, mode), true);
+            memory.telling().attributes(node, &attr(FileKind::Directory, mode), SETTLED);
         }
         let needs = |uid, gid, nodes: &[u64]| {
             memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)

@@ -66,7 +66,7 @@ impl Gated {
 
     fn notify(&self) -> Result<(), Errno> {
         let Some(notifier) = self.with(|state| state.notifier.clone()) else { return Ok(()) };
-        notifier.inval_entry(1, b"file").map_err(|error| match error.kind() {
+        notifier.inval_inode(2, 0, 0).map_err(|error| match error.kind() {
             ErrorKind::Deadlock => Errno::DEADLK,
             _ => Errno::IO,
         })

@@ -36,6 +36,11 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const KEY_UPDATE: u8 = 24;
 
+/// In a change of keys: the other side need not change its own (RFC 8446, 4.6.3).
+const UPDATE_NOT_REQUESTED: u8 = 0;
+/// In a change of keys: the other side must change its own, too.
+pub(super) const UPDATE_REQUESTED: u8 = 1;
+
 /// Records that are sealed with one key. AES-GCM is good for 2^24.5 records of full length (RFC
 /// 8446, 5.5), nearly three times as many.
 const UPDATE_AFTER: u64 = 1 << 23;
@@ -167,7 +172,7 @@ impl Sealer {
         {
             // Any later change of keys fulfils the other side's wish.
             self.shared.is_update_wanted.store(false, Ordering::Relaxed);
-            from += self.update(out, from, false)?;
+            from += self.update(out, from, UPDATE_NOT_REQUESTED)?;
         }
         let content = out.len() - from - HEAD;
         let records = content.div_ceil(CONTENT_MAX).max(1);
@@ -187,15 +192,15 @@ impl Sealer {
     }
 
     /// Puts a change of keys at `out[at..]`, and returns its length. All later records have the new
-    /// key.
+    /// key. The other side changes its own if `request` says so.
     pub(super) fn update(
         &mut self,
         out: &mut Vec<u8>,
         at: usize,
-        is_other_wanted: bool,
+        request: u8,
     ) -> Result<usize, Error> {
         let mut record = vec![0; HEAD];
-        record.extend([KEY_UPDATE, 0, 0, 1, u8::from(is_other_wanted)]);
+        record.extend([KEY_UPDATE, 0, 0, 1, request]);
         record.resize(record.len() + 1 + TAG, 0);
         self.seal_one(HANDSHAKE, &mut record)?;
         let length = record.len();
@@ -350,7 +355,8 @@ impl Opener {
     /// record: later records have the new key.
     fn handshake(&mut self, content: &[u8]) -> Result<(), RecordError> {
         let is_wanted = match *content {
-            [KEY_UPDATE, 0, 0, 1, wanted @ (0 | 1)] => wanted == 1,
+            [KEY_UPDATE, 0, 0, 1, UPDATE_NOT_REQUESTED] => false,
+            [KEY_UPDATE, 0, 0, 1, UPDATE_REQUESTED] => true,
             [KEY_UPDATE, ..] | [] => return Err(RecordError::Update),
             [other, ..] => return Err(RecordError::Handshake(other)),
         };

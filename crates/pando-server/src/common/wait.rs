@@ -1,4 +1,4 @@
-//! Waiting for a future on a thread that has nothing else to do.
+//! Waiting for a shard's answer on a thread that has nothing else to do.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,8 +14,10 @@ impl Wake for Unpark {
     }
 }
 
-/// Parks the thread until the future is ready.
-pub fn block_on<F: Future>(future: F) -> F::Output {
+/// Runs `future` to its end, for status and tests. Unlike `block_on` of `pando-client`, which
+/// serves mounts, it calls no hook before it parks the thread, and allocates a waker for each call.
+/// This crate cannot use that one, since it does not depend on `pando-client`.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

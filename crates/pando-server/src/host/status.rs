@@ -9,6 +9,7 @@ use pando_types::{Credentials, ShardIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::common::metrics::OpLatency;
+use crate::common::wait::block_on;
 use crate::host::shards::Host;
 use crate::store::page::Page;
 
@@ -133,7 +134,7 @@ impl Host {
             op: Op::StatFs(shard),
             trail: None,
         };
-        let reply = crate::common::wait::block_on(self.call(shard, request))?;
+        let reply = block_on(self.call(shard, request))?;
         match reply.result {
             Ok(Body::StatFs { inodes, bytes }) => Some((inodes, bytes)),
             _ => None,

@@ -33,5 +33,5 @@ pub use event::{Event, EventIndex, Fate};
 pub use excuse::{Excuse, Excuses};
 pub use history::History;
 pub use marks::go_forward;
-pub use report::Failure;
+pub use report::{Failure, Why};
 pub use search::simple::linearize;

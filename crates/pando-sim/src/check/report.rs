@@ -16,8 +16,17 @@ pub struct Failure {
     total: usize,
     stuck: Vec<(Event, Outcome)>,
     tree: Tree,
-    /// Whether the search gave up, so that an order may still exist.
-    pub gave_up: bool,
+    /// Why the search ended.
+    pub why: Why,
+}
+
+/// Why a search has found no order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// No order exists.
+    NoOrder,
+    /// The search gave up, so an order may still exist.
+    GaveUp,
 }
 
 impl Failure {
@@ -26,20 +35,23 @@ impl Failure {
         taken: &[EventIndex],
         stuck: Vec<(EventIndex, Outcome)>,
         tree: Tree,
-        gave_up: bool,
+        why: Why,
     ) -> Self {
         let stuck = stuck.into_iter().map(|(i, model)| (history.events()[i].clone(), model));
         let total = history.events().len();
         let last = taken[taken.len().saturating_sub(SHOWN)..].iter();
         let last = last.map(|index| history.events()[*index].clone()).collect();
         let taken = taken.len();
-        Self { taken, last, total, stuck: stuck.collect(), tree, gave_up }
+        Self { taken, last, total, stuck: stuck.collect(), tree, why }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = if self.gave_up { "the search gave up" } else { "no order exists" };
+        let why = match self.why {
+            Why::NoOrder => "no order exists",
+            Why::GaveUp => "the search gave up",
+        };
         writeln!(f, "{why}; the best one holds {} of {} operations", self.taken, self.total)?;
         writeln!(f, "the tree there:")?;
         for (ino, node) in self.tree.nodes() {

@@ -81,14 +81,21 @@ impl Contents {
         }
     }
 
-    /// The content that was begun last is acknowledged; `is_synced`: by an `fsync`.
-    pub fn stored(&mut self, ino: Ino, is_synced: bool) {
+    /// The content that was begun last is acknowledged.
+    pub fn stored(&mut self, ino: Ino) {
         self.counts.flushed += 1;
-        self.counts.synced += u64::from(is_synced);
-        let is_synced = is_synced || self.is_durable;
         if let Some(file) = self.files.get_mut(&ino) {
             file.stored = file.states.len() - 1;
-            file.synced = if is_synced { Some(file.stored) } else { file.synced };
+            file.synced = if self.is_durable { Some(file.stored) } else { file.synced };
+        }
+    }
+
+    /// The content that was begun last is acknowledged by an `fsync`.
+    pub fn synced(&mut self, ino: Ino) {
+        self.stored(ino);
+        self.counts.synced += 1;
+        if let Some(file) = self.files.get_mut(&ino) {
+            file.synced = Some(file.stored);
         }
     }
 

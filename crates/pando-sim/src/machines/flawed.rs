@@ -42,14 +42,8 @@ impl Flaws {
         (self.is_log_lost, self.is_log_used, self.has_failed) = (false, false, false);
     }
 
-    fn note_change<T>(
-        &mut self,
-        name: &str,
-        disk: &MemDisk,
-        result: &io::Result<T>,
-        is_of_log: bool,
-    ) {
-        let is_log = is_of_log && name.starts_with("log-");
+    fn note_change<T>(&mut self, name: &str, disk: &MemDisk, result: &io::Result<T>, need: Need) {
+        let is_log = need == Need::ByLog && name.starts_with("log-");
         if disk.has_stopped() {
             return;
         }
@@ -84,6 +78,13 @@ impl Flaws {
         let inside = bits.filter(|(at, _)| (offset..offset + len).contains(at));
         Damage::Flipped(inside.collect())
     }
+}
+
+/// Whether a log is incomplete without a change of its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    ByLog,
+    ByNone,
 }
 
 /// What is wrong with bytes that are read.
@@ -128,13 +129,13 @@ impl Flawed {
     }
 
     fn noted<T>(&self, name: &str, result: io::Result<T>) -> io::Result<T> {
-        lock(&self.flaws).note_change(name, &self.disk, &result, false);
+        lock(&self.flaws).note_change(name, &self.disk, &result, Need::ByNone);
         result
     }
 
     /// Notes the result of a change without which the log is incomplete.
     fn noted_of_log<T>(&self, name: &str, result: io::Result<T>) -> io::Result<T> {
-        lock(&self.flaws).note_change(name, &self.disk, &result, true);
+        lock(&self.flaws).note_change(name, &self.disk, &result, Need::ByLog);
         result
     }
 

@@ -40,6 +40,31 @@ struct Lane {
     is_stuck: bool,
 }
 
+impl Lane {
+    /// Takes all segments that have arrived, and returns their number.
+    fn take_due(&mut self, now: u64, bytes: &mut Vec<u8>) -> u64 {
+        let mut frames = 0;
+        while self.segments.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, segment)) = self.segments.pop_front() else { break };
+            bytes.extend(segment);
+            frames += 1;
+        }
+        frames
+    }
+
+    /// Decodes the delivered bytes up to the last whole message. `false` if they are refused.
+    fn decode(&mut self, delivered: &mut Delivered) -> bool {
+        self.decoder.feed(&delivered.bytes);
+        loop {
+            match self.decoder.message() {
+                Ok(Some(message)) => delivered.messages.push(message),
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Connection {
     number: u64,
@@ -143,12 +168,7 @@ impl Network {
             delivered.again = Some(until + self.random.below(MILLISECOND));
             return delivered;
         }
-        let mut frames = 0;
-        while lane.segments.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, bytes)) = lane.segments.pop_front() else { break };
-            delivered.bytes.extend(bytes);
-            frames += 1;
-        }
+        let frames = lane.take_due(now, &mut delivered.bytes);
         if delivered.bytes.is_empty() {
             return delivered;
         }
@@ -169,20 +189,11 @@ impl Network {
             let bit = self.random.below(delivered.bytes.len() as u64 * 8) as usize;
             delivered.bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        lane.decoder.feed(&delivered.bytes);
-        loop {
-            match lane.decoder.message() {
-                Ok(Some(message)) => delivered.messages.push(message),
-                Ok(None) => break,
-                Err(_) => {
-                    assert!(is_flipped || lane.is_stuck, "whole bytes were refused");
-                    self.bytes.refused += 1;
-                    delivered.is_broken = true;
-                    break;
-                }
-            }
-        }
-        if is_flipped && !delivered.is_broken {
+        if !lane.decode(&mut delivered) {
+            assert!(is_flipped || lane.is_stuck, "whole bytes were refused");
+            self.bytes.refused += 1;
+            delivered.is_broken = true;
+        } else if is_flipped {
             // More bytes may show the decoder that the frame is wrong. If not, an end notices after
             // a while.
             lane.is_stuck = true;

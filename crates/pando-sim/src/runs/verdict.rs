@@ -3,7 +3,7 @@
 use pando_types::{Errno, SessionId};
 
 use crate::base::lock::lock;
-use crate::check::{Event, Excuse, Excuses, History, go_forward, linearize};
+use crate::check::{Event, Excuse, Excuses, History, Why, go_forward, linearize};
 use crate::config::parameters::Durability;
 use crate::counts::parts::Promises;
 use crate::counts::stats::Stats;
@@ -93,7 +93,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         go_forward(history, is_one_clock)?;
         match linearize(history) {
             Ok(needed) => excuses.extend(needed),
-            Err(failure) if failure.gave_up && world.may_stop() => {
+            Err(failure) if failure.why == Why::GaveUp && world.may_stop() => {
                 Excuse::NotFound.count(1, excuses);
             }
             Err(failure) => return Err(failure.to_string()),

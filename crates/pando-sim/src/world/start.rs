@@ -41,19 +41,16 @@ impl World {
     ) -> Self {
         let mut random = Random::new(config.seed);
         let objects = Objects::of(&config);
-        let ear = Ear {
-            history: Arc::clone(&history),
-            locks: (config.locking > 0).then(|| Arc::clone(&locks)),
-        };
+        let locks = (config.locking > 0).then_some(locks);
+        let ear = Ear { history: Arc::clone(&history), locks: locks.clone() };
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
-            let history = Arc::clone(&history);
-            let mut host = Host::format(core, NOON, random.fork(), history);
+            let mut host = Host::format(core, NOON, random.fork(), Arc::clone(&history));
             #[cfg(feature = "planted")]
             {
                 host.planted = config.planted;
             }
-            host.locks = (config.locking > 0).then(|| Arc::clone(&locks));
+            host.locks.clone_from(&locks);
             if config.disk_interval > 0 {
                 host.spoil();
             }
@@ -92,27 +89,32 @@ impl World {
         };
         world.begin_moves();
         (0..world.servers.len()).for_each(|server| world.restart(server));
-        (0..world.hosts.len()).for_each(|shard| world.plan_faults(shard));
-        for _ in 0..world.config.client_deaths {
-            let at = world.random.between(20, 500) * MILLISECOND;
-            world.after(at, SimEvent::ClientDies);
-        }
-        for _ in 0..world.config.pauses {
-            let at = world.random.between(20, 1_000) * MILLISECOND;
-            world.after(at, SimEvent::ClientPauses);
-        }
-        if world.config.handover_interval > 0 {
-            world.after(world.config.handover_interval, SimEvent::HandOver);
-        }
-        if world.config.clock_interval > 0 {
-            world.after(world.config.clock_interval, SimEvent::SetClock);
-        }
-        world.plan_session_ends();
-        world.plan_disk_troubles();
-        if world.config.cut_interval > 0 {
-            world.after(world.config.cut_interval, SimEvent::Cut);
-        }
+        world.plan_all_faults();
         world
+    }
+
+    /// Plans the first faults of each kind.
+    fn plan_all_faults(&mut self) {
+        (0..self.hosts.len()).for_each(|shard| self.plan_faults(shard));
+        for _ in 0..self.config.client_deaths {
+            let at = self.random.between(20, 500) * MILLISECOND;
+            self.after(at, SimEvent::ClientDies);
+        }
+        for _ in 0..self.config.pauses {
+            let at = self.random.between(20, 1_000) * MILLISECOND;
+            self.after(at, SimEvent::ClientPauses);
+        }
+        if self.config.handover_interval > 0 {
+            self.after(self.config.handover_interval, SimEvent::HandOver);
+        }
+        if self.config.clock_interval > 0 {
+            self.after(self.config.clock_interval, SimEvent::SetClock);
+        }
+        self.plan_session_ends();
+        self.plan_disk_troubles();
+        if self.config.cut_interval > 0 {
+            self.after(self.config.cut_interval, SimEvent::Cut);
+        }
     }
 
     /// Ends all faults, and starts every process that does not run.

@@ -8,9 +8,9 @@ use crate::peer::records::{RowChange, Tally};
 use crate::reply::HashSlotNews;
 use crate::{Credentials, DirId, DirRef, Ino, Name, PartitionIndex, SessionId};
 
-/// What a coordinator asks of a participant. A transaction takes its locks in the order of
-/// [`Prepare::rank`], then of place. So a transaction that waits for a lock holds only lower ones,
-/// and no cycle of waits can form.
+/// What a coordinator asks of a participant. A transaction takes its locks in one order: renaming
+/// graph, names, contents, partitions, link inodes, and each of these by place. So a transaction
+/// that waits for a lock holds only earlier ones, and no cycle of waits can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
     /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of
@@ -80,21 +80,6 @@ impl Prepare {
     #[must_use]
     pub const fn locks(&self) -> bool {
         !matches!(self, Self::Look(_) | Self::LookFile { .. } | Self::Invalidate { .. })
-    }
-
-    /// Class of its locks in the lock order, 0 first.
-    #[must_use]
-    pub const fn rank(&self) -> u8 {
-        match self {
-            Self::Graph(_) | Self::Look(_) | Self::LookFile { .. } => 0,
-            Self::Name { .. } => 1,
-            Self::Home(_) => 2,
-            Self::NewHome(_) => 3,
-            Self::Partition { .. } => 4,
-            Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Invalidate { .. } => 6,
-            Self::TakeHashSlot(_) | Self::Join => 6,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use pando_fuse::device::{
     Delivery, Entry, Errno, FileSystem, Listing, Operation, Reply, Request, Undelivered,
 };
 
-use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
+use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree, Wanted};
 use super::{Behaviour, Kernel};
 
 /// Bits of a mode that hold the type. [`DIRECTORY`] is the type of a directory.
@@ -120,7 +120,7 @@ impl NullFs {
             node: attr.ino,
             attr,
             entry_timeout: self.entry_timeout(),
-            attr_timeout: self.attr_timeout(&attr, true),
+            attr_timeout: self.named_timeout(&attr),
         }
     }
 
@@ -140,15 +140,21 @@ impl NullFs {
         }
     }
 
-    /// How long the kernel may keep the attributes. `is_named`: they are part of the reply to a
-    /// lookup or a listing.
-    fn attr_timeout(&self, attr: &abi::Attr, is_named: bool) -> Duration {
-        let is_dir = attr.mode & TYPE_BITS == DIRECTORY;
+    /// How long the kernel may keep attributes that a lookup or a listing tells.
+    fn named_timeout(&self, attr: &abi::Attr) -> Duration {
+        match self.kernel {
+            Kernel::Several if is_directory(attr) => ONE_JIFFY,
+            _ => self.attr_timeout(attr),
+        }
+    }
+
+    /// How long the kernel may keep the attributes of a node that it knows.
+    fn attr_timeout(&self, attr: &abi::Attr) -> Duration {
         match self.kernel {
             Kernel::AsTold => self.options.attr_timeout,
-            Kernel::Several if is_dir && (is_named || attr.ino == ROOT) => ONE_JIFFY,
+            Kernel::Several if attr.ino == ROOT => ONE_JIFFY,
             Kernel::Several => Duration::ZERO,
-            Kernel::Alone if is_dir => ALONE[1],
+            Kernel::Alone if is_directory(attr) => ALONE[1],
             Kernel::Alone => ALONE[2],
         }
     }
@@ -163,7 +169,7 @@ impl NullFs {
     fn answer(&self, request: &Request<'_>, reply: Reply) -> Delivery {
         let node = request.node;
         let entry = |reply: Reply, attr| reply.entry(&self.entry(attr));
-        let attr = |reply: Reply, attr| reply.attr(attr, self.attr_timeout(&attr, false));
+        let attr = |reply: Reply, attr| reply.attr(attr, self.attr_timeout(&attr));
         let done = |reply: Reply, ()| reply.ok();
         match request.operation {
             Operation::Lookup { name } => match self.lookup(node, name) {
@@ -182,11 +188,11 @@ impl NullFs {
                 say(reply, self.add(request, name, mode, Content::Dir(Dir::default())), entry)
             }
             Operation::Unlink { name } => {
-                let removed = self.tree().remove(node, name, false);
+                let removed = self.tree().remove(node, name, Wanted::File);
                 say(reply, removed, done)
             }
             Operation::Rmdir { name } => {
-                let removed = self.tree().remove(node, name, true);
+                let removed = self.tree().remove(node, name, Wanted::Directory);
                 say(reply, removed, done)
             }
             Operation::Create { name, mode, .. } => {
@@ -235,6 +241,10 @@ fn say<T>(
         Ok(value) => answer(reply, value),
         Err(refusal) => reply.error(errno(refusal)),
     }
+}
+
+fn is_directory(attr: &abi::Attr) -> bool {
+    attr.mode & TYPE_BITS == DIRECTORY
 }
 
 fn permissions(mode: u32) -> u16 {

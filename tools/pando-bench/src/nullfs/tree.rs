@@ -46,6 +46,13 @@ pub(super) enum Refusal {
     NotEmpty,
 }
 
+/// The kind of node that a removal is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    File,
+    Directory,
+}
+
 /// All nodes by number.
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
@@ -101,13 +108,13 @@ impl Tree {
         &mut self,
         parent: u64,
         name: &[u8],
-        directory: bool,
+        wanted: Wanted,
     ) -> Result<(), Refusal> {
         let number = self.lookup(parent, name)?;
-        match (&self.node(number)?.content, directory) {
-            (Content::File { .. }, true) => return Err(Refusal::NotDirectory),
-            (Content::Dir(_), false) => return Err(Refusal::IsDirectory),
-            (Content::Dir(dir), true) if !dir.by_name.is_empty() => return Err(Refusal::NotEmpty),
+        match (&self.node(number)?.content, wanted) {
+            (Content::File { .. }, Wanted::Directory) => return Err(Refusal::NotDirectory),
+            (Content::Dir(_), Wanted::File) => return Err(Refusal::IsDirectory),
+            (Content::Dir(dir), _) if !dir.by_name.is_empty() => return Err(Refusal::NotEmpty),
             _ => {}
         }
         let dir = self.dir_mut(parent)?;
@@ -161,8 +168,8 @@ mod tests {
         let a = tree.add(ROOT, b"a", file()).unwrap();
         assert_eq!(tree.add(ROOT, b"a", file()), Err(Refusal::Exists));
         assert_eq!(tree.lookup(ROOT, b"a"), Ok(a));
-        assert_eq!(tree.remove(ROOT, b"a", true), Err(Refusal::NotDirectory));
-        assert_eq!(tree.remove(ROOT, b"a", false), Ok(()));
+        assert_eq!(tree.remove(ROOT, b"a", Wanted::Directory), Err(Refusal::NotDirectory));
+        assert_eq!(tree.remove(ROOT, b"a", Wanted::File), Ok(()));
         assert_eq!(tree.lookup(ROOT, b"a"), Err(Refusal::NoEntry));
     }
 
@@ -173,7 +180,7 @@ mod tests {
             tree.add(ROOT, name, file()).unwrap();
         }
         let first = tree.list(ROOT, 0).unwrap().next().unwrap().0;
-        tree.remove(ROOT, b"a", false).unwrap();
+        tree.remove(ROOT, b"a", Wanted::File).unwrap();
         let rest: Vec<_> = tree.list(ROOT, first).unwrap().map(|(_, name, _)| name).collect();
         assert_eq!(rest, [b"b", b"c"]);
     }

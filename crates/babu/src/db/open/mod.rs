@@ -16,29 +16,29 @@ pub mod cramped;
 pub mod listing;
 pub mod replay;
 
-use crate::db::open::listing::Listing;
-use crate::db::open::listing::clean_up;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use crate::db::database::Db;
 use crate::db::open::cramped::Cramped;
+use crate::db::open::listing::{Listing, clean_up};
 use crate::db::open::replay::Replayed;
 use crate::db::published::Published;
+use crate::db::state::current::State;
 use crate::db::state::stats::WriteCounters;
 use crate::disk::traits::Disk;
 use crate::index::pool::Pool;
 use crate::levels::manifest::{MANIFEST, Manifest};
-use crate::log::ballast::Ballast;
+use crate::log::ballast::{Ballast, Made};
 use crate::log::batch::Batch;
 use crate::log::header::{LOG_HEADER_BYTES, LogHeader};
-use crate::log::log_name;
 use crate::log::reader::lost;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
 use crate::log::window::Window;
 use crate::log::writer::LogWriter;
+use crate::log::{SealedLog, log_name};
 use crate::types::error::{Damage, IoContext, OpenError, ReadError};
 use crate::types::ids::{Epoch, Lsn};
 use crate::types::options::Options;
@@ -60,79 +60,62 @@ pub struct Recovered {
     pub torn: Option<TornTail>,
 }
 
-impl Recovered {
-    /// Bytes of log that were cut.
-    pub fn torn_bytes(&self) -> u64 {
-        self.torn.as_ref().map_or(0, |torn| torn.bytes)
-    }
+/// What is on disk before the new epoch begins.
+struct Found {
+    /// False if the folder has no database yet.
+    existed: bool,
+    listing: Listing,
+    /// The manifest of the last epoch.
+    manifest: Manifest,
+    tail: Tail,
+    /// The sealed logs, and those of the tail that hold groups.
+    logs: Vec<SealedLog>,
+    /// Numbers of index files that only the logs name.
+    ingested: BTreeSet<u64>,
+    /// The state after the last group.
+    state: State,
+    last: Lsn,
 }
 
 impl Db {
     /// Opens the database in a folder. Creates it if the folder has none.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
-        let mut listing = Listing::read(&*disk)?;
-        let found = Manifest::read(&*disk)?;
-        let existed = found.is_some();
-        let old = match found {
-            Some(manifest) => manifest,
-            None => {
-                refuse_lost_manifest(&*disk, &listing)?;
-                Manifest::new(options.database_id)
-            }
-        };
-        let next_index = listing.indexes.last().map_or(1, |number| number + 1);
-        let pool = Arc::new(Pool::new(options.cache_bytes));
-        let mut state = replay::load(&*disk, &old, pool)?;
-        state.expect_reads();
-        let tail = match existed {
-            true => read_tail(&*disk, &old, &listing)?,
-            false => Tail::default(),
-        };
-        let mut logs = old.sealed_logs.clone();
-        logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
-        let Replayed { ingested } = replay::replay(&*disk, old.database_id, &logs, &mut state)?;
-        let last = logs.last().map_or(old.checkpoint, |log| log.last);
-        tail.make_durable(&*disk, old.database_id)?;
-        let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
-        let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
-        let header = LogHeader { database_id: old.database_id, number, epoch, base: last };
-        let mut cramped = Cramped {
-            disk: &*disk,
-            options: &options,
-            manifest: &old,
-            listing: &mut listing,
-            tail: &tail,
-            ingested: &ingested,
-        };
-        let mut made = cramped.first_log(&header)?;
-        made.0.sync().during("sync", &log_name(number))?;
-        let manifest = Manifest {
-            epoch,
-            first_log: number,
-            next_index: old.next_index.max(next_index),
-            sealed_logs: logs,
-            ..old.clone()
-        };
-        cramped.write(&manifest, &mut made)?;
+        let mut found = Found::read(&*disk, &options)?;
+        found.tail.make_durable(&*disk, found.manifest.database_id)?;
+        let (manifest, made) = found.begin_epoch(&*disk, &options)?;
+        let Found { existed, mut listing, ingested, tail, state, last, .. } = found;
         let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
         let is_named = |number| named.contains(&number) || ingested.contains(&number);
         // The listing does not have the new log.
         clean_up(&*disk, &mut listing, &manifest, |_| false, is_named)?;
-        let log_state = LogState::new(
-            disk.clone(),
-            manifest.database_id,
-            epoch,
-            last,
-            (number, made.0.clone()),
-        );
         let recovered = Recovered {
             existed,
-            epoch,
+            epoch: manifest.epoch,
             last_lsn: last,
             checkpoint_lsn: manifest.checkpoint,
             groups_replayed: last.0 - manifest.checkpoint.0,
             torn: tail.torn,
         };
+        let db = Self::begin(disk, options, (manifest, made), (state, last), named)?;
+        Ok((db, recovered))
+    }
+
+    /// The database at the beginning of an epoch, whose manifest and first log are durable.
+    fn begin(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        (manifest, made): (Manifest, Made),
+        (mut state, last): (State, Lsn),
+        named: BTreeSet<u64>,
+    ) -> Result<Db, OpenError> {
+        let number = manifest.first_log;
+        let log_state = LogState::new(
+            disk.clone(),
+            manifest.database_id,
+            manifest.epoch,
+            last,
+            (number, made.0.clone()),
+        );
         let published = Published::new(manifest.clone());
         let mut active_logs = manifest.sealed_logs;
         let mut sealed = manifest.checkpoint;
@@ -164,7 +147,66 @@ impl Db {
             written: WriteCounters::default(),
         };
         db.log.expect(db.ahead())?;
-        Ok((db, recovered))
+        Ok(db)
+    }
+}
+
+impl Found {
+    fn read(disk: &dyn Disk, options: &Options) -> Result<Self, OpenError> {
+        let listing = Listing::read(disk)?;
+        let found = Manifest::read(disk)?;
+        let existed = found.is_some();
+        let manifest = match found {
+            Some(manifest) => manifest,
+            None => {
+                refuse_lost_manifest(disk, &listing)?;
+                Manifest::new(options.database_id)
+            }
+        };
+        let pool = Arc::new(Pool::new(options.cache_bytes));
+        let mut state = replay::load(disk, &manifest, pool)?;
+        state.expect_reads();
+        let tail = match existed {
+            true => read_tail(disk, &manifest, &listing)?,
+            false => Tail::default(),
+        };
+        let mut logs = manifest.sealed_logs.clone();
+        logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
+        let Replayed { ingested } = replay::replay(disk, manifest.database_id, &logs, &mut state)?;
+        let last = logs.last().map_or(manifest.checkpoint, |log| log.last);
+        Ok(Self { existed, listing, manifest, tail, logs, ingested, state, last })
+    }
+
+    /// Creates the first log of a new epoch, then writes the manifest that names it.
+    fn begin_epoch(
+        &mut self,
+        disk: &dyn Disk,
+        options: &Options,
+    ) -> Result<(Manifest, Made), OpenError> {
+        let old = &self.manifest;
+        let next_index = self.listing.indexes.last().map_or(1, |number| number + 1);
+        let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
+        let number = old.first_log.max(self.listing.logs.last().copied().unwrap_or(0)) + 1;
+        let header = LogHeader { database_id: old.database_id, number, epoch, base: self.last };
+        let mut cramped = Cramped {
+            disk,
+            options,
+            manifest: old,
+            listing: &mut self.listing,
+            tail: &self.tail,
+            ingested: &self.ingested,
+        };
+        let mut made = cramped.first_log(&header)?;
+        made.0.sync().during("sync", &log_name(number))?;
+        let manifest = Manifest {
+            epoch,
+            first_log: number,
+            next_index: old.next_index.max(next_index),
+            sealed_logs: self.logs.clone(),
+            ..old.clone()
+        };
+        cramped.write(&manifest, &mut made)?;
+        Ok((manifest, made))
     }
 }
 

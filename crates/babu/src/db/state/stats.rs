@@ -121,12 +121,6 @@ impl WriteStats {
 }
 
 impl ReadStats {
-    /// Blocks looked into for each lookup that memory cannot answer. With an empty cache, these are
-    /// its reads of the disk. `None` without such lookups.
-    pub fn blocks_per_lookup(&self) -> Option<f64> {
-        ratio(self.files_asked - self.filter_refusals, self.lookups)
-    }
-
     /// Costs of reads since `earlier`.
     pub fn since(&self, earlier: &ReadStats) -> ReadStats {
         ReadStats {

@@ -14,7 +14,8 @@ use crate::adaptor::state::inner::{Adaptor, Inner};
 use crate::device::session::Reply;
 use crate::device::staffing::step_aside;
 use crate::protocol::abi::write;
-use crate::protocol::request::{Caller, Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::{Caller, Request};
 use crate::vfs::file_system::Vfs;
 use crate::vfs::files::OpenFlags;
 
@@ -80,7 +81,6 @@ impl Adaptor {
     /// Handles operations on contents.
     pub(crate) fn contents(&self, request: &Request<'_>, reply: Reply) {
         let node = Ino(request.node);
-        let fs = &self.0.fs;
         match request.operation {
             // Small reads are mostly of inline data, or of a block at hand. With a local store,
             // stepping aside cost a large read nothing when measured. The longest wait of other
@@ -91,113 +91,146 @@ impl Adaptor {
                 });
             }
             Operation::Write { offset, data, write_flags, flags } => {
-                // Pages written through a mapping go to their place, even if the handle appends.
-                let from_mapping = write_flags & write::CACHE != 0;
-                let appends = &self.0.memory.appends;
-                let append = !from_mapping
-                    && OpenFlags(flags).is_append()
-                    && appends.is_append(request.node, offset);
-                // The kernel takes this for the size before it sends the next request.
-                let end = offset.saturating_add(data.len() as u64);
-                if append {
-                    appends.appended(request.node, end);
-                } else {
-                    appends.written(request.node, end);
-                }
-                let kills = write_flags & write::KILL_SUIDGID != 0;
-                let kill = kills.then(|| self.0.killed_by(request.caller, request.node));
-                let work = move |inner: &Inner, reply: Reply, data: &[u8]| {
-                    let written = inner.kill(node, kill);
-                    let write = |()| match append {
-                        true => inner.fs.append(node, offset, data, kill),
-                        false => inner.fs.write(node, offset, data, kill),
-                    };
-                    match written.and_then(write) {
-                        Ok(()) => ignore(reply.written(data.len() as u32)),
-                        Err(error) => failed(reply, error),
-                    }
-                };
-                if fs.data().write_waits(node, data.len() as u64) && !step_aside() {
-                    let (inner, data) = (Arc::clone(&self.0), data.to_vec());
-                    reply.queue(move |reply| work(&inner, reply, &data));
-                } else {
-                    work(&self.0, reply, data);
-                }
+                self.write(request, reply, (offset, data), write_flags, OpenFlags(flags));
             }
-            Operation::Flush { lock_owner } => {
-                let ending = self.0.locking.flushed(node, lock_owner);
-                let ending = ending.map(|ending| (Arc::clone(&self.0), ending));
-                self.aside_if(fs.data().flush_waits(node), reply, move |fs, reply| {
-                    let flushed = fs.flush(node);
-                    let Some((inner, ending)) = ending else { return empty(reply, flushed) };
-                    if flushed.is_err() && !fs.data().is_stored(node) {
-                        inner.end_when_stored(node, vec![ending]);
-                        return empty(reply, flushed);
-                    }
-                    reply.run(move |reply| async move {
-                        // This waits for as long as a call may take. The rest happens after the
-                        // reply.
-                        inner.let_go(node, &ending).await;
-                        empty(reply, flushed);
-                        inner.end_owner(node, ending).await;
-                    });
-                });
-            }
+            Operation::Flush { lock_owner } => self.flush(reply, node, lock_owner),
             Operation::Release { handle } if self.0.locking.is_used() => {
                 self.release_locked(reply, node, handle);
             }
             Operation::Release { .. } => self.release(reply, node),
-            Operation::Fsyncdir => {
-                let inner = Arc::clone(&self.0);
-                self.aside(reply, move |fs, reply| {
-                    let synced = fs.fsync(node);
-                    // Nothing of a removed directory is left to be made durable.
-                    let is_gone = |errno| inner.removed(node.0, errno).is_some();
-                    empty(
-                        reply,
-                        synced.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) }),
-                    );
-                });
-            }
+            Operation::Fsyncdir => self.fsync_directory(reply, node),
             Operation::Fsync => {
                 self.aside(reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fallocate { offset, len, mode } => {
-                self.0.memory.appends.written(request.node, offset.saturating_add(len));
-                let (inner, kill) =
-                    (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, request.node));
-                self.aside(reply, move |fs, reply| {
-                    let done = inner.kill(node, kill);
-                    let done = done.and_then(|()| fs.fallocate(node, (offset, len), mode, kill));
-                    empty(reply, done);
-                });
+                self.fallocate(request, reply, (offset, len), mode);
             }
-            Operation::Lseek { offset, whence } => self.aside(reply, move |fs, reply| {
-                // The offset is negative as a signed number.
-                let offset =
-                    if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(Errno::ENXIO) };
-                match offset.and_then(|offset| fs.seek(node, offset, whence)) {
-                    Ok(offset) => ignore(reply.offset(offset)),
-                    Err(error) => failed(reply, error),
-                }
-            }),
+            Operation::Lseek { offset, whence } => self.seek(reply, node, offset, whence),
             Operation::CopyFileRange { offset, to, to_offset, len, wide } => {
-                // A bound keeps requests short; the caller comes again for the rest.
-                let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
-                self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
-                let (inner, kill) =
-                    (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, to.0.0));
-                self.aside(reply, move |fs, reply| {
-                    let copied = inner.kill(to.0, kill);
-                    match copied.and_then(|()| fs.copy_range((node, offset), to, len, kill)) {
-                        Ok(copied) if wide => ignore(reply.offset(copied)),
-                        Ok(copied) => ignore(reply.written(copied as u32)),
-                        Err(error) => failed(reply, error),
-                    }
-                });
+                let to = (Ino(to), to_offset);
+                self.copy_range(request.caller, reply, (node, offset), to, len, wide);
             }
             _ => failed(reply, Errno::ENOSYS),
         }
+    }
+
+    fn write(
+        &self,
+        request: &Request<'_>,
+        reply: Reply,
+        (offset, data): (u64, &[u8]),
+        write_flags: u32,
+        flags: OpenFlags,
+    ) {
+        let node = Ino(request.node);
+        // Pages written through a mapping go to their place, even if the handle appends.
+        let from_mapping = write_flags & write::CACHE != 0;
+        let appends = &self.0.memory.appends;
+        let append = !from_mapping && flags.is_append() && appends.is_append(request.node, offset);
+        // The kernel takes this for the size before it sends the next request.
+        let end = offset.saturating_add(data.len() as u64);
+        if append {
+            appends.appended(request.node, end);
+        } else {
+            appends.written(request.node, end);
+        }
+        let kills = write_flags & write::KILL_SUIDGID != 0;
+        let kill = kills.then(|| self.0.killed_by(request.caller, request.node));
+        let work = move |inner: &Inner, reply: Reply, data: &[u8]| {
+            let written = inner.kill(node, kill);
+            let write = |()| match append {
+                true => inner.fs.append(node, offset, data, kill),
+                false => inner.fs.write(node, offset, data, kill),
+            };
+            match written.and_then(write) {
+                Ok(()) => ignore(reply.written(data.len() as u32)),
+                Err(error) => failed(reply, error),
+            }
+        };
+        if self.0.fs.data().write_waits(node, data.len() as u64) && !step_aside() {
+            let (inner, data) = (Arc::clone(&self.0), data.to_vec());
+            reply.queue(move |reply| work(&inner, reply, &data));
+        } else {
+            work(&self.0, reply, data);
+        }
+    }
+
+    /// Stores a file because a descriptor of it is closed. If an owner of locks ends with the
+    /// descriptor, its locks go once the file is stored.
+    fn flush(&self, reply: Reply, node: Ino, lock_owner: u64) {
+        let ending = self.0.locking.flushed(node, lock_owner);
+        let ending = ending.map(|ending| (Arc::clone(&self.0), ending));
+        self.aside_if(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
+            let flushed = fs.flush(node);
+            let Some((inner, ending)) = ending else { return empty(reply, flushed) };
+            if flushed.is_err() && !fs.data().is_stored(node) {
+                inner.end_when_stored(node, vec![ending]);
+                return empty(reply, flushed);
+            }
+            reply.run(move |reply| async move {
+                // This waits for as long as a call may take. The rest happens after the reply.
+                inner.let_go(node, &ending).await;
+                empty(reply, flushed);
+                inner.end_owner(node, ending).await;
+            });
+        });
+    }
+
+    fn fsync_directory(&self, reply: Reply, node: Ino) {
+        let inner = Arc::clone(&self.0);
+        self.aside(reply, move |fs, reply| {
+            let synced = fs.fsync(node);
+            // Nothing of a removed directory is left to be made durable.
+            let is_gone = |errno| inner.removed(node.0, errno).is_some();
+            empty(reply, synced.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) }));
+        });
+    }
+
+    fn fallocate(&self, request: &Request<'_>, reply: Reply, range: (u64, u64), mode: u32) {
+        let node = Ino(request.node);
+        self.0.memory.appends.written(node.0, range.0.saturating_add(range.1));
+        let inner = Arc::clone(&self.0);
+        let kill = inner.killed_unflagged(request.caller, node.0);
+        self.aside(reply, move |fs, reply| {
+            let done = inner.kill(node, kill);
+            empty(reply, done.and_then(|()| fs.fallocate(node, range, mode, kill)));
+        });
+    }
+
+    fn seek(&self, reply: Reply, node: Ino, offset: u64, whence: u32) {
+        self.aside(reply, move |fs, reply| {
+            // The offset is negative as a signed number.
+            let offset = if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(Errno::ENXIO) };
+            match offset.and_then(|offset| fs.seek(node, offset, whence)) {
+                Ok(offset) => ignore(reply.offset(offset)),
+                Err(error) => failed(reply, error),
+            }
+        });
+    }
+
+    /// Copies a range of a file. With `wide`, the answer's count has 64 bits.
+    fn copy_range(
+        &self,
+        caller: Caller,
+        reply: Reply,
+        from: (Ino, u64),
+        to: (Ino, u64),
+        len: u64,
+        wide: bool,
+    ) {
+        // A bound keeps requests short; the caller comes again for the rest.
+        let len = len.min(COPY_MAX);
+        self.0.memory.appends.written(to.0.0, to.1.saturating_add(len));
+        let inner = Arc::clone(&self.0);
+        let kill = inner.killed_unflagged(caller, to.0.0);
+        self.aside(reply, move |fs, reply| {
+            let copied = inner.kill(to.0, kill);
+            match copied.and_then(|()| fs.copy_range(from, to, len, kill)) {
+                Ok(copied) if wide => ignore(reply.offset(copied)),
+                Ok(copied) => ignore(reply.written(copied as u32)),
+                Err(error) => failed(reply, error),
+            }
+        });
     }
 
     /// Releases a closed file.

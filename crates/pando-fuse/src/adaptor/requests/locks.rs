@@ -20,7 +20,8 @@ use crate::adaptor::state::inner::{Adaptor, Inner};
 use crate::adaptor::state::lock_owners::Ending;
 use crate::device::session::Reply;
 use crate::protocol::abi::{self, lk};
-use crate::protocol::request::{FileLock, Request};
+use crate::protocol::operation::FileLock;
+use crate::protocol::request::Request;
 
 /// Pause before a failed store is tried again.
 const STORE_AGAIN: Duration = Duration::from_millis(500);

@@ -5,3 +5,4 @@ pub mod listings;
 pub mod locks;
 pub mod names;
 pub mod nodes;
+pub mod xattrs;

@@ -10,7 +10,8 @@ use crate::adaptor::convert::{errno, node_kind, permissions};
 use crate::adaptor::state::inner::Inner;
 use crate::device::session::Reply;
 use crate::protocol::entry::Entry;
-use crate::protocol::request::{Caller, Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::{Caller, Request};
 use crate::vfs::files::OpenFlags;
 
 /// Checks a name, or replies with its error and returns.
@@ -23,10 +24,10 @@ macro_rules! name {
     };
 }
 
-/// Replies with the result of `$work` on a name. `$work` can use `$by`, the credentials of the
-/// caller, and `$parent`, the directory.
-macro_rules! named {
-    ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
+/// Changes a name by `$work`, and replies with `$answer` of its result. `$work` can use `$by`, the
+/// credentials of the caller, and `$parent`, the directory.
+macro_rules! changed {
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
             let $parent = Ino(dir);
@@ -39,11 +40,25 @@ macro_rules! named {
     }};
 }
 
+/// Replies with the node that `$work` makes or names.
+macro_rules! made {
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {{
+        let answer = |this: &Inner, reply: Reply, made| this.made(reply, made);
+        changed!($inner, $reply, $request, |$this, $by, $parent| $work, answer)
+    }};
+}
+
+/// Replies when `$work` has removed a name.
+macro_rules! removed {
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {{
+        let answer =
+            |_: &Inner, reply: Reply, done: Result<(), Errno>| reply.done(done.map_err(errno));
+        changed!($inner, $reply, $request, |$this, $by, $parent| $work, answer)
+    }};
+}
+
 /// Handles a request about a name.
 pub(crate) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
-    let is_made = |this: &Inner, reply, made| this.made(reply, made);
-    let is_done =
-        |_: &Inner, reply: Reply, result: Result<(), Errno>| reply.done(result.map_err(errno));
     let (caller, node) = (request.caller, request.node);
     match request.operation {
         Operation::Lookup { name } => {
@@ -55,78 +70,45 @@ pub(crate) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
             let (mode, flags) = (permissions(mode), OpenFlags(flags));
             later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, flags).await);
         }
-        Operation::Mkdir { name, mode } => {
-            let (name, mode) = (name!(name, reply), permissions(mode));
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.mkdir(by, parent, &name, mode),
-                is_made
-            );
-        }
         Operation::Rename { name, new_parent, new_name, flags } => {
             let from = (node, name!(name, reply));
             let to = (new_parent, name!(new_name, reply));
             later!(inner, reply, |this, reply| this.rename(reply, caller, from, to, flags).await);
         }
+        Operation::Unlink { name } => {
+            let name = name!(name, reply);
+            removed!(inner, reply, request, |this, by, dir| this.fs.unlink(by, dir, &name));
+        }
+        Operation::Rmdir { name } => {
+            let name = name!(name, reply);
+            removed!(inner, reply, request, |this, by, dir| this.fs.rmdir(by, dir, &name));
+        }
+        _ => make(inner, request, reply),
+    }
+}
+
+/// Handles a request that makes a node or a further name of one, without opening it.
+fn make(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
+    match request.operation {
+        Operation::Mkdir { name, mode } => {
+            let (name, mode) = (name!(name, reply), permissions(mode));
+            made!(inner, reply, request, |this, by, dir| this.fs.mkdir(by, dir, &name, mode));
+        }
         Operation::Mknod { name, mode, rdev } => {
             let name = name!(name, reply);
             let Some(kind) = node_kind(mode) else { return failed(reply, Errno::EINVAL) };
             let mode = permissions(mode);
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.mknod(by, parent, &name, kind, mode, rdev),
-                is_made
-            );
+            made!(inner, reply, request, |this, by, dir| {
+                this.fs.mknod(by, dir, &name, kind, mode, rdev)
+            });
         }
         Operation::Symlink { name, target } => {
             let (name, target) = (name!(name, reply), target.to_vec());
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.symlink(by, parent, &name, &target),
-                is_made
-            );
+            made!(inner, reply, request, |this, by, dir| this.fs.symlink(by, dir, &name, &target));
         }
         Operation::Link { old, name } => {
             let name = name!(name, reply);
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.link(by, Ino(old), parent, &name),
-                is_made
-            );
-        }
-        Operation::Unlink { name } => {
-            let name = name!(name, reply);
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.unlink(by, parent, &name),
-                is_done
-            );
-        }
-        Operation::Rmdir { name } => {
-            let name = name!(name, reply);
-            named!(
-                inner,
-                reply,
-                request,
-                name,
-                |this, by, parent| this.fs.rmdir(by, parent, &name),
-                is_done
-            );
+            made!(inner, reply, request, |this, by, dir| this.fs.link(by, Ino(old), dir, &name));
         }
         _ => failed(reply, Errno::ENOSYS),
     }
@@ -140,7 +122,8 @@ impl Inner {
         let found = judged!(self, caller, &[dir], |by| { self.fs.lookup(by, parent, &name).await });
         match found {
             Ok(attr) => {
-                let _ = self.entry(reply, &attr, stored == self.fs.data().stored());
+                let is_settled = stored == self.fs.data().stored() && self.is_settled(&attr);
+                let _ = self.entry(reply, &attr, is_settled);
             }
             Err(Errno::ENOENT) => self.absent(reply),
             Err(error) => failed(reply, error),

@@ -1,28 +1,26 @@
-//! Requests about nodes, except about their contents.
+//! Requests about nodes, except about their contents and extended attributes.
 
 use std::sync::Arc;
 
 use pando_types::{Credentials, Errno, Ino, Kill};
 
-use crate::adaptor::answers::{data, empty, failed, statfs, xattr};
+use crate::adaptor::answers::{data, empty, failed, statfs};
 use crate::adaptor::callers::Refused;
 use crate::adaptor::convert::set_attr;
 use crate::adaptor::state::inner::{Adaptor, Inner};
 use crate::device::session::Reply;
 use crate::protocol::abi;
-use crate::protocol::request::{Caller, Operation, Request};
+use crate::protocol::operation::Operation;
+use crate::protocol::request::{Caller, Request};
 use crate::vfs::files::OpenFlags;
 
-/// Largest answer to a request for the names of extended attributes, bytes.
-const XATTR_LIST_MAX: usize = 65536;
-
 impl Adaptor {
-    /// Handles operations on nodes, except on their contents.
+    /// Handles operations on nodes, except on their contents and extended attributes.
     pub(crate) fn nodes(&self, request: &Request<'_>, reply: Reply) {
-        let this = &self.0;
+        let (this, caller, node) = (&self.0, request.caller, request.node);
         match request.operation {
             Operation::Getattr => {
-                let ino = Ino(request.node);
+                let ino = Ino(node);
                 later!(this, reply, |this, reply| {
                     // A write that is stored during the request changes the file's times again.
                     let is_settled = this.fs.data().is_stored(ino);
@@ -31,9 +29,9 @@ impl Adaptor {
                 });
             }
             Operation::Setattr(set) => {
-                let mut set = set_attr(&set, request.caller);
-                set.kill = set.kill.map(|_| this.killed_by(request.caller, request.node));
-                let was_settled = this.fs.data().is_stored(Ino(request.node));
+                let mut set = set_attr(&set, caller);
+                set.kill = set.kill.map(|_| this.killed_by(caller, node));
+                let was_settled = this.fs.data().is_stored(Ino(node));
                 of_node!(
                     this,
                     reply,
@@ -43,19 +41,16 @@ impl Adaptor {
                 );
             }
             Operation::Readlink => {
-                let node = Ino(request.node);
                 later!(this, reply, |this, reply| {
-                    data(reply, this.fs.readlink(&Credentials::ROOT, node).await);
+                    data(reply, this.fs.readlink(&Credentials::ROOT, Ino(node)).await);
                 });
             }
             Operation::Open { flags, open_flags } => {
-                let (caller, node) = (request.caller, request.node);
                 let kills = open_flags & abi::open::KILL_SUIDGID != 0;
                 let how = (OpenFlags(flags), kills.then(|| this.killed_by(caller, node)));
                 later!(this, reply, |this, reply| this.open(reply, caller, node, how).await)
             }
             Operation::Opendir => {
-                let (caller, node) = (request.caller, request.node);
                 later!(this, reply, |this, reply| this.opendir(reply, caller, node).await)
             }
             Operation::Readdir { handle, offset, size, plus } => {
@@ -77,52 +72,6 @@ impl Adaptor {
                 |this, by, ino| this.fs.access(by, ino, (mask & 7) as u8),
                 |_: &Inner, reply, result| empty(reply, result)
             ),
-            Operation::Getxattr { name, size } => {
-                let (name, ino) = (name.to_vec(), request.node);
-                of_node!(
-                    this,
-                    reply,
-                    request,
-                    |this, by, node| this.fs.getxattr(by, node, &name),
-                    |this: &Inner, reply, value| {
-                        let value = this.or_none(ino, value, Err(Errno::ENODATA));
-                        xattr(reply, size, usize::MAX, value);
-                    }
-                );
-            }
-            Operation::Listxattr { size } => {
-                let ino = request.node;
-                of_node!(
-                    this,
-                    reply,
-                    request,
-                    |this, by, node| this.fs.listxattr(by, node),
-                    |this: &Inner, reply, names| {
-                        let names = this.or_none(ino, names, Ok(Vec::new()));
-                        xattr(reply, size, XATTR_LIST_MAX, names);
-                    }
-                );
-            }
-            Operation::Setxattr { name, value, flags } => {
-                let (name, value) = (name.to_vec(), value.to_vec());
-                of_node!(
-                    this,
-                    reply,
-                    request,
-                    |this, by, ino| this.fs.setxattr(by, ino, &name, &value, flags),
-                    |_: &Inner, reply, result| empty(reply, result)
-                );
-            }
-            Operation::Removexattr { name } => {
-                let name = name.to_vec();
-                of_node!(
-                    this,
-                    reply,
-                    request,
-                    |this, by, ino| this.fs.removexattr(by, ino, &name),
-                    |_: &Inner, reply, result| empty(reply, result)
-                );
-            }
             _ => failed(reply, Errno::ENOSYS),
         }
     }

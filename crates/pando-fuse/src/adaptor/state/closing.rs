@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pando_types::Ino;
 
 use crate::device::session::Reply;
-use crate::protocol::request::Operation;
+use crate::protocol::operation::Operation;
 
 /// Most files kept at a time. It is below the number of such requests that Linux has pending at a
 /// time (12).

@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 
 use crate::tls::pair::{pair, side};
-use crate::tls::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD, Opener, RecordError, Sealer};
+use crate::tls::record::{
+    CONTENT_MAX, Fed, HEAD, OVERHEAD, Opener, RecordError, Sealer, UPDATE_REQUESTED,
+};
 
 fn sealed(sealer: &mut Sealer, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEAD];
@@ -207,7 +209,7 @@ fn keys_change_in_both_directions_and_a_wish_for_it_is_granted() {
     // 60 changes of keys have passed, none of them asked for.
     let [(mut sealer, _), (mut other_sealer, mut opener)] = pair();
     let mut asking = Vec::new();
-    sealer.update(&mut asking, 0, true).unwrap();
+    sealer.update(&mut asking, 0, UPDATE_REQUESTED).unwrap();
     let plain = sealed(&mut other_sealer, b"x").len();
     opened(&mut opener, &asking, &[usize::MAX]).unwrap();
     assert!(sealed(&mut other_sealer, b"x").len() > plain, "it changes its key before it speaks");
@@ -220,7 +222,7 @@ fn a_connection_that_only_changes_keys_is_closed() {
     let mut bytes = Vec::new();
     let mut at = 0;
     for _ in 0..33 {
-        at += sealer.update(&mut bytes, at, true).unwrap();
+        at += sealer.update(&mut bytes, at, UPDATE_REQUESTED).unwrap();
     }
     let error = opened(&mut opener, &bytes, &[usize::MAX]).unwrap_err();
     assert_eq!(error, RecordError::Updates);

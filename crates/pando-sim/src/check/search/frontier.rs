@@ -7,7 +7,7 @@ use pando_types::Ino;
 use super::attempt::{attempt, is_known, only_tells, returned};
 use crate::check::event::{Event, EventIndex, Fate};
 use crate::check::history::{History, created};
-use crate::check::report::Failure;
+use crate::check::report::{Failure, Why};
 use crate::model::{Op, Tree};
 
 /// A state on the search's path, with the choices that may be tried from it, the best last.
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    pub(super) fn failure(&mut self, gave_up: bool) -> Box<Failure> {
+    pub(super) fn failure(&mut self, why: Why) -> Box<Failure> {
         let (taken, next, tree) =
             self.best.take().unwrap_or((Vec::new(), self.next.clone(), Tree::new()));
         self.next = next;
@@ -178,6 +178,6 @@ impl<'a> Search<'a> {
             };
             Some((index, tree.clone().apply(&event.call, new.unwrap_or(Ino(u64::MAX)))))
         });
-        Box::new(Failure::new(self.history, &taken, stuck.collect(), tree.clone(), gave_up))
+        Box::new(Failure::new(self.history, &taken, stuck.collect(), tree.clone(), why))
     }
 }

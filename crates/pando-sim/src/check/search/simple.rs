@@ -11,6 +11,7 @@ use super::closely::closely;
 use super::frontier::Search;
 use super::order::excuses;
 use crate::check::excuse::{Excuse, Excuses};
+use crate::check::report::Why;
 use crate::check::{Failure, History};
 use crate::model::Tree;
 
@@ -44,7 +45,7 @@ fn linearize_told(history: &History, steps_max: u64) -> Result<Excuses, Box<Fail
     let mut search = Search::new(history);
     let mut frames = vec![search.advance(Tree::new())];
     loop {
-        let Some(frame) = frames.last_mut() else { return Err(search.failure(false)) };
+        let Some(frame) = frames.last_mut() else { return Err(search.failure(Why::NoOrder)) };
         if search.is_done() {
             return Ok(excuses(history, &search.order));
         }
@@ -55,7 +56,7 @@ fn linearize_told(history: &History, steps_max: u64) -> Result<Excuses, Box<Fail
             return Ok(excuses);
         }
         if search.steps > steps_max {
-            return Err(search.failure(true));
+            return Err(search.failure(Why::GaveUp));
         }
         search.unwind(frame.taken);
         let Some((lane, ino)) = frame.choices.pop() else {

@@ -134,7 +134,10 @@ impl ClientRun {
         let (ino, is_synced) = (file.ino, random.chance(1, 2));
         lock(&objects.contents).begins(ino, &file.content);
         desk.work(move |fs| if is_synced { fs.fsync(ino) } else { fs.flush(ino) }).await?;
-        lock(&objects.contents).stored(ino, is_synced);
+        match is_synced {
+            true => lock(&objects.contents).synced(ino),
+            false => lock(&objects.contents).stored(ino),
+        }
         if objects.may_lose && random.chance(1, 6) {
             self.shared.mail.lose_power();
         }
@@ -169,7 +172,7 @@ impl ClientRun {
         .await?;
         let contents = &mut lock(&objects.contents);
         contents.counts.cut += 1;
-        contents.stored(ino, false);
+        contents.stored(ino);
         Ok(())
     }
 

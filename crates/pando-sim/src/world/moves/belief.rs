@@ -10,7 +10,7 @@
 
 use crate::base::time::MILLISECOND;
 use crate::network::end::{End, Way};
-use crate::world::state::beliefs::Believer;
+use crate::world::state::beliefs::{Believer, Led};
 use crate::world::state::event::SimEvent;
 use crate::world::state::world::World;
 
@@ -41,7 +41,7 @@ impl World {
         let connection = self.network.connection(from, to);
         let led = self.moves.as_ref().and_then(|m| m.beliefs.led.get(&(from, to, connection)));
         let connection = match led {
-            Some((server, _)) if *server == believed => return,
+            Some(led) if led.server == believed => return,
             Some(_) => {
                 self.break_off(from, to);
                 self.network.connection(from, to)
@@ -49,7 +49,8 @@ impl World {
             None => connection,
         };
         if let Some(moves) = &mut self.moves {
-            moves.beliefs.led.insert((from, to, connection), (believed, false));
+            let led = Led { server: believed, is_let_in: false };
+            moves.beliefs.led.insert((from, to, connection), led);
         }
     }
 
@@ -60,12 +61,12 @@ impl World {
             return true;
         };
         let key = (way.from, way.to, way.connection);
-        let Some(&(server, is_let_in)) = moves.beliefs.led.get(&key) else { return true };
+        let Some(&Led { server, is_let_in }) = moves.beliefs.led.get(&key) else { return true };
         let has_it = self.has(server, shard);
         if has_it && !is_let_in {
             self.is_let_in(believer, server);
             if let Some(moves) = &mut self.moves {
-                moves.beliefs.led.insert(key, (server, true));
+                moves.beliefs.led.insert(key, Led { server, is_let_in: true });
             }
         }
         if !has_it {

@@ -14,13 +14,20 @@ pub(crate) enum Believer {
 /// Epoch and process of each shard, as last heard of.
 type Table = BTreeMap<usize, (u64, usize)>;
 
+/// Where a connection leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Led {
+    pub(crate) server: usize,
+    /// Whether that process has let the sender in.
+    pub(crate) is_let_in: bool,
+}
+
 /// All tables, and the processes that connections lead to.
 #[derive(Default)]
 pub(crate) struct Beliefs {
     tables: BTreeMap<Believer, Table>,
-    /// By ends and number of a connection: the process that it leads to, and whether that process
-    /// has let the sender in.
-    pub(crate) led: BTreeMap<(End, End, u64), (usize, bool)>,
+    /// By ends and number of a connection: where it leads.
+    pub(crate) led: BTreeMap<(End, End, u64), Led>,
 }
 
 impl Beliefs {

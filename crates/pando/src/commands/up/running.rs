@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use pando_client::{Transport, Volume};
+use pando_client::{Transport, Volume, block_on};
 use pando_data::{LocalStore, ObjectStore, SyncObjects};
 use pando_server::admin::SocketFile;
 use pando_server::folder::FolderLock;
 use pando_server::host::{Durability, HostOptions};
 use pando_server::net::{Limits, ServerOptions};
 use pando_server::sessions::Sessions;
-use pando_server::wait::block_on;
 use pando_server::{Folder, Host, Superblock};
 use pando_types::op::{Head, Op, Request};
 use pando_types::{Credentials, ShardIndex};

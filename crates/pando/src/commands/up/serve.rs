@@ -4,11 +4,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use pando_client::Client;
+use pando_client::{Client, block_on};
 use pando_data::DataFs;
 use pando_fuse::Mounted;
 use pando_server::inspect::Inspector;
-use pando_server::wait::block_on;
 use pando_server::{Host, Superblock, admin};
 use pando_types::op::Request;
 

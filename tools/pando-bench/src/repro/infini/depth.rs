@@ -101,6 +101,41 @@ impl Depths {
     /// The points as a figure with a table.
     #[must_use]
     pub fn figure(&self) -> Figure {
+        let mut growth = Table::new(
+            "deepest against shallowest",
+            ["", "sequential", "speculative", "cached", "paper (§2.2, §3.3)"],
+        );
+        growth.row(["all of it".to_owned()].into_iter().chain(How::ALL.map(|how| times(self.growth(how, |t| t.total)))).chain([
+            "naive: grows linearly; speculative: \"nearly one network round-trip\"; cached: none".to_owned(),
+        ]));
+        let series = How::ALL.map(|how| {
+            let points = self
+                .depths()
+                .into_iter()
+                .map(|depth| (f64::from(depth), self.at(depth, how).total / 1e3));
+            Series::line(how.name(), points.collect::<Vec<_>>())
+        });
+        Figure {
+            name: "figure-1b".to_owned(),
+            title: "latency of finding a file, by depth (§2.2)".to_owned(),
+            nature: Nature::Measured,
+            tables: vec![self.table(), growth],
+            same: "one component after the other takes a round trip each, so it grows linearly".to_owned(),
+            different: "the paper plots only its naive prototype on its network; here round trips are as long as the relay makes them, and \
+                        the last request, which asks for the file itself, is counted"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![Chart {
+                file: "figure-1b".to_owned(),
+                title: "Figure 1b: lstat of a file, by the directories above it".to_owned(),
+                x: Axis::linear("directories above the file"),
+                y: Axis::linear("milliseconds"),
+                series: series.into(),
+            }],
+        }
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
                 "lstat of a file, milliseconds: all, and until its last request; {} shards, {} ms added to each round trip",
@@ -128,37 +163,6 @@ impl Depths {
             });
             table.row([depth.to_string()].into_iter().chain(cells));
         }
-        let mut growth = Table::new(
-            "deepest against shallowest",
-            ["", "sequential", "speculative", "cached", "paper (§2.2, §3.3)"],
-        );
-        growth.row(["all of it".to_owned()].into_iter().chain(How::ALL.map(|how| times(self.growth(how, |t| t.total)))).chain([
-            "naive: grows linearly; speculative: \"nearly one network round-trip\"; cached: none".to_owned(),
-        ]));
-        let series = How::ALL.map(|how| {
-            let points = self
-                .depths()
-                .into_iter()
-                .map(|depth| (f64::from(depth), self.at(depth, how).total / 1e3));
-            Series::line(how.name(), points.collect::<Vec<_>>())
-        });
-        Figure {
-            name: "figure-1b".to_owned(),
-            title: "latency of finding a file, by depth (§2.2)".to_owned(),
-            nature: Nature::Measured,
-            tables: vec![table, growth],
-            same: "one component after the other takes a round trip each, so it grows linearly".to_owned(),
-            different: "the paper plots only its naive prototype on its network; here round trips are as long as the relay makes them, and \
-                        the last request, which asks for the file itself, is counted"
-                .to_owned(),
-            data: json!(self),
-            charts: vec![Chart {
-                file: "figure-1b".to_owned(),
-                title: "Figure 1b: lstat of a file, by the directories above it".to_owned(),
-                x: Axis::linear("directories above the file"),
-                y: Axis::linear("milliseconds"),
-                series: series.into(),
-            }],
-        }
+        table
     }
 }

@@ -354,6 +354,43 @@ impl Factors {
     /// The bars as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
+        let lines = |making: Making, of: fn(&Bar) -> f64| {
+            let bars = self.bars.iter().filter(move |bar| bar.making == making).zip(0..);
+            bars.map(|(bar, at)| (f64::from(at), of(bar))).collect::<Vec<_>>()
+        };
+        let latency = Making::ALL.into_iter().flat_map(|making| {
+            let name = making.name();
+            [
+                Series::line(format!("{name}: all"), lines(making, |bar| bar.timing.total / 1e3)),
+                Series::line(
+                    format!("{name}: finding the way"),
+                    lines(making, |bar| bar.timing.resolution / 1e3),
+                ),
+            ]
+        });
+        Figure {
+            name: "figure-11".to_owned(),
+            title: "what each idea contributes (§5.3)".to_owned(),
+            nature: Nature::Measured,
+            tables: self.tables(),
+            same: "guessing takes most of the way's round trips off, the cache the rest, and with decoupling a create is one request"
+                .to_owned(),
+            different: "one machine: all shards and callers share its processors, so rates do not grow as they do on 32 servers; what the busiest \
+                        shard gets for each call tells where they would end. Without decoupling there are two requests more and no \
+                        transaction. A mkdir has one request less with decoupling here, none less in the paper"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![Chart {
+                file: "figure-11".to_owned(),
+                title: "Figure 11: 0 baseline, 1 + speculation, 2 + cache, 3 + decoupling".to_owned(),
+                x: Axis::linear("ideas"),
+                y: Axis::linear("milliseconds"),
+                series: latency.collect(),
+            }],
+        }
+    }
+
+    fn tables(&self) -> Vec<Table> {
         let mut tables = Vec::new();
         for making in Making::ALL {
             let mut table = Table::new(
@@ -393,39 +430,6 @@ impl Factors {
             }
             tables.push(table);
         }
-        let lines = |making: Making, of: fn(&Bar) -> f64| {
-            let bars = self.bars.iter().filter(move |bar| bar.making == making).zip(0..);
-            bars.map(|(bar, at)| (f64::from(at), of(bar))).collect::<Vec<_>>()
-        };
-        let latency = Making::ALL.into_iter().flat_map(|making| {
-            let name = making.name();
-            [
-                Series::line(format!("{name}: all"), lines(making, |bar| bar.timing.total / 1e3)),
-                Series::line(
-                    format!("{name}: finding the way"),
-                    lines(making, |bar| bar.timing.resolution / 1e3),
-                ),
-            ]
-        });
-        Figure {
-            name: "figure-11".to_owned(),
-            title: "what each idea contributes (§5.3)".to_owned(),
-            nature: Nature::Measured,
-            tables,
-            same: "guessing takes most of the way's round trips off, the cache the rest, and with decoupling a create is one request"
-                .to_owned(),
-            different: "one machine: all shards and callers share its processors, so rates do not grow as they do on 32 servers; what the busiest \
-                        shard gets for each call tells where they would end. Without decoupling there are two requests more and no \
-                        transaction. A mkdir has one request less with decoupling here, none less in the paper"
-                .to_owned(),
-            data: json!(self),
-            charts: vec![Chart {
-                file: "figure-11".to_owned(),
-                title: "Figure 11: 0 baseline, 1 + speculation, 2 + cache, 3 + decoupling".to_owned(),
-                x: Axis::linear("ideas"),
-                y: Axis::linear("milliseconds"),
-                series: latency.collect(),
-            }],
-        }
+        tables
     }
 }

@@ -389,6 +389,36 @@ impl Leases {
     /// The points as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
+        let series = LEASES.map(|lease| {
+            let points = self.points.iter().filter(|point| point.lease == lease);
+            Series::line(
+                Self::name(lease),
+                points.map(|point| (point.cache * 100.0, point.per_second)).collect::<Vec<_>>(),
+            )
+        });
+        Figure {
+            name: "figure-13".to_owned(),
+            title: "lazy invalidation against leases, by cache size (§5.5)".to_owned(),
+            nature: Nature::Measured,
+            tables: vec![self.table()],
+            same: "leases cost renewals however large the cache is, most where they are short and near the root, which every caller renews; \
+                   lazy invalidation has none, and gains more from a larger cache"
+                .to_owned(),
+            different: "the paper's values are only plotted; there 32 servers and 2,048 clients, here one machine whose processors all share, so \
+                        that a renewal costs more beside the call itself, and a hot shard less"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![Chart {
+                file: "figure-13".to_owned(),
+                title: "Figure 13: lstat, lazy invalidation against leases".to_owned(),
+                x: Axis::linear("cache, % of all directories"),
+                y: Axis::linear("calls/s"),
+                series: series.into(),
+            }],
+        }
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
                 "lstat below {DEPTH} directories of {}, {} callers; {} shards, {:.1} ms added to each round trip",
@@ -426,33 +456,7 @@ impl Leases {
                 ]);
             }
         }
-        let series = LEASES.map(|lease| {
-            let points = self.points.iter().filter(|point| point.lease == lease);
-            Series::line(
-                Self::name(lease),
-                points.map(|point| (point.cache * 100.0, point.per_second)).collect::<Vec<_>>(),
-            )
-        });
-        Figure {
-            name: "figure-13".to_owned(),
-            title: "lazy invalidation against leases, by cache size (§5.5)".to_owned(),
-            nature: Nature::Measured,
-            tables: vec![table],
-            same: "leases cost renewals however large the cache is, most where they are short and near the root, which every caller renews; \
-                   lazy invalidation has none, and gains more from a larger cache"
-                .to_owned(),
-            different: "the paper's values are only plotted; there 32 servers and 2,048 clients, here one machine whose processors all share, so \
-                        that a renewal costs more beside the call itself, and a hot shard less"
-                .to_owned(),
-            data: json!(self),
-            charts: vec![Chart {
-                file: "figure-13".to_owned(),
-                title: "Figure 13: lstat, lazy invalidation against leases".to_owned(),
-                x: Axis::linear("cache, % of all directories"),
-                y: Axis::linear("calls/s"),
-                series: series.into(),
-            }],
-        }
+        table
     }
 }
 

@@ -144,6 +144,57 @@ impl Mispredicted {
     /// The points as a figure with tables.
     #[must_use]
     pub fn figure(&self) -> Figure {
+        let mut even = Table::new("who is faster", ["", "here", "paper (§5.7)"]);
+        even.row([
+            "guessing is no faster from".to_owned(),
+            self.even().map_or_else(
+                || "never, as far as tried".to_owned(),
+                |share| format!("{:.0} % renamed", share * 100.0),
+            ),
+            "\"nearly half of the intermediate directories\"".to_owned(),
+        ]);
+        let lines = |of: fn(&Point) -> f64| {
+            How::ALL.map(|how| {
+                let points = self.points.iter().filter(|point| point.how == how);
+                Series::line(how.name(), points.map(|point| (f64::from(point.renamed), of(point))))
+            })
+        };
+        let chart = |file: &str, title: &str, label: &str, of| Chart {
+            file: file.to_owned(),
+            title: title.to_owned(),
+            x: Axis::linear("renamed directories on the way"),
+            y: Axis::linear(label),
+            series: lines(of).into(),
+        };
+        Figure {
+            name: "figure-15".to_owned(),
+            title: "wrong guesses: latency and packets (§5.7)".to_owned(),
+            nature: Nature::Measured,
+            tables: vec![self.table(), even],
+            same: "wrong guesses cost rounds, and frames, only where they are guessed anew each time; what is remembered costs neither"
+                .to_owned(),
+            different: "frames, not packets; those for one shard travel in one frame; a round is not waited for to its end where its first \
+                        answers tell that the rest was guessed wrong"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![
+                chart(
+                    "figure-15-latency",
+                    "Figure 15: finding the way, 24 directories",
+                    "milliseconds",
+                    |point| point.timing.resolution / 1e3,
+                ),
+                chart(
+                    "figure-15-frames",
+                    "Figure 15: frames of both directions",
+                    "frames",
+                    |point| point.frames,
+                ),
+            ],
+        }
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
                 "finding the directory of a file below {} directories: milliseconds and frames; {} shards, {} ms added to each round trip",
@@ -175,54 +226,7 @@ impl Mispredicted {
             });
             table.row([renamed.to_string()].into_iter().chain(cells));
         }
-        let mut even = Table::new("who is faster", ["", "here", "paper (§5.7)"]);
-        even.row([
-            "guessing is no faster from".to_owned(),
-            self.even().map_or_else(
-                || "never, as far as tried".to_owned(),
-                |share| format!("{:.0} % renamed", share * 100.0),
-            ),
-            "\"nearly half of the intermediate directories\"".to_owned(),
-        ]);
-        let lines = |of: fn(&Point) -> f64| {
-            How::ALL.map(|how| {
-                let points = self.points.iter().filter(|point| point.how == how);
-                Series::line(how.name(), points.map(|point| (f64::from(point.renamed), of(point))))
-            })
-        };
-        let chart = |file: &str, title: &str, label: &str, of| Chart {
-            file: file.to_owned(),
-            title: title.to_owned(),
-            x: Axis::linear("renamed directories on the way"),
-            y: Axis::linear(label),
-            series: lines(of).into(),
-        };
-        Figure {
-            name: "figure-15".to_owned(),
-            title: "wrong guesses: latency and packets (§5.7)".to_owned(),
-            nature: Nature::Measured,
-            tables: vec![table, even],
-            same: "wrong guesses cost rounds, and frames, only where they are guessed anew each time; what is remembered costs neither"
-                .to_owned(),
-            different: "frames, not packets; those for one shard travel in one frame; a round is not waited for to its end where its first \
-                        answers tell that the rest was guessed wrong"
-                .to_owned(),
-            data: json!(self),
-            charts: vec![
-                chart(
-                    "figure-15-latency",
-                    "Figure 15: finding the way, 24 directories",
-                    "milliseconds",
-                    |point| point.timing.resolution / 1e3,
-                ),
-                chart(
-                    "figure-15-frames",
-                    "Figure 15: frames of both directions",
-                    "frames",
-                    |point| point.frames,
-                ),
-            ],
-        }
+        table
     }
 }
 

@@ -240,21 +240,7 @@ fn assemble(
         split_here_entry: median(Step::SplitHere) / (THRESHOLD / 2),
         sync: median(Step::Sync),
     };
-    // A server decodes requests and encodes replies, which is half of the work on both.
-    let codec = frames.create / 2;
-    let costs = Costs {
-        create: in_process.create + codec + frame,
-        redirect: in_process.redirect + codec + frame,
-        client: in_process.client + codec + frame,
-        hop: (round_trip / 2.0) as u64,
-        page_read: in_process.page_read + frames.page[0] + frame,
-        page_take: in_process.page_take + frames.page[1] + frame,
-        close: in_process.close + frame,
-        arrive: in_process.arrive + frame,
-        decide: in_process.decide + frame,
-        own: in_process.own + frame,
-        ..in_process
-    };
+    let costs = over_sockets(in_process, frames, frame, (round_trip / 2.0) as u64);
     Steps {
         shard,
         codec_create: frames.create,
@@ -265,6 +251,26 @@ fn assemble(
         bytes,
         costs,
         in_process,
+    }
+}
+
+/// Costs of a process that is reached over sockets. `frame` is the cost of one frame, `hop` one way
+/// of a message.
+fn over_sockets(in_process: Costs, frames: &Frames, frame: u64, hop: u64) -> Costs {
+    // A server decodes requests and encodes replies, which is half of the work on both.
+    let codec = frames.create / 2;
+    Costs {
+        create: in_process.create + codec + frame,
+        redirect: in_process.redirect + codec + frame,
+        client: in_process.client + codec + frame,
+        hop,
+        page_read: in_process.page_read + frames.page[0] + frame,
+        page_take: in_process.page_take + frames.page[1] + frame,
+        close: in_process.close + frame,
+        arrive: in_process.arrive + frame,
+        decide: in_process.decide + frame,
+        own: in_process.own + frame,
+        ..in_process
     }
 }
 

@@ -306,6 +306,41 @@ fn unexpected(what: &impl std::fmt::Debug) -> Failure {
 
 impl Model {
     pub fn figure(&self) -> Figure {
+        let by_shards = |of: fn(&Run) -> f64| {
+            let mut points: Vec<(f64, f64)> = self
+                .runs
+                .iter()
+                .filter(|run| run.what == "as measured" || run.what.ends_with(" shards"))
+                .map(|run| (f64::from(run.shards), of(run)))
+                .collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points
+        };
+        Figure {
+            name: "figure-14-model".to_owned(),
+            title: "renames of directories with 32 shards (§5.6)".to_owned(),
+            nature: Nature::Both,
+            tables: vec![self.costs_table(), self.runs_table()],
+            same: "renames of directories do not scale with shards: shard 0 tells each of them to all".to_owned(),
+            different: "one that changes its parent is checked by shard 0 against those under way, and walks up by messages; the paper's coordinator \
+                        checks a graph of its own in memory. Votes for names and contents are fsynced here, the paper's log is asynchronous on \
+                        a RAM disk; its servers have eight threads each, a shard here one"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![Chart {
+                file: "figure-14-model".to_owned(),
+                title: "Renames of directories, modelled, by the number of shards".to_owned(),
+                x: Axis::log("shards"),
+                y: Axis::linear("renames/s"),
+                series: vec![
+                    Series::line("same parent", by_shards(|run| run.here.per_second)),
+                    Series::line("other parent", by_shards(|run| run.away.per_second)),
+                ],
+            }],
+        }
+    }
+
+    fn costs_table(&self) -> Table {
         let micros = |nanos: u64| format!("{:.1}", nanos as f64 / 1e3);
         let mut steps = Table::new(
             "MEASURED: what each kind of message costs a shard with its store and log, one thread",
@@ -325,6 +360,10 @@ impl Model {
             String::new(),
             micros(hop),
         ]);
+        steps
+    }
+
+    fn runs_table(&self) -> Table {
         let mut runs = Table::new(
             "MODEL: renames of directories a second, and what one takes; the paper: \"stays near 10K ops/sec\" (§5.6)",
             [
@@ -356,38 +395,7 @@ impl Model {
             let first = [run.what.clone(), run.shards.to_string(), run.callers.to_string()];
             runs.row(first.into_iter().chain(cells));
         }
-        let by_shards = |of: fn(&Run) -> f64| {
-            let mut points: Vec<(f64, f64)> = self
-                .runs
-                .iter()
-                .filter(|run| run.what == "as measured" || run.what.ends_with(" shards"))
-                .map(|run| (f64::from(run.shards), of(run)))
-                .collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            points
-        };
-        Figure {
-            name: "figure-14-model".to_owned(),
-            title: "renames of directories with 32 shards (§5.6)".to_owned(),
-            nature: Nature::Both,
-            tables: vec![steps, runs],
-            same: "renames of directories do not scale with shards: shard 0 tells each of them to all".to_owned(),
-            different: "one that changes its parent is checked by shard 0 against those under way, and walks up by messages; the paper's coordinator \
-                        checks a graph of its own in memory. Votes for names and contents are fsynced here, the paper's log is asynchronous on \
-                        a RAM disk; its servers have eight threads each, a shard here one"
-                .to_owned(),
-            data: json!(self),
-            charts: vec![Chart {
-                file: "figure-14-model".to_owned(),
-                title: "Renames of directories, modelled, by the number of shards".to_owned(),
-                x: Axis::log("shards"),
-                y: Axis::linear("renames/s"),
-                series: vec![
-                    Series::line("same parent", by_shards(|run| run.here.per_second)),
-                    Series::line("other parent", by_shards(|run| run.away.per_second)),
-                ],
-            }],
-        }
+        runs
     }
 }
 
