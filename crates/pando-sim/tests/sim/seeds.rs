@@ -12,7 +12,7 @@ use pando_sim::run;
 use crate::forgiven::too_much;
 
 /// Enough seeds to hit everything that must be hit.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 160;
 
 /// Runs `seeds` seeds, and checks that no excuse is applied too often. Returns the counts, if
 /// enough seeds ran to hit everything.
@@ -52,11 +52,11 @@ fn enough_was_hit(stats: &Stats) {
     for (shard, served) in stats.requests.iter().enumerate() {
         assert!(served * 100 >= requests * 15, "shard {shard} served {served} of {requests}");
     }
-    assert!(stats.splits.local > 40 && stats.splits.moved > 40, "splits: {:?}", stats.splits);
+    assert!(stats.splits.local > 16 && stats.splits.moved > 16, "splits: {:?}", stats.splits);
     for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "dir_setattr", "split"]
     {
         let count = stats.remote.get(kind).copied().unwrap_or(0);
-        assert!(count > 20, "{kind} over several shards: {count}");
+        assert!(count > 8, "{kind} over several shards: {count}");
     }
     for phase in [
         "prepared name",
@@ -75,43 +75,43 @@ fn enough_was_hit(stats: &Stats) {
     }
     let decided = stats.crashed_in.keys().filter(|what| what.starts_with("decided ")).count();
     assert!(decided >= 5, "shards died with few kinds decided: {:?}", stats.crashed_in);
-    assert!(stats.checkpoint_crashes > 8, "{} checkpoints crashed", stats.checkpoint_crashes);
-    assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
-    assert!(stats.client_deaths > 20, "{} clients died", stats.client_deaths);
-    assert!(stats.pauses > 200, "{} clients stood still", stats.pauses);
-    assert!(stats.expired > 200, "{} leases ended", stats.expired);
-    assert!(stats.refused_sessions > 120, "{} requests came late", stats.refused_sessions);
+    assert!(stats.checkpoint_crashes > 3, "{} checkpoints crashed", stats.checkpoint_crashes);
+    assert!(stats.power_losses > 8, "{} power losses", stats.power_losses);
+    assert!(stats.client_deaths > 8, "{} clients died", stats.client_deaths);
+    assert!(stats.pauses > 80, "{} clients stood still", stats.pauses);
+    assert!(stats.expired > 80, "{} leases ended", stats.expired);
+    assert!(stats.refused_sessions > 48, "{} requests came late", stats.refused_sessions);
     let LostSessions { over, unsure } = stats.lost_sessions;
-    assert!(over > 120 && unsure > 20, "{over} sessions lost, {unsure} with requests in flight");
-    assert!(stats.lost_opens > 12, "{} opens lost with their session", stats.lost_opens);
+    assert!(over > 48 && unsure > 8, "{over} sessions lost, {unsure} with requests in flight");
+    assert!(stats.lost_opens > 4, "{} opens lost with their session", stats.lost_opens);
     let Doubts { given_up, not_run, run } = stats.doubts;
     assert!(
-        not_run > 200 && run > 200,
+        not_run > 80 && run > 80,
         "of {given_up} requests given up {not_run} turned out not to have run, {run} to have"
     );
-    assert!(stats.broken_with_reply > 2_000, "{} replies lost", stats.broken_with_reply);
-    assert!(stats.broken_with_request > 2_000, "{} requests lost", stats.broken_with_request);
-    assert!(stats.crashed_together > 400, "{} processes", stats.crashed_together);
-    assert!(stats.cuts_one_way > 400 && stats.cuts_both_ways > 400, "too few cuts");
+    assert!(stats.broken_with_reply > 800, "{} replies lost", stats.broken_with_reply);
+    assert!(stats.broken_with_request > 800, "{} requests lost", stats.broken_with_request);
+    assert!(stats.crashed_together > 160, "{} processes", stats.crashed_together);
+    assert!(stats.cuts_one_way > 160 && stats.cuts_both_ways > 160, "too few cuts");
     for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "split"] {
         let count = stats.cut_in.get(kind).copied().unwrap_or(0);
-        assert!(count > 4, "no {kind} was cut off one way: {:?}", stats.cut_in);
+        assert!(count > 2, "no {kind} was cut off one way: {:?}", stats.cut_in);
     }
     let bytes = stats.bytes;
-    assert!(bytes.cut > 4_000 && bytes.joined > 4_000, "{bytes:?}");
-    assert!(bytes.refused > 200 && bytes.stuck > 40 && bytes.lingered > 400, "{bytes:?}");
-    assert!(stats.repeated > 40, "{} requests were answered again", stats.repeated);
-    assert!(stats.redirected > 40, "{} requests were sent elsewhere", stats.redirected);
-    assert!(stats.suspicions > 200, "{} suspicions while running", stats.suspicions);
-    assert!(stats.waited > 40, "{} inputs waited", stats.waited);
-    assert!(stats.at_once > 4_000, "{} requests run at once", stats.at_once);
-    assert!(stats.beside > 4_000, "{} turns beside others", stats.beside);
-    assert!(stats.checkpoints > 2_000, "{} checkpoints", stats.checkpoints);
-    assert!(stats.clocks_set > 400, "{} clocks set", stats.clocks_set);
+    assert!(bytes.cut > 1_600 && bytes.joined > 1_600, "{bytes:?}");
+    assert!(bytes.refused > 80 && bytes.stuck > 16 && bytes.lingered > 160, "{bytes:?}");
+    assert!(stats.repeated > 16, "{} requests were answered again", stats.repeated);
+    assert!(stats.redirected > 16, "{} requests were sent elsewhere", stats.redirected);
+    assert!(stats.suspicions > 80, "{} suspicions while running", stats.suspicions);
+    assert!(stats.waited > 16, "{} inputs waited", stats.waited);
+    assert!(stats.at_once > 1_600, "{} requests run at once", stats.at_once);
+    assert!(stats.beside > 1_600, "{} turns beside others", stats.beside);
+    assert!(stats.checkpoints > 800, "{} checkpoints", stats.checkpoints);
+    assert!(stats.clocks_set > 160, "{} clocks set", stats.clocks_set);
 }
 
 /// Enough seeds to hit everything that can happen to a live copy.
-const SPLITTING_SEEDS: u64 = 120;
+const SPLITTING_SEEDS: u64 = 60;
 
 #[test]
 fn splits_and_merges_under_load_lose_and_double_nothing() {
@@ -125,23 +125,23 @@ fn enough_was_split(stats: &Stats) {
     let hit = |what: &str, count: u64, least: u64| {
         assert!(count >= least, "{what}: {count}, less than {least}");
     };
-    hit("splits to another shard", stats.splits.moved, 630);
-    hit("pages", copies.pages, 3_360);
-    hit("rounds", copies.rounds, 126);
-    hit("changes sent again", copies.rows_again, 420);
-    hit("changes sent in the exchange", copies.rows_frozen, 252);
-    hit("rounds of a frozen half", copies.rounds_frozen, 42);
-    hit("halves that waited for transactions", copies.awaiting, 21);
-    hit("halves opened again", copies.reopened, 12);
-    hit("halves overtaken", copies.overtaken, 63);
-    hit("splits given up for somebody else", copies.yielded, 25);
-    hit("splits given up", copies.failed, 3);
+    hit("splits to another shard", stats.splits.moved, 315);
+    hit("pages", copies.pages, 1_680);
+    hit("rounds", copies.rounds, 63);
+    hit("changes sent again", copies.rows_again, 210);
+    hit("changes sent in the exchange", copies.rows_frozen, 126);
+    hit("rounds of a frozen half", copies.rounds_frozen, 21);
+    hit("halves that waited for transactions", copies.awaiting, 10);
+    hit("halves opened again", copies.reopened, 6);
+    hit("halves overtaken", copies.overtaken, 31);
+    hit("splits given up for somebody else", copies.yielded, 12);
+    hit("splits given up", copies.failed, 2);
     let merges = stats.merges;
-    hit("merges to another shard", merges.moved, 840);
-    hit("merges within a shard", merges.local, 168);
-    hit("names given back", merges.entries, 210);
-    hit("partitions not taken back", merges.refused, 210);
-    hit("merges given up for somebody else", merges.yielded, 12);
+    hit("merges to another shard", merges.moved, 420);
+    hit("merges within a shard", merges.local, 84);
+    hit("names given back", merges.entries, 105);
+    hit("partitions not taken back", merges.refused, 105);
+    hit("merges given up for somebody else", merges.yielded, 6);
     for phase in [
         "copying",
         "sending changes",
@@ -159,7 +159,7 @@ fn enough_was_split(stats: &Stats) {
 }
 
 /// Enough seeds to hit everything that can happen to a handover.
-const HANDING_OVER_SEEDS: u64 = 100;
+const HANDING_OVER_SEEDS: u64 = 60;
 
 #[test]
 fn hash_slots_that_are_handed_over_under_load_lose_and_double_nothing() {
@@ -170,10 +170,10 @@ fn hash_slots_that_are_handed_over_under_load_lose_and_double_nothing() {
 
 fn enough_was_handed_over(stats: &Stats) {
     let Handovers { done, given_up, .. } = stats.handovers;
-    assert!(done > 1_000, "{done} slots were handed over");
-    assert!(given_up > 10, "{given_up} handovers were given up");
-    assert!(stats.remote["join"] > 50, "{} shards were added", stats.remote["join"]);
-    assert!(stats.splits.moved > 150, "splits: {:?}", stats.splits);
+    assert!(done > 600, "{done} slots were handed over");
+    assert!(given_up > 6, "{given_up} handovers were given up");
+    assert!(stats.remote["join"] > 30, "{} shards were added", stats.remote["join"]);
+    assert!(stats.splits.moved > 90, "splits: {:?}", stats.splits);
     for phase in
         ["copying", "closing", "frozen", "slot arriving", "prepared take slot", "decided handover"]
     {
@@ -183,13 +183,13 @@ fn enough_was_handed_over(stats: &Stats) {
 }
 
 /// Number of seeds. Without the renaming graph, nearly each of them would make a loop.
-const MOVING_SEEDS: u64 = 100;
+const MOVING_SEEDS: u64 = 60;
 
 #[test]
 fn directories_that_are_moved_into_each_other_stay_one_tree() {
     if let Some(stats) = all_hold(MOVING_SEEDS, SimConfig::moving) {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
-        assert!(moved > 1_000, "{moved} directories moved over several shards");
+        assert!(moved > 600, "{moved} directories moved over several shards");
     }
 }
 
