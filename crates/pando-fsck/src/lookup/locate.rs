@@ -60,12 +60,12 @@ pub fn locate(
         return Ok(Located::default());
     }
     let mut search = Search { busy, inos, objects, located: Located::default() };
-    let mut seen = 0;
+    let (mut seen, tables) = (0, keys::table(keys::Table::Numbers));
     for shard in volume.shards() {
         let mut cursor = Cursor::new(rows, shard, b"d", 1 << 20)?;
         let mut owned = (DirId::ROOT, Vec::new());
         while let Some(row) = cursor.next(rows)? {
-            if row.0.starts_with(&keys::table(keys::Table::Numbers)[..1]) {
+            if row.0.starts_with(&tables[..1]) {
                 break;
             }
             seen += 1;

@@ -202,8 +202,8 @@ impl Place for Folder {
         }
     }
 
-    fn exists(&self, name: &str) -> bool {
-        self.path().join(name).exists()
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.path().join(name).try_exists()
     }
 
     fn sync(&self) -> io::Result<()> {

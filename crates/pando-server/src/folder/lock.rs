@@ -31,10 +31,15 @@ pub struct FolderLock {
 impl FolderLock {
     /// Locks one more shard, which is being moved to this folder.
     pub(crate) fn add(&mut self, folder: &Folder, shard: u16) -> Result<(), FolderError> {
-        if self.files.iter().all(|(held, _)| *held != Some(shard)) {
+        if !self.holds(shard) {
             self.files.push((Some(shard), folder.lock_shard(shard)?));
         }
         Ok(())
+    }
+
+    /// Whether this process has locked the shard.
+    pub(crate) fn holds(&self, shard: u16) -> bool {
+        self.files.iter().any(|(held, _)| *held == Some(shard))
     }
 
     /// Releases the lock on one shard.
@@ -86,8 +91,9 @@ impl Folder {
         };
         let mut files = Vec::new();
         for &shard in shards {
-            self.check_kept(shard)?;
+            // A process that holds the lock may give the shard away until it releases it.
             files.push((Some(shard), self.lock_shard(shard)?));
+            self.check_kept(shard)?;
         }
         Ok(FolderLock { files, _shared: Some(shared) })
     }

@@ -48,8 +48,8 @@ impl Given {
         read(place, &Self::name(shard))
     }
 
-    /// Makes durable that the shard was given away. An earlier call may have written this without
-    /// making it durable.
+    /// Makes durable that the shard was given away.
+    #[cfg(test)]
     pub(crate) fn write(&self, place: &dyn Place) -> io::Result<()> {
         write(place, &Self::name(self.to.shard.0), self)
     }
@@ -111,7 +111,7 @@ impl Coming {
 /// was cut off.
 pub(crate) fn put_in_place(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
     let (coming, own) = (copy_name(shard.0), store_name(shard.0));
-    if place.exists(&coming) {
+    if place.exists(&coming)? {
         // A store of this name remains from a time when the shard was in this folder before.
         place.remove(&own)?;
         place.rename(&coming, &own)?;

@@ -16,7 +16,7 @@ pub trait Place {
     /// Removes a file, or a store with all its files. A missing one is no error.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Whether there is a file or a store of this name.
-    fn exists(&self, name: &str) -> bool;
+    fn exists(&self, name: &str) -> io::Result<bool>;
     /// Makes all names durable that were made, changed or removed.
     fn sync(&self) -> io::Result<()>;
 }

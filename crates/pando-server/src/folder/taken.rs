@@ -14,10 +14,14 @@ pub fn finish_taken(folder: &Folder) -> io::Result<()> {
         return Ok(());
     }
     for shard in (0..SHARDS_MAX).map(ShardIndex) {
-        let is_taken = |coming: Coming| coming.is_taken;
-        // If the lock is taken, another process works on the move.
-        if Coming::read(folder, shard.0)?.is_some_and(is_taken)
+        let is_taken = || -> io::Result<bool> {
+            Ok(Coming::read(folder, shard.0)?.is_some_and(|it| it.is_taken))
+        };
+        // If the lock is taken, another process works on the move. That process may have ended it
+        // before this one got the lock.
+        if is_taken()?
             && let Ok(_lock) = folder.lock_shard(shard.0)
+            && is_taken()?
         {
             Coming::finish(folder, shard)?;
         }

@@ -140,7 +140,11 @@ impl Host {
                 return Err(MoveRefused("too much was changed during the copy".to_owned()));
             }
             self.mark_freeze(state)?;
-            state.leaving.freeze();
+            // A follower that was silent for long is dropped with the next group.
+            if state.leaving.left(token).is_none() {
+                return Err(MoveRefused("its server no longer keeps its changes".to_owned()));
+            }
+            state.leaving.freeze(token);
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
         let thaw_at = self.shared.timer.clock.mono() + self.shared.standstill;
@@ -220,6 +224,13 @@ impl Host {
         })?;
         cell.end();
         Ok(())
+    }
+
+    /// Whether the shard stopped here, as nobody knows whether it was given away.
+    #[must_use]
+    pub fn may_be_given(&self, shard: ShardIndex) -> bool {
+        let Some(cell) = self.shared.cell(shard) else { return false };
+        self.shared.with(&cell, |state| state.leaving.may_be_given)
     }
 
     /// Ends a shard that was durably given away after all. It had stopped because that was unknown.

@@ -56,19 +56,31 @@ impl Giver for Shared {
     }
 }
 
+/// Puts the old copy aside, if the new host serves the shard. Answers whether nothing is left to
+/// do. While it holds the shard's lock, no process of this folder takes the shard back.
+fn put_aside(shared: &Shared, shard: ShardIndex) -> bool {
+    let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
+    let mut lock = shared.lock.lock();
+    if shared.host.epoch(shard).is_some() {
+        return true;
+    }
+    if lock.holds(shard.0) || lock.add(&shared.folder, shard.0).is_err() {
+        return false;
+    }
+    let is_clear = source::clear(shared, shard, known.map(|known| known.epoch));
+    lock.release(shard.0);
+    is_clear
+}
+
 /// Removes the old copy of a shard that was given away, once its new host serves it.
 pub(crate) fn clear(shared: &Shared, shard: ShardIndex) {
     while !shared.is_stopped() {
-        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
-        let lock = shared.lock.lock();
-        // While these locks are held, no move to this folder begins.
-        let coming = shared.coming.lock();
-        let comes_back = coming.get(&shard).is_some_and(|moving| moving.stage.is_under_way());
-        if !comes_back && source::clear(shared, shard, known.map(|known| known.epoch)) {
+        source::sweep(&shared.folder, shard);
+        if put_aside(shared, shard) {
             break;
         }
-        drop((lock, coming));
         shared.pause(LOOK_EVERY);
     }
+    source::sweep(&shared.folder, shard);
     shared.going.lock().is_over(shard);
 }

@@ -15,6 +15,7 @@ use crate::common::log::say;
 use crate::common::options::HostOptions;
 use crate::folder::layout::Folder;
 use crate::folder::lock::FolderLock;
+use crate::folder::move_notes::Coming;
 use crate::folder::superblock::Superblock;
 use crate::host::shards::Host;
 use crate::moving::faults::Faults;
@@ -67,13 +68,13 @@ impl Shared {
     /// Removes a copy that was not complete when an earlier process of this folder ended.
     pub(crate) fn forget_copy(&self, shard: ShardIndex) {
         let copy = self.folder.coming(shard.0);
-        // If the lock is taken, another process of this folder works on the copy.
+        // If the lock is taken, this process or another one works on the copy.
         let mut lock = self.lock.lock();
-        if copy.exists()
-            && self.host.epoch(shard).is_none()
-            && lock.add(&self.folder, shard.0).is_ok()
-        {
-            self.remove(&copy);
+        if copy.exists() && !lock.holds(shard.0) && lock.add(&self.folder, shard.0).is_ok() {
+            // Another process may have completed the copy before this one got the lock.
+            if matches!(Coming::read(&self.folder, shard.0), Ok(None)) {
+                self.remove(&copy);
+            }
             lock.release(shard.0);
         }
     }

@@ -75,9 +75,10 @@ pub fn answer(
 fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold, bool) {
     let (shard, place) = (given.to.shard, giver.place());
     match Given::read(place, shard.0) {
-        // `given-K` may not be durable, if the process that wrote it ended at once.
+        // `given-K` may not be durable, if the process that wrote it ended at once. It is not
+        // written again: the shard may come back at this moment, and its coming removes `given-K`.
         Ok(Some(known)) if known.token == given.token => {
-            if let Err(error) = known.write(place) {
+            if let Err(error) = place.sync() {
                 return (MoveTold::Unsure(error.to_string()), false);
             }
             let was_here = giver.host().was_given(shard);
@@ -87,8 +88,17 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
             }
             return (MoveTold::Given, was_here);
         }
+        // Another server at the source's address knows nothing of the move.
+        Ok(None) if giver.host().epoch(shard).is_none() => {
+            let why = format!("shard {shard} does not run there, and nothing tells where it is");
+            return (MoveTold::Unsure(why), false);
+        }
         Ok(_) => {}
         Err(error) => return (MoveTold::Unsure(error.to_string()), false),
+    }
+    if giver.host().may_be_given(shard) {
+        let why = "whether its server gave it away is unknown: restart that server to find out";
+        return (MoveTold::Unsure(why.to_owned()), false);
     }
     let draft = match forget_arrival(giver, shard).and_then(|()| given.draft(place)) {
         Ok(draft) => draft,
@@ -128,8 +138,8 @@ fn changes(changes: Changes) -> MoveTold {
     MoveTold::Changes { groups, upto, last, epoch, clock, bytes }
 }
 
-/// Removes the old copy of a shard that was given away. Answers whether nothing is left to remove,
-/// also because the shard has come back. `known` is the latest epoch of a host that is known here.
+/// Puts the old copy of a shard that was given away aside, for [`sweep`]. Answers whether nothing
+/// is left to do, also because the shard has come back. `known` is the latest epoch of a host that is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
     let given = match Given::read(place, shard.0) {
@@ -149,14 +159,22 @@ pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> boo
         return false;
     }
     if giver.host().epoch(shard).is_none() {
-        let own = store_name(shard.0);
-        let old = format!("{own}.old");
-        let _ = place.remove(&old);
-        if place.rename(&own, &old).is_ok() {
-            let _ = place.remove(&old);
+        let old = old_name(shard);
+        match place.exists(&old) {
+            Ok(false) => drop(place.rename(&store_name(shard.0), &old)),
+            Ok(true) | Err(_) => return false,
         }
     }
     true
+}
+
+/// Removes a store that [`clear`] has put aside. That may take long, so the caller holds no lock.
+pub fn sweep(place: &dyn Place, shard: ShardIndex) {
+    let _ = place.remove(&old_name(shard));
+}
+
+fn old_name(shard: ShardIndex) -> String {
+    format!("{}.old", store_name(shard.0))
 }
 
 #[cfg(test)]
@@ -231,7 +249,9 @@ mod tests {
         assert!(folder.shard(1).exists());
         note.write(&folder).unwrap();
         assert!(clear(&here, shard, Some(Epoch(5))));
-        assert!(!folder.shard(1).exists());
+        assert!(!folder.shard(1).exists() && folder.path().join("shard-0001.old").exists());
+        sweep(&folder, shard);
+        assert!(!folder.path().join("shard-0001.old").exists());
     }
 
     /// The target has removed its copy by then. A repeated question may be delivered late: the

@@ -44,6 +44,12 @@ pub(crate) fn resume(shared: Arc<Shared>, shard: ShardIndex, coming: Coming) {
         // Another process of this folder works on this move.
         return;
     }
+    // That process may have ended it before this one got the lock.
+    if !matches!(Coming::read(&shared.folder, shard.0), Ok(Some(now)) if now.token == coming.token)
+    {
+        shared.lock.lock().release(shard.0);
+        return;
+    }
     let taker = Rc::new(Here { shared: shared.clone(), shard });
     drive(&shared, shard, Target::resume(taker, coming));
 }

@@ -20,7 +20,8 @@ const SILENT_MAX: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct Leaving {
     follower: Option<Follower>,
-    is_frozen: bool,
+    /// The attempt for which the shard is frozen.
+    frozen: Option<MoveToken>,
     /// The shard was being given away, and whether that is durable is unknown. It runs here no
     /// more.
     pub(crate) may_be_given: bool,
@@ -39,13 +40,13 @@ struct Follower {
 impl Leaving {
     /// Whether the shard must run nothing.
     pub(crate) const fn is_frozen(&self) -> bool {
-        self.is_frozen
+        self.frozen.is_some()
     }
 
     /// Keeps the insert groups after `last` for the attempt `token`. A later attempt takes an
     /// earlier one's place. Answers false while the shard is frozen.
     pub(crate) fn follow(&mut self, token: MoveToken, last: Lsn, now: u64) -> bool {
-        if self.is_frozen {
+        if self.is_frozen() {
             return false;
         }
         let (groups, bytes) = Default::default();
@@ -106,17 +107,17 @@ impl Leaving {
         Some(follower.bytes)
     }
 
-    /// Freezes the shard: it runs nothing until [`Leaving::thaw`].
-    pub(crate) fn freeze(&mut self) {
-        self.is_frozen = true;
+    /// Freezes the shard for the attempt `token`: it runs nothing until [`Leaving::thaw`].
+    pub(crate) fn freeze(&mut self, token: MoveToken) {
+        self.frozen = Some(token);
     }
 
     /// Thaws the shard and keeps the follower. Answers whether the shard was frozen for this
-    /// attempt.
+    /// attempt. The follower may be gone by then.
     pub(crate) fn thaw(&mut self, token: MoveToken) -> bool {
-        let is_its_own = self.is_frozen && self.left(token).is_some();
+        let is_its_own = self.frozen == Some(token);
         if is_its_own {
-            self.is_frozen = false;
+            self.frozen = None;
         }
         is_its_own
     }
@@ -177,12 +178,23 @@ mod tests {
         let mut leaving = Leaving::default();
         assert!(leaving.follow(ONE, Lsn(0), 0) && leaving.follow(TWO, Lsn(0), 0));
         assert_eq!(leaving.after(ONE, Lsn(0), 1, 0), None);
-        leaving.freeze();
+        leaving.freeze(TWO);
         assert!(!leaving.follow(ONE, Lsn(0), 0));
         assert!(!leaving.thaw(ONE) && leaving.is_frozen());
         assert!(leaving.thaw(TWO) && !leaving.is_frozen());
         note(&mut leaving, 1);
         assert_eq!(leaving.after(TWO, Lsn(0), 1, 0).unwrap().1, Lsn(1));
+    }
+
+    #[test]
+    fn a_shard_thaws_though_its_follower_was_dropped_meanwhile() {
+        let mut leaving = Leaving::default();
+        assert!(leaving.follow(ONE, Lsn(0), 0));
+        leaving.freeze(ONE);
+        leaving.note(Lsn(1), &[], &GroupMeta::default(), SILENT_MAX + 1);
+        assert_eq!(leaving.left(ONE), None);
+        assert!(leaving.thaw(ONE) && !leaving.is_frozen());
+        assert!(leaving.follow(TWO, Lsn(1), SILENT_MAX + 1));
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Folder {
 
     /// Opens a store, and creates it if it does not exist.
     pub fn open(&self, name: &str, epoch_at_least: u64) -> Result<(Store, Opened), StoreError> {
-        if !self.exists(name) {
+        if !self.has(name) {
             self.make(name)
                 .map_err(|error| StoreError { what: error.to_string(), is_damage: false })?;
         }
@@ -121,10 +121,16 @@ impl Folder {
         inner.stores.values().for_each(|disk| disk.crash_at(1 << 60));
     }
 
+    /// Whether there is a file or a store of this name, as far as that can be read.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        Place::exists(self, name).unwrap_or(false)
+    }
+
     /// Whether a start serves the shard from this folder.
     #[must_use]
     pub fn keeps(&self, shard: u16) -> bool {
-        self.exists(&store_name(shard)) && matches!(Given::read(self, shard), Ok(None))
+        self.has(&store_name(shard)) && matches!(Given::read(self, shard), Ok(None))
     }
 
     /// The record of a copy in this folder that waits, if there is one.
@@ -178,14 +184,14 @@ impl Place for Folder {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match self.exists(name) {
+        match self.exists(name)? {
             true => self.lock().names.remove(name),
             false => Ok(()),
         }
     }
 
-    fn exists(&self, name: &str) -> bool {
-        self.lock().names.list().is_ok_and(|names| names.iter().any(|it| it == name))
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        Ok(self.lock().names.list()?.iter().any(|it| it == name))
     }
 
     fn sync(&self) -> io::Result<()> {

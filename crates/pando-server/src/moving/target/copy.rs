@@ -184,6 +184,7 @@ impl Copy {
         let mut coming = Coming { token: self.token, from: from.clone(), last, is_taken: false };
         let written = coming.write(self.work.place());
         written.map_err(|error| End::Failed(error.to_string()))?;
+        self.work.check_copy(&coming)?;
         self.work.desk.pass(Point::Ready).await;
         let answer = self.work.obtain(&mut coming).await?;
         Ok((coming, answer))

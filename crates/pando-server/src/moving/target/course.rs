@@ -43,10 +43,7 @@ impl Move {
     }
 
     pub(crate) async fn resume(self, mut coming: Coming) -> Result<(), End> {
-        if !coming.is_taken && !self.place().exists(&copy_name(self.shard.0)) {
-            // Without a copy the shard must not be asked for.
-            return Err(End::Failed("its copy in the target folder is missing".to_owned()));
-        }
+        self.check_copy(&coming)?;
         // The process that wrote `coming-K` may have ended before it was durable. If the source
         // gave the shard away now, a loss of power here would take the only copy.
         coming.write(self.place()).map_err(|error| {
@@ -55,6 +52,16 @@ impl Move {
         match self.obtain(&mut coming).await? {
             Answer::Given => self.serve(&coming).await,
             Answer::Over(why) => Err(End::Failed(why)),
+        }
+    }
+
+    /// Checks that the copy is there. Without a copy the shard must not be asked for.
+    pub(crate) fn check_copy(&self, coming: &Coming) -> Result<(), End> {
+        let is_there = self.place().exists(&copy_name(self.shard.0));
+        match is_there.map(|is_there| is_there || coming.is_taken) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(End::Failed("its copy in the target folder is missing".to_owned())),
+            Err(error) => Err(End::Later(format!("its copy here cannot be looked at: {error}"))),
         }
     }
 

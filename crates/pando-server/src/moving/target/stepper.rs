@@ -117,7 +117,7 @@ mod tests {
             }
         }
 
-        fn exists(&self, name: &str) -> bool {
+        fn exists(&self, name: &str) -> io::Result<bool> {
             Place::exists(&self.0, name)
         }
 

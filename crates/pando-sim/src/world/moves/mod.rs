@@ -17,7 +17,7 @@ mod source;
 mod target;
 
 use pando_server::moving::Given;
-use pando_server::moving::place::{Place, store_name};
+use pando_server::moving::place::store_name;
 use pando_server::moving::target::Heard;
 
 use crate::base::random::Random;
@@ -181,7 +181,7 @@ impl World {
         for shard in 0..self.hosts.len() {
             if let Ok(Some(given)) = Given::read(&folder, shard as u16) {
                 self.learn_given(server, &given.to);
-                if folder.exists(&store_name(shard as u16)) {
+                if folder.has(&store_name(shard as u16)) {
                     self.look_whether_clear(server, shard);
                 }
             }

@@ -7,7 +7,7 @@ use pando_server::Host;
 use pando_server::host::driven::Driven;
 use pando_server::moving::Point;
 use pando_server::moving::place::{Place, store_name};
-use pando_server::moving::source::{Giver, answer, clear};
+use pando_server::moving::source::{Giver, answer, clear, sweep};
 use pando_server::store::{Gap, Page};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting, Message, MoveTold, Stream, Told};
@@ -213,9 +213,11 @@ impl World {
             given,
             learned,
         };
-        let was_there = folder.exists(&store_name(shard as u16));
+        let was_there = folder.has(&store_name(shard as u16));
+        sweep(&folder, ShardIndex(shard as u16));
         let is_clear = clear(&here, ShardIndex(shard as u16), known);
-        moves.counts.cleared += u64::from(was_there && !folder.exists(&store_name(shard as u16)));
+        sweep(&folder, ShardIndex(shard as u16));
+        moves.counts.cleared += u64::from(was_there && !folder.has(&store_name(shard as u16)));
         drop(driven);
         self.settle(server);
         if !is_clear {
