@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
         let Ok(peer) = codec::decode_body::<Peer>(body) else { continue };
         // A server knows which shards are behind a connection.
         if peer.from != to && peer.from.0 < SHARDS {
-            c.deliver(to, vec![peer]);
+            c.deliver([(to, peer)]);
         }
     }
     c.settle();

@@ -96,7 +96,7 @@ fn peers() -> Vec<Vec<u8>> {
 /// Shards that have records of many types.
 fn busy() -> Cluster {
     let mut c = Cluster::new(3, 8);
-    c.watch();
+    let _ = c.take_sent();
     let root = DirRef::ROOT;
     let dir = c.mkdir(root, "dir").expect("made");
     let attr = c.create(root, "linked").expect("created");
@@ -172,7 +172,7 @@ fn fuse() -> Vec<Vec<u8>> {
 }
 
 fn shard() -> Vec<Vec<u8>> {
-    let mut random = crate::support::Random(1);
+    let mut random = fastrand::Rng::with_seed(1);
     let lengths = (1..=12).map(|number| number * 40);
-    lengths.map(|length| (0..length).map(|_| random.below(256) as u8).collect()).collect()
+    lengths.map(|length| (0..length).map(|_| random.u8(..)).collect()).collect()
 }

@@ -139,7 +139,8 @@ fn changes(changes: Changes) -> MoveTold {
 }
 
 /// Puts the old copy of a shard that was given away aside, for [`sweep`]. Answers whether nothing
-/// is left to do, also because the shard has come back. `known` is the latest epoch of a host that is known here.
+/// is left to do, also because the shard has come back. `known` is the latest epoch of a host that
+/// is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
     let given = match Given::read(place, shard.0) {
