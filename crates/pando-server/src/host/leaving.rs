@@ -36,6 +36,9 @@ const LAST_MAX: usize = 4 << 20;
 const COUNTED_MAX: u64 = 64;
 /// Log space of the group that a freeze adds, bytes.
 const FREEZE_ROOM: u64 = 256;
+/// Why the target of a move is not told whether the shard was given away.
+pub(crate) const MAY_BE_GIVEN: &str =
+    "whether its server gave it away is unknown: restart that server to find out";
 /// Headers after which `count` ends, once it has finished their directory.
 const HEADERS_MAX: u64 = 1_024;
 
@@ -140,23 +143,20 @@ impl Host {
                 return Err(MoveRefused("too much was changed during the copy".to_owned()));
             }
             self.mark_freeze(state)?;
-            // A follower that was silent for long is dropped with the next group.
-            if state.leaving.left(token).is_none() {
-                return Err(MoveRefused("its server no longer keeps its changes".to_owned()));
-            }
+            // This fails if the follower was silent for long: the group above has dropped it.
+            let told = self.changes(state, token, after, usize::MAX)?;
             state.leaving.freeze(token);
-            Ok(self.changes(state, token, after, usize::MAX))
+            Ok(told)
         })?;
         let thaw_at = self.shared.timer.clock.mono() + self.shared.standstill;
         self.shared.timer.thaw_at(thaw_at, shard, token);
-        let synced = told.and_then(|told| match cell.syncer.sync() {
+        match cell.syncer.sync() {
             Ok(_) => Ok(told),
-            Err(fatal) => Err(MoveRefused(fatal.to_string())),
-        });
-        if synced.is_err() {
-            self.shared.thaw(shard, token, "its log could not be synced for its move");
+            Err(fatal) => {
+                self.shared.thaw(shard, token, "its log could not be synced for its move");
+                Err(MoveRefused(fatal.to_string()))
+            }
         }
-        synced
     }
 
     /// Adds an empty group, so that the last group belongs to this freeze and to no other.
@@ -189,10 +189,7 @@ impl Host {
         last: (Epoch, Lsn),
         commit: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), NotGiven> {
-        let unknown = || {
-            let why = "whether its server gave it away is unknown: restart that server to find out";
-            NotGiven::Unknown(why.to_owned())
-        };
+        let unknown = || NotGiven::Unknown(MAY_BE_GIVEN.to_owned());
         let cell = self.shared.cell(shard).ok_or_else(|| MoveRefused::elsewhere(shard))?;
         if self.shared.with(&cell, |state| state.leaving.may_be_given) {
             return Err(unknown());

@@ -78,7 +78,8 @@ impl Moves {
         for shard in (0..SHARDS_MAX).map(ShardIndex) {
             if let Ok(Some(given)) = Given::read(&self.shared.folder, shard.0) {
                 server.hosts().learn(&[given.to]);
-                if self.shared.folder.shard(shard.0).exists() {
+                let is_put_aside = source::is_put_aside(&self.shared.folder, shard);
+                if is_put_aside || self.shared.folder.shard(shard.0).exists() {
                     self.clear(shard);
                 }
             }

@@ -7,7 +7,7 @@ use pando_wire::{Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
 use crate::folder::move_notes::{Coming, Given};
 use crate::folder::place::{Place, store_name};
-use crate::host::leaving::{Changes, MoveRefused, NotGiven};
+use crate::host::leaving::{Changes, MAY_BE_GIVEN, MoveRefused, NotGiven};
 use crate::host::shards::Host;
 use crate::moving::faults::Point;
 
@@ -97,8 +97,7 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
         Err(error) => return (MoveTold::Unsure(error.to_string()), false),
     }
     if giver.host().may_be_given(shard) {
-        let why = "whether its server gave it away is unknown: restart that server to find out";
-        return (MoveTold::Unsure(why.to_owned()), false);
+        return (MoveTold::Unsure(MAY_BE_GIVEN.to_owned()), false);
     }
     let draft = match forget_arrival(giver, shard).and_then(|()| given.draft(place)) {
         Ok(draft) => draft,
@@ -174,6 +173,11 @@ pub fn sweep(place: &dyn Place, shard: ShardIndex) {
     let _ = place.remove(&old_name(shard));
 }
 
+/// Whether [`clear`] has put a store aside that is still there, as far as that can be read.
+pub fn is_put_aside(place: &dyn Place, shard: ShardIndex) -> bool {
+    place.exists(&old_name(shard)).unwrap_or(false)
+}
+
 fn old_name(shard: ShardIndex) -> String {
     format!("{}.old", store_name(shard.0))
 }
@@ -218,6 +222,26 @@ mod tests {
         fn learn(&self, _: &Hosting) {}
     }
 
+    fn volume() -> (tempfile::TempDir, Folder, Superblock) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        (temp, folder, superblock)
+    }
+
+    fn to(shard: ShardIndex) -> Hosting {
+        Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() }
+    }
+
+    /// The position up to which changes were told, and the last group.
+    fn upto(told: MoveTold) -> (Lsn, (Epoch, Lsn)) {
+        match told {
+            MoveTold::Changes { upto, last, epoch, .. } => (upto, (epoch, last)),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn here(folder: &Folder, superblock: &Superblock, shards: &[ShardIndex]) -> Here {
         let (host, _) = Host::start(folder, superblock, &HostOptions::default(), shards).unwrap();
         let (fails, given) = (Cell::new(true), RefCell::default());
@@ -227,10 +251,7 @@ mod tests {
     /// The target's disk stopped it while it put the copy in its place.
     #[test]
     fn what_has_come_back_is_not_taken_for_an_old_copy() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&temp.path().join("volume")).unwrap();
-        let superblock = Superblock::new(2, 1).unwrap();
-        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let (_temp, folder, superblock) = volume();
         let here = here(&folder, &superblock, &[ShardIndex(0)]);
         let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
         let to = Hosting { shard, epoch: Epoch(4), host: [1; 16], addresses: Vec::new() };
@@ -259,20 +280,13 @@ mod tests {
     /// target's process ended, or asked again on another connection.
     #[test]
     fn what_is_over_is_not_given_away_by_a_question_that_comes_late() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&temp.path().join("volume")).unwrap();
-        let superblock = Superblock::new(2, 1).unwrap();
-        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let (_temp, folder, superblock) = volume();
         let shards = [ShardIndex(0), ShardIndex(1)];
         let here = here(&folder, &superblock, &shards);
         here.fails.set(false);
         let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
         let ask = |ask: MoveAsk| answer(&here, shard, token, &ask).0;
-        let upto = |told: MoveTold| match told {
-            MoveTold::Changes { upto, last, epoch, .. } => (upto, (epoch, last)),
-            other => panic!("{other:?}"),
-        };
-        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let to = to(shard);
         let give = |last| ask(MoveAsk::GiveAway { last, to: to.clone() });
         let begun = upto(ask(MoveAsk::Follow(None))).0;
         let (at, first) = upto(ask(MoveAsk::Freeze(begun)));
@@ -292,28 +306,25 @@ mod tests {
     /// The note could not be removed when the shard came. A start would serve the shard here again.
     #[test]
     fn the_note_that_a_shard_has_come_goes_before_the_shard_does() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&temp.path().join("volume")).unwrap();
-        let superblock = Superblock::new(2, 1).unwrap();
-        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let (_temp, folder, superblock) = volume();
         let here = here(&folder, &superblock, &[ShardIndex(0), ShardIndex(1)]);
         here.fails.set(false);
         let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
-        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let to = to(shard);
         let came = MoveToken([4; 16]);
         let note =
             Coming { token: came, from: to.clone(), last: (Epoch(4), Lsn(9)), is_taken: true };
         note.write(&folder).unwrap();
         let ask = |ask: MoveAsk| answer(&here, shard, token, &ask).0;
-        let MoveTold::Changes { upto, .. } = ask(MoveAsk::Follow(None)) else { panic!() };
-        let MoveTold::Changes { last, epoch, .. } = ask(MoveAsk::Freeze(upto)) else { panic!() };
-        let told = ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
+        let begun = upto(ask(MoveAsk::Follow(None))).0;
+        let (_, last) = upto(ask(MoveAsk::Freeze(begun)));
+        let told = ask(MoveAsk::GiveAway { last, to: to.clone() });
         assert_eq!(told, MoveTold::Given);
         assert_eq!(Coming::read(&folder, shard.0).unwrap(), None);
         // A late question about an earlier move does not touch a copy that comes back.
         let waits = Coming { is_taken: false, ..note };
         waits.write(&folder).unwrap();
-        let other = MoveAsk::GiveAway { last: (epoch, last), to: to.clone() };
+        let other = MoveAsk::GiveAway { last, to };
         let (told, _) = answer(&here, shard, MoveToken([5; 16]), &other);
         assert!(matches!(told, MoveTold::Over(_)), "{told:?}");
         assert_eq!(Coming::read(&folder, shard.0).unwrap(), Some(waits));
@@ -324,20 +335,15 @@ mod tests {
     /// serves the shard.
     #[test]
     fn a_shard_that_may_have_been_given_away_goes_when_it_was() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&temp.path().join("volume")).unwrap();
-        let superblock = Superblock::new(2, 1).unwrap();
-        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let (_temp, folder, superblock) = volume();
         let shards = [ShardIndex(0), ShardIndex(1)];
         let here = here(&folder, &superblock, &shards);
         let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
         let ask = |ask: MoveAsk| answer(&here, shard, token, &ask);
-        let (MoveTold::Changes { upto, .. }, _) = ask(MoveAsk::Follow(None)) else { panic!() };
-        let (MoveTold::Changes { epoch, last, .. }, _) = ask(MoveAsk::Freeze(upto)) else {
-            panic!()
-        };
-        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
-        let give = || ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
+        let begun = upto(ask(MoveAsk::Follow(None)).0).0;
+        let (_, last) = upto(ask(MoveAsk::Freeze(begun)).0);
+        let to = to(shard);
+        let give = || ask(MoveAsk::GiveAway { last, to: to.clone() });
         let (told, is_given) = give();
         assert!(matches!(told, MoveTold::Unsure(_)) && !is_given, "{told:?}");
         assert_eq!(here.host.hosted(), shards);
