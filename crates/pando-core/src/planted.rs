@@ -29,6 +29,8 @@ pub enum Planted {
     HashSlotUnlocked,
     /// A file is said to be durable before it is.
     SyncFileUnsynced,
+    /// Objects are told to be garbage before the change that dropped them is durable.
+    GarbageEarly,
     /// A sync of a file does not wait for what other shards have decided about it.
     SyncFileAwaitsNothing,
     /// Further blocks of numbers are reserved in memory only.

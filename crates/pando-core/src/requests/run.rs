@@ -235,6 +235,9 @@ impl Shard {
         })?;
         // An object is deleted only after the change that dropped it is durable.
         let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
+        #[cfg(feature = "planted")]
+        let need =
+            if self.is_planted(crate::Planted::GarbageEarly) { Need::Committed } else { need };
         Ok(Ran::Answer(Body::Objects(objects), need))
     }
 }

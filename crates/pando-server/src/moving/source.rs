@@ -303,6 +303,35 @@ mod tests {
         assert_eq!(give(second), MoveTold::Given);
     }
 
+    /// The target would throw its copy away, and that may be the only one.
+    #[test]
+    fn a_note_that_cannot_be_read_is_no_answer() {
+        let (_temp, folder, superblock) = volume();
+        let shards = [ShardIndex(0), ShardIndex(1)];
+        let here = here(&folder, &superblock, &shards);
+        here.fails.set(false);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let ask = |ask: MoveAsk| answer(&here, shard, token, &ask);
+        let give = |last| ask(MoveAsk::GiveAway { last, to: to(shard) });
+        let begun = upto(ask(MoveAsk::Follow(None)).0).0;
+        let (_, last) = upto(ask(MoveAsk::Freeze(begun)).0);
+        let unreadable = folder.path().join("given-0001");
+        std::fs::create_dir(&unreadable).unwrap();
+        let (told, is_given) = give(last);
+        assert!(matches!(told, MoveTold::Unsure(_)) && !is_given, "{told:?}");
+        assert_eq!(here.host.hosted(), shards);
+        std::fs::remove_dir(&unreadable).unwrap();
+        assert_eq!(give(last), (MoveTold::Given, true));
+        // Nor when the target asks once more.
+        std::fs::rename(&unreadable, folder.path().join("aside")).unwrap();
+        std::fs::create_dir(&unreadable).unwrap();
+        let (told, _) = give(last);
+        assert!(matches!(told, MoveTold::Unsure(_)), "{told:?}");
+        std::fs::remove_dir(&unreadable).unwrap();
+        std::fs::rename(folder.path().join("aside"), &unreadable).unwrap();
+        assert_eq!(give(last), (MoveTold::Given, false));
+    }
+
     /// The note could not be removed when the shard came. A start would serve the shard here again.
     #[test]
     fn the_note_that_a_shard_has_come_goes_before_the_shard_does() {

@@ -32,8 +32,8 @@ pub enum Excuse {
     Unordered,
     /// A call has no answer because of a loss of power.
     PowerLost,
-    /// The search for an order gave up in a run in which disks fail. Outcomes at a shard that
-    /// stopped stay unknown.
+    /// The search for an order gave up: it found none, and did not show that there is none. That
+    /// is most likely where outcomes stay unknown, since a shard stopped.
     NotFound,
 }
 

@@ -10,10 +10,12 @@ pub fn is_locked(name: &Name) -> bool {
     name.as_bytes().starts_with(b"lock")
 }
 
-/// Whether an operation creates or renames a file that programs lock, or a file with objects.
+/// Whether an operation creates, renames or links a file that programs lock, or a file with objects.
 pub(crate) fn concerns(op: &Op) -> bool {
     match op {
-        Op::Create { name, .. } | Op::Rename { name, .. } => is_locked(name) || has_objects(name),
+        Op::Create { name, .. } | Op::Rename { name, .. } | Op::Link(_, _, name) => {
+            is_locked(name) || has_objects(name)
+        }
         _ => false,
     }
 }

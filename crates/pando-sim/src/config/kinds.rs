@@ -106,14 +106,15 @@ impl SimConfig {
     }
 
     /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
-    /// all shards and some of the clients. A third of the seeds hand over hash slots, and a third
-    /// split directories.
+    /// all shards and some of the clients. Of four seeds, one hands over hash slots, one splits
+    /// directories, and in one disks and syncs of objects fail.
     #[must_use]
     pub fn objects(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);
-        let base = match seed % 3 {
+        let base = match seed % 4 {
             0 => Self::handing_over(seed),
             1 => Self::splitting(seed),
+            2 => Self::disks(seed),
             _ => Self::new(seed),
         };
         let is_local = !seed.is_multiple_of(3);

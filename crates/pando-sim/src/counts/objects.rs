@@ -28,8 +28,14 @@ counts! {
         pub flushed: u64,
         /// Of those, contents that were fsynced.
         pub synced: u64,
-        /// Truncations and holes.
+        /// Truncations, holes, and ranges that were zeroed or reserved.
         pub cut: u64,
+        /// Appends.
+        pub appended: u64,
+        /// Second names that files got or lost.
+        pub linked: u64,
+        /// Times that a sync of objects failed.
+        pub failed: u64,
         /// Files that were renamed.
         pub renamed: u64,
         /// Files that were removed.

@@ -60,18 +60,17 @@ impl Contents {
         self.files.insert(ino, File { name, states: vec![Bytes::default()], stored: 0, synced });
     }
 
-    /// Takes a file out while its name changes: its name is unknown until [`Contents::renamed`].
+    /// Takes a file out while its names change: they are unknown until [`Contents::renamed`].
     #[must_use]
     pub fn take(&mut self, ino: Ino) -> Option<File> {
         self.files.remove(&ino)
     }
 
-    /// Puts a file back under its new name. After a loss of power, what was fsynced may be found
-    /// under the old name or under the new one.
+    /// Puts a file back under a name that it now has. After a loss of power, what was fsynced may be
+    /// found under this name or under an earlier one.
     pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
         let synced = file.synced.filter(|_| self.is_durable);
         self.files.insert(ino, File { name, synced, ..file });
-        self.counts.renamed += 1;
     }
 
     /// The writer begins to store this content.
@@ -87,6 +86,14 @@ impl Contents {
         if let Some(file) = self.files.get_mut(&ino) {
             file.stored = file.states.len() - 1;
             file.synced = if self.is_durable { Some(file.stored) } else { file.synced };
+        }
+    }
+
+    /// Bytes were appended to a file of `end` bytes, and went to `at`.
+    pub fn appended(&mut self, ino: Ino, end: u64, at: u64) {
+        self.counts.appended += 1;
+        if at != end && self.files.contains_key(&ino) {
+            self.broken.push(format!("an append to {ino:?}, of {end} bytes, went to {at}"));
         }
     }
 

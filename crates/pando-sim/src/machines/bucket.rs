@@ -4,10 +4,14 @@
 //!   a process's door: put ─► there, and to be read ── sync of this door ─► durable
 //!   loss of power: what is not durable is lost, or not; what was removed a short time ago comes back, or not
 //! ```
+//!
+//! A sync may fail, as disks' syncs do. Its door then fails until its process ends, as the product's
+//! does: the kernel reports a failed write-back once, and a later success would mean nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pando_data::object::stored_len;
@@ -34,6 +38,8 @@ struct Inner {
     /// Doors through which an object was stored that was lost since.
     lost_of: BTreeSet<u32>,
     is_faulty: bool,
+    /// One sync of the shards' process in this number fails; 0: none.
+    fails_of: u64,
     random: Random,
     counts: ObjectCounts,
 }
@@ -45,15 +51,16 @@ struct Object {
 }
 
 impl Bucket {
-    /// An empty store.
+    /// An empty store. One sync of the shards' process in `fails_of` fails; 0: none.
     #[must_use]
-    pub fn new(random: Random) -> Self {
+    pub fn new(random: Random, fails_of: u64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             objects: BTreeMap::new(),
             removed: BTreeMap::new(),
             lost: BTreeSet::new(),
             lost_of: BTreeSet::new(),
             is_faulty: true,
+            fails_of,
             random,
             counts: ObjectCounts::default(),
         })))
@@ -66,7 +73,7 @@ impl Bucket {
     /// The door of a process.
     #[must_use]
     pub fn door(&self, by: u32) -> Arc<Door> {
-        Arc::new(Door { bucket: self.clone(), by })
+        Arc::new(Door { bucket: self.clone(), by, has_failed: AtomicBool::new(false) })
     }
 
     /// A process starts that uses this door: what an earlier process stored through it is synced.
@@ -172,6 +179,15 @@ impl pando_fsck::Objects for Bucket {
 pub struct Door {
     bucket: Bucket,
     by: u32,
+    has_failed: AtomicBool,
+}
+
+impl Door {
+    /// Whether a sync through this door has failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::SeqCst)
+    }
 }
 
 impl ObjectStore for Door {
@@ -210,9 +226,18 @@ impl ObjectStore for Door {
     }
 
     fn sync(&self) -> io::Result<()> {
+        if self.has_failed() {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
         let inner = &mut *self.bucket.lock();
         if inner.lost_of.remove(&self.by) {
             return Err(io::Error::other("what was put there is lost"));
+        }
+        let fails_of = if self.by == PROCESS { inner.fails_of } else { 10 * inner.fails_of };
+        if inner.is_faulty && fails_of > 0 && inner.random.chance(1, fails_of) {
+            inner.counts.failed += 1;
+            self.has_failed.store(true, Ordering::SeqCst);
+            return Err(io::Error::other("a sync fails"));
         }
         inner.sync(self.by);
         Ok(())

@@ -21,7 +21,10 @@ use pando_server::host::BeforeSync;
 use crate::base::random::Random;
 use crate::config::parameters::{Durability, SimConfig};
 use crate::judges::contents::Contents;
-use crate::machines::bucket::{Bucket, PROCESS};
+use crate::machines::bucket::{Bucket, Door, PROCESS};
+
+/// Where disks fail, one sync of objects in this number fails.
+const SYNC_FAILS_OF: u64 = 200;
 
 /// What clients, shards and judges share about objects.
 pub struct Objects {
@@ -42,8 +45,9 @@ impl Objects {
     /// The objects of a run; `None`: its files have none.
     #[must_use]
     pub fn of(config: &SimConfig) -> Option<Arc<Self>> {
+        let fails_of = if config.disk_interval > 0 { SYNC_FAILS_OF } else { 0 };
         let objects = Self {
-            bucket: Bucket::new(Random::new(config.seed ^ 0x0B1E_C700)),
+            bucket: Bucket::new(Random::new(config.seed ^ 0x0B1E_C700), fails_of),
             contents: Mutex::new(Contents::new(config.durability == Durability::Disk)),
             every: config.objects,
             may_lose: config.durability == Durability::OsWithPowerLoss,
@@ -69,14 +73,15 @@ impl Objects {
     }
 
     /// A process starts: what an earlier process has left is synced. The function that is returned
-    /// syncs what its clients store, before each sync of a log.
-    pub(crate) fn before_sync(&self) -> BeforeSync {
+    /// syncs what its clients store, through the door, before each sync of a log.
+    pub(crate) fn before_sync(&self) -> (BeforeSync, Arc<Door>) {
         self.bucket.begin(PROCESS);
+        let door = self.bucket.door(PROCESS);
         #[cfg(feature = "planted")]
         if self.planted == Some(Planted::ObjectsUnsynced) {
-            return Box::new(|| Ok(()));
+            return (Box::new(|| Ok(())), door);
         }
-        let door = self.bucket.door(PROCESS);
-        Box::new(move || door.sync())
+        let synced = Arc::clone(&door);
+        (Box::new(move || synced.sync()), door)
     }
 }

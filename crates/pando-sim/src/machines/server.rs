@@ -28,6 +28,7 @@ use pando_types::peer::Peer;
 
 use crate::config::parameters as config;
 use crate::config::parameters::SimConfig;
+use crate::machines::bucket::Door;
 use crate::machines::clocks::Clocks;
 use crate::machines::folder::Folder;
 use crate::machines::host::Host;
@@ -59,6 +60,8 @@ pub struct Server {
     count: u16,
     /// Objects that must be synced before the logs are.
     objects: Option<Arc<Objects>>,
+    /// The process's door to the store of objects.
+    door: Option<Arc<Door>>,
     driven: Option<Arc<Driven>>,
     post: Arc<Post>,
     calls: Vec<(u64, Pin<Box<Call>>)>,
@@ -106,6 +109,7 @@ impl Server {
             options,
             count: config.shards,
             objects,
+            door: None,
             driven: None,
             post: Arc::default(),
             calls: Vec::new(),
@@ -143,14 +147,17 @@ impl Server {
         let disks = self.shards.iter().map(|&shard| hosts[shard].disk.clone());
         self.post = Post::new(disks.collect(), self.folder.clone());
         self.clocks.begin();
-        let objects = self.objects.as_ref();
-        let before_sync =
-            objects.map_or_else(|| Box::new(|| Ok(())) as _, |objects| objects.before_sync());
+        let begun = self.objects.as_ref().map(|objects| objects.before_sync());
+        let (before_sync, door) = begun.unzip();
+        self.door = door;
+        let before_sync = before_sync.unwrap_or_else(|| Box::new(|| Ok(())));
         let mut stores = Vec::new();
         for &shard in &self.shards {
             match hosts[shard].open() {
                 Ok(opened) => stores.push((ShardIndex(shard as u16), opened)),
-                Err(_) if self.post.has_stopped() || hosts[shard].has_failed() => return Err(Died),
+                Err(_) if self.post.has_stopped() || self.has_failed(&hosts[shard]) => {
+                    return Err(Died);
+                }
                 Err(error) => panic!("shard {shard} cannot open: {error}"),
             }
         }
@@ -169,7 +176,7 @@ impl Server {
             Ok(driven) => Arc::new(driven),
             Err(error) => {
                 let hosts = &recovered.into_inner().expect("nothing panicked").0;
-                let has_failed = shards.iter().any(|&shard| hosts[shard].has_failed());
+                let has_failed = shards.iter().any(|&shard| self.has_failed(&hosts[shard]));
                 if self.post.has_stopped() || has_failed {
                     return Err(Died);
                 }
@@ -182,6 +189,11 @@ impl Server {
         }
         self.driven = Some(driven);
         Ok(())
+    }
+
+    /// Whether something that a shard needs has failed in this life of the process.
+    fn has_failed(&self, host: &Host) -> bool {
+        host.has_failed() || self.door.as_ref().is_some_and(|door| door.has_failed())
     }
 
     /// The process ends.
@@ -234,7 +246,7 @@ impl Server {
         }
         for &shard in &self.shards {
             match driven.failure_of(hosts[shard].config.shard) {
-                Some(reason) if !hosts[shard].has_failed() && !hosts[shard].may_stop => {
+                Some(reason) if !self.has_failed(&hosts[shard]) && !hosts[shard].may_stop => {
                     panic!("shard {shard} stops: {reason}");
                 }
                 _ => {}

@@ -1,8 +1,10 @@
 //! Runs many seeds on all cores, and explains a seed that fails.
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::check::Excuse;
 use crate::config::parameters::{Durability, SimConfig};
 use crate::counts::Count as _;
 use crate::counts::stats::Stats;
@@ -41,7 +43,12 @@ pub fn batch(
                     if seed >= from + count {
                         return;
                     }
-                    let verdict = run(config(seed));
+                    let config = config(seed);
+                    let kind = config.kind;
+                    let verdict = run(config);
+                    if verdict.stats.excuses.contains_key(&Excuse::NotFound) {
+                        show_undecided(kind, seed);
+                    }
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     results.0.add(&verdict.stats);
                     if let Some(fault) = verdict.fault {
@@ -57,6 +64,14 @@ pub fn batch(
     let (stats, mut failed) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by_key(|failed| failed.seed);
     (stats, failed)
+}
+
+/// Tells of a run that is neither right nor wrong, also if its test passes.
+fn show_undecided(kind: &str, seed: u64) {
+    let line =
+        format!("\nNOT TESTED: {kind}, seed {seed}: no order was found, and none was ruled out\n");
+    // The harness keeps what a passing test prints, but not this.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Runs a seed again with its trace. Returns its fault, the last events, and the command that

@@ -99,6 +99,8 @@ impl Run {
         self.drain();
         if self.world.can_collect() {
             self.collect_objects()?;
+            // The collection took time, in which a shard may have begun to retry something.
+            self.rest();
         }
         Ok(())
     }
@@ -162,8 +164,13 @@ impl Run {
         while self.world.time < deadline {
             self.step();
         }
-        // A shard may retry something just now. It retries for ever, at growing intervals.
-        while self.world.time < deadline + DRAIN && at_rest(&self.world).is_err() {
+        self.rest();
+    }
+
+    /// Waits until no shard retries something just now. Shards retry for ever, at growing intervals.
+    fn rest(&mut self) {
+        let deadline = self.world.time + DRAIN;
+        while self.world.time < deadline && at_rest(&self.world).is_err() {
             self.step();
         }
     }

@@ -1,5 +1,6 @@
 //! The verdict of a run.
 
+use pando_core::TxnKind;
 use pando_types::{Errno, SessionId};
 
 use crate::base::lock::lock;
@@ -93,7 +94,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         go_forward(history, is_one_clock)?;
         match linearize(history) {
             Ok(needed) => excuses.extend(needed),
-            Err(failure) if failure.why == Why::GaveUp && world.may_stop() => {
+            Err(failure) if failure.why == Why::GaveUp => {
                 Excuse::NotFound.count(1, excuses);
             }
             Err(failure) => return Err(failure.to_string()),
@@ -117,8 +118,12 @@ pub(crate) fn at_rest(world: &World) -> Result<(), String> {
         let over: Vec<SessionId> = process.core().sessions_over().collect();
         let in_flight = process.core().in_flight();
         if !sessions.is_empty() || !over.is_empty() || in_flight != [0; 4] {
+            let core = process.core();
+            let alive = TxnKind::ALL.iter().zip(core.txns_alive()).filter(|(_, alive)| *alive > 0);
+            let alive: Vec<_> = alive.map(|(kind, alive)| (kind.name(), alive)).collect();
             return Err(format!(
-                "shard {index} is not at rest: sessions {sessions:?}, over {over:?}; locks, transactions, prepared steps, opens {in_flight:?}"
+                "shard {index} is not at rest: sessions {sessions:?}, over {over:?}; locks, transactions, prepared steps, opens {in_flight:?}; transactions {alive:?}; copies {:?}",
+                core.copies_alive()
             ));
         }
     }

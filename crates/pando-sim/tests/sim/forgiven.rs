@@ -33,17 +33,17 @@ const CEILINGS: [(Excuse, [u64; 10]); Excuse::ALL.len()] = [
     ),
     (Excuse::LooseWalk, [60, 80, 2_000, 5, 60, 60, 20, 20, 20, 200]),
     (Excuse::Lingering, [5, 5, 5, 5, 5, 5, 5, 5, 5, 5]),
-    (Excuse::SessionOver, [380, 530, 290, 950, 420, 3_800, 850, 600, 250, 350]),
+    (Excuse::SessionOver, [380, 530, 290, 950, 420, 3_800, 850, 600, 450, 350]),
     (Excuse::Unordered, [0; 10]),
-    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 1_000, 0, 500]),
-    (Excuse::NotFound, [0, 0, 0, 0, 0, 0, 15, 10, 0, 10]),
+    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 1_000, 4_000, 500]),
+    (Excuse::NotFound, [1, 1, 1, 1, 1, 1, 20, 15, 20, 15]),
 ];
 
 /// How often an excuse may be applied in 1,000 runs that lose power in mode `os`. Such a run has no
 /// order to compare with, so only these excuses are left.
 const CEILINGS_OF_POWER: [(Excuse, [u64; 10]); 3] = [
     (Excuse::SessionOver, [950, 950, 950, 950, 950, 3_700, 1_050, 700, 400, 300]),
-    (Excuse::PowerLost, [20, 20, 20, 20, 20, 20, 7_600, 950, 20, 300]),
+    (Excuse::PowerLost, [20, 20, 20, 20, 20, 20, 7_600, 950, 3_400, 300]),
     (Excuse::Unordered, [1_000; 10]),
 ];
 
@@ -71,6 +71,8 @@ pub fn too_much(kind: &str, loses_power: bool, stats: &Stats) -> Option<String> 
     };
     let most = |excuse: &Excuse| match ceiling(excuse) {
         0 => 0,
+        // The fixed seeds are known to have an order. Of few other runs none may be undecided.
+        most if *excuse == Excuse::NotFound => most * stats.runs / 1_000,
         most => most * stats.runs / 1_000 + CHANCE,
     };
     let is_too_much = |(excuse, count): &(&Excuse, &u64)| **count > most(excuse);

@@ -12,8 +12,7 @@ use pando_sim::holding::number;
 
 use crate::forgiven::too_much;
 
-/// Number of seeds of each kind. They are few because in about one run of ten thousand the search
-/// for an order gives up (docs/STATUS.md).
+/// Number of seeds of each kind. They are few, since each run of `./test` draws others.
 const SEEDS: u64 = 2;
 
 #[test]

@@ -16,11 +16,14 @@ fn enough_was_hit(stats: &Stats) {
     hit("objects stored", objects.stored, runs * 20);
     hit("times that the store had no room", objects.refused, runs / 2);
     hit("pieces of objects read", objects.read, runs * 20);
-    hit("objects removed", objects.removed, runs * 10);
+    hit("objects removed", objects.removed, runs * 5);
     hit("collections while all went on", objects.collections, runs);
     hit("contents stored", objects.flushed, runs * 20);
     hit("contents fsynced", objects.synced, runs * 10);
     hit("contents cut", objects.cut, runs * 4);
+    hit("appends", objects.appended, runs);
+    hit("second names", objects.linked, runs);
+    hit("syncs that failed", objects.failed, runs / 20);
     hit("files renamed", objects.renamed, runs * 2);
     hit("files removed", objects.unlinked, runs * 2);
     hit("contents read and compared", objects.compared, runs * 20);
@@ -50,8 +53,8 @@ fn in_mode_os_a_loss_of_power_takes_no_object_that_a_durable_row_names() {
     let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::objects).if_enough() else { return };
     enough_was_hit(&stats);
     let objects = stats.objects;
-    hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 2);
-    hit("removed objects that came back", objects.came_back, stats.runs / 10);
+    hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 4);
+    hit("removed objects that came back", objects.came_back, stats.runs / 30);
     hit("objects that nobody named, and that were collected", objects.collected, stats.runs);
     hit("names of objects in durable rows", objects.named, stats.runs * 4);
 }

@@ -240,7 +240,10 @@ fn seeds_that_once_failed_hold() {
         .flat_map(|(kind, seeds)| seeds.iter().map(|seed| kind(*seed).with_power_loss()));
     for config in kept.chain(without_power) {
         let (kind, seed) = (config.kind, config.seed);
-        assert_eq!(run(config).fault, None, "{kind}, seed {seed}");
+        let verdict = run(config);
+        assert_eq!(verdict.fault, None, "{kind}, seed {seed}");
+        let undecided = verdict.stats.excuses.get(&Excuse::NotFound);
+        assert_eq!(undecided, None, "{kind}, seed {seed}");
     }
 }
 

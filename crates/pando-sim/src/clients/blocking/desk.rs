@@ -23,6 +23,8 @@ pub(crate) const READ_WRITE: u8 = 6;
 pub(crate) struct File {
     pub(crate) ino: Ino,
     pub(crate) name: Name,
+    /// A second name, of a file that has two.
+    pub(crate) other: Option<Name>,
     pub(crate) content: Vec<u8>,
 }
 

@@ -3,6 +3,7 @@
 pub mod keeping;
 pub mod lock_holder;
 pub mod locks;
-pub mod object_writer;
+mod object_names;
+mod object_writer;
 mod objects;
 pub mod walk;

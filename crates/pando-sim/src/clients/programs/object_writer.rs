@@ -1,25 +1,22 @@
-//! What a client does to its files with objects.
+//! What a client does to the contents of its files with objects.
 
 use std::sync::Arc;
 
-use pando_client::{Client, Content};
+use pando_client::Client;
 use pando_data::Allocate;
-use pando_types::op::RenameFlags;
-use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr};
+use pando_types::{Credentials, Errno, SetAttr};
 
 use crate::base::lock::lock;
 use crate::base::random::Random;
-use crate::clients::blocking::desk::{Desk, File, OFFSET_MAX, READ_WRITE, WRITE_MAX};
+use crate::clients::blocking::desk::{Desk, File, OFFSET_MAX, WRITE_MAX};
 use crate::clients::client::ClientRun;
-use crate::clients::file_names::has_objects;
 use crate::machines::objects::Objects;
-use crate::model::{Op, Value};
 
 const ROOT: Credentials = Credentials::ROOT;
 /// Maximum number of files that a client has open.
 const FILES_MAX: usize = 4;
 
-type Lanes = (usize, usize);
+pub(super) type Lanes = (usize, usize);
 
 impl ClientRun {
     /// Changes one of the client's files, or deletes garbage.
@@ -49,13 +46,15 @@ impl ClientRun {
         // The file is put back if all calls succeed.
         let mut file = desk.files.swap_remove(nth);
         let ino = file.ino;
-        let done = match random.below(10) {
-            0 => {
+        let done = match random.below(12) {
+            0 if file.other.is_none() => {
                 self.remove(client, desk, objects, lanes, random, file).await;
                 return;
             }
             1 => self.rename(client, objects, lanes, random, desk, &mut file).await,
             2 | 3 => self.cut(desk, objects, random, &mut file).await,
+            4 => self.link(client, objects, lanes, random, desk, &mut file).await,
+            5 => self.append(desk, objects, random, &mut file).await,
             _ => self.write(desk, objects, random, &mut file).await,
         };
         match done {
@@ -65,42 +64,6 @@ impl ClientRun {
                 desk.close(client, ino).await;
             }
         }
-    }
-
-    async fn make(
-        &self,
-        client: &Arc<Client>,
-        desk: &mut Desk,
-        objects: &Objects,
-        lanes: &mut Lanes,
-        random: &mut Random,
-    ) {
-        let name = self.new_name(desk);
-        let create = Op::Create {
-            dir: Ino::ROOT,
-            name: name.clone(),
-            kind: FileKind::Regular,
-            mode: 0o644,
-            symlink: Vec::new(),
-            exclusive: true,
-            open: false,
-        };
-        let made = self.perform(client, lanes, random, ROOT, create).await;
-        let Ok(Value::Created(stat, _)) = made else { return };
-        let ino = stat.ino;
-        if let Ok(attr) = client.open(&ROOT, ino, READ_WRITE, Content::Kept, None).await {
-            lock(&objects.contents).made(ino, name.clone());
-            desk.work(move |fs| fs.opened(&attr)).await;
-            desk.files.push(File { ino, name, content: Vec::new() });
-        }
-    }
-
-    fn new_name(&self, desk: &mut Desk) -> Name {
-        desk.made += 1;
-        let name = format!("object-{}-{}", self.who, desk.made);
-        let name = Name::new(name.as_bytes()).expect("letters and digits are a name");
-        debug_assert!(has_objects(&name));
-        name
     }
 
     /// Writes some bytes and stores them at once. Sometimes a machine then loses power.
@@ -113,14 +76,33 @@ impl ClientRun {
     ) -> Result<(), Errno> {
         let ino = file.ino;
         for _ in 0..random.between(1, 4) {
-            let (offset, len) = (random.below(OFFSET_MAX), random.between(1, WRITE_MAX));
-            let stamp = random.draw().to_le_bytes();
-            let data: Vec<u8> = stamp.iter().copied().cycle().take(len as usize).collect();
-            let end = (offset + len) as usize;
+            let offset = random.below(OFFSET_MAX);
+            let data = bytes(random);
+            let end = offset as usize + data.len();
             file.content.resize(file.content.len().max(end), 0);
             file.content[offset as usize..end].copy_from_slice(&data);
             desk.work(move |fs| fs.write(ino, Some(offset), &data, None)).await?;
         }
+        self.store(desk, objects, random, file).await
+    }
+
+    /// Appends some bytes, as `O_APPEND` does, and stores them at once. A file that has grown too
+    /// long is left as it is.
+    async fn append(
+        &self,
+        desk: &Desk,
+        objects: &Objects,
+        random: &mut Random,
+        file: &mut File,
+    ) -> Result<(), Errno> {
+        let (ino, end) = (file.ino, file.content.len() as u64);
+        if end > OFFSET_MAX {
+            return Ok(());
+        }
+        let data = bytes(random);
+        file.content.extend_from_slice(&data);
+        let at = desk.work(move |fs| fs.write(ino, None, &data, None)).await?;
+        lock(&objects.contents).appended(ino, end, at);
         self.store(desk, objects, random, file).await
     }
 
@@ -144,7 +126,7 @@ impl ClientRun {
         Ok(())
     }
 
-    /// Makes the file shorter or longer, or punches a hole.
+    /// Makes the file shorter or longer, punches a hole, or zeroes or reserves a range.
     async fn cut(
         &self,
         desk: &Desk,
@@ -154,17 +136,35 @@ impl ClientRun {
     ) -> Result<(), Errno> {
         let (ino, size) = (file.ino, file.content.len() as u64);
         let (from, len) = (random.below(OFFSET_MAX), random.between(1, OFFSET_MAX));
-        let is_hole = random.chance(1, 2);
-        if is_hole {
-            let hole = from.min(size) as usize..(from + len).min(size) as usize;
-            file.content[hole].fill(0);
-        } else {
-            file.content.resize(from as usize, 0);
+        let keep_size = random.chance(1, 2);
+        let what = match random.below(6) {
+            0 | 1 => Some(Allocate::PunchHole),
+            2 => Some(Allocate::Zero { keep_size }),
+            3 => Some(Allocate::Reserve { keep_size }),
+            _ => None,
+        };
+        let content = &mut file.content;
+        match what {
+            None => content.resize(from as usize, 0),
+            Some(Allocate::PunchHole | Allocate::Zero { keep_size: true }) => {
+                content[from.min(size) as usize..(from + len).min(size) as usize].fill(0);
+            }
+            Some(Allocate::Zero { keep_size: false }) => {
+                let end = (from + len) as usize;
+                content[from.min(size) as usize..end.min(size as usize)].fill(0);
+                // Then the file grows. A reader may find it in between.
+                lock(&objects.contents).begins(ino, content);
+                content.resize(content.len().max(end), 0);
+            }
+            Some(Allocate::Reserve { keep_size }) => {
+                let end = if keep_size { 0 } else { (from + len) as usize };
+                content.resize(content.len().max(end), 0);
+            }
         }
         lock(&objects.contents).begins(ino, &file.content);
-        desk.work(move |fs| match is_hole {
-            true => fs.fallocate(ino, (from, len), Allocate::PunchHole, None),
-            false => {
+        desk.work(move |fs| match what {
+            Some(what) => fs.fallocate(ino, (from, len), what, None),
+            None => {
                 let set = SetAttr { size: Some(from), ..SetAttr::default() };
                 fs.setattr(&ROOT, ino, set).map(drop)
             }
@@ -175,50 +175,10 @@ impl ClientRun {
         contents.stored(ino);
         Ok(())
     }
+}
 
-    async fn rename(
-        &self,
-        client: &Arc<Client>,
-        objects: &Objects,
-        lanes: &mut Lanes,
-        random: &mut Random,
-        desk: &mut Desk,
-        file: &mut File,
-    ) -> Result<(), Errno> {
-        let new_name = self.new_name(desk);
-        let rename = Op::Rename {
-            from: Ino::ROOT,
-            name: file.name.clone(),
-            to: Ino::ROOT,
-            new_name: new_name.clone(),
-            flags: RenameFlags::default(),
-        };
-        let (held, losses) =
-            (lock(&objects.contents).take(file.ino), self.shared.mail.power_losses());
-        self.perform(client, lanes, random, ROOT, rename).await?;
-        file.name = new_name;
-        // The last changes may have been lost before the rename was acknowledged.
-        let is_known = !objects.may_lose || self.shared.mail.power_losses() == losses;
-        if let Some(held) = held.filter(|_| is_known) {
-            lock(&objects.contents).renamed(file.ino, held, file.name.clone());
-        }
-        Ok(())
-    }
-
-    /// Removes the file's name, then closes its last open.
-    async fn remove(
-        &self,
-        client: &Arc<Client>,
-        desk: &Desk,
-        objects: &Objects,
-        lanes: &mut Lanes,
-        random: &mut Random,
-        file: File,
-    ) {
-        lock(&objects.contents).removed(file.ino);
-        let unlink = Op::Unlink(Ino::ROOT, file.name);
-        let unlinked = self.perform(client, lanes, random, ROOT, unlink).await;
-        lock(&objects.contents).counts.unlinked += u64::from(unlinked.is_ok());
-        desk.close(client, file.ino).await;
-    }
+/// Some random bytes.
+fn bytes(random: &mut Random) -> Vec<u8> {
+    let len = random.between(1, WRITE_MAX) as usize;
+    random.draw().to_le_bytes().into_iter().cycle().take(len).collect()
 }

@@ -10,6 +10,8 @@ use pando_sim::holding::is_found_by;
 const DURABLE: &str = "a durable row of shard";
 /// A row that is left after a loss of power names a lost object.
 const LEFT: &str = "after a loss of power shard";
+/// At the end, a row names an object that nobody lost with the power.
+const MISSING: &str = "is named, and missing";
 /// No order of the history explains all answers.
 const ORDER: &str = "; the best one holds ";
 /// `pando-fsck` finds a fault.
@@ -30,6 +32,13 @@ fn logs_that_are_synced_before_their_objects_are_found() {
 fn a_row_that_is_acknowledged_as_durable_before_its_object_is() {
     is_found_by(&[DURABLE, LEFT], SimConfig::objects, |config| {
         config.planted_in_objects = Some(Objects::RowBeforeSync);
+    });
+}
+
+#[test]
+fn objects_that_are_deleted_before_it_is_durable_that_nothing_needs_them() {
+    is_found_by(&[MISSING], objects_losing_power, |config| {
+        config.planted = Some(Core::GarbageEarly);
     });
 }
 
