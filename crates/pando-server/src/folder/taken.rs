@@ -8,11 +8,15 @@ use crate::folder::layout::Folder;
 use crate::folder::move_notes::Coming;
 
 /// Completes moves to this folder that its last process knew to be taken. To be called before
-/// shards are locked.
+/// shards are locked, and before anything that the folder says of moves is believed.
 pub fn finish_taken(folder: &Folder) -> io::Result<()> {
     if folder.read().is_err() {
         return Ok(());
     }
+    // The last process may have ended before it made its changes durable. Others must not hear of
+    // them before that: a shard that is given away, and comes back by a loss of power, would begin
+    // in the epoch that was told of its new place.
+    folder.sync()?;
     for shard in (0..SHARDS_MAX).map(ShardIndex) {
         let is_taken = || -> io::Result<bool> {
             Ok(Coming::read(folder, shard.0)?.is_some_and(|it| it.is_taken))

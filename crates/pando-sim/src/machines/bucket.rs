@@ -5,8 +5,9 @@
 //!   loss of power: what is not durable is lost, or not; what was removed a short time ago comes back, or not
 //! ```
 //!
-//! A sync may fail, as disks' syncs do. Its door then fails until its process ends, as the product's
-//! does: the kernel reports a failed write-back once, and a later success would mean nothing.
+//! A sync may fail, as disks' syncs do. Its door then fails until its process ends, as the
+//! product's does: the kernel reports a failed write-back once, and a later success would mean
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -32,6 +32,8 @@ pub struct Flaws {
     pub is_log_used: bool,
     /// Whether an operation has failed in this life of the process.
     pub has_failed: bool,
+    /// Whether pieces were bad when the process started.
+    pub was_unreadable: bool,
     /// Counts of failed operations.
     pub counts: FlawCounts,
 }
@@ -40,6 +42,7 @@ impl Flaws {
     /// A process starts on this disk.
     pub fn begin(&mut self) {
         (self.is_log_lost, self.is_log_used, self.has_failed) = (false, false, false);
+        self.was_unreadable = self.unreadable.is_some();
     }
 
     fn note_change<T>(&mut self, name: &str, disk: &MemDisk, result: &io::Result<T>, need: Need) {

@@ -148,6 +148,7 @@ impl Folder {
     /// Finishes moves that the last process knew to be complete, as a real start does first.
     /// Returns the shards to serve.
     pub fn begin(&self, shards: u16) -> io::Result<Vec<usize>> {
+        self.sync()?;
         for shard in (0..shards).map(ShardIndex) {
             if Coming::read(self, shard.0)?.is_some_and(|coming| coming.is_taken) {
                 Coming::finish(self, shard)?;

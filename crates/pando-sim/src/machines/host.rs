@@ -172,6 +172,12 @@ impl Host {
         self.flaws = Some(Arc::new(Mutex::new(Flaws::default())));
     }
 
+    /// Whether blocks could not be read when the store was opened. A file whose structure could not
+    /// be read stays dark until the next start.
+    pub(crate) fn may_be_dark(&self) -> bool {
+        self.flaws.as_ref().is_some_and(|flaws| lock(flaws).was_unreadable)
+    }
+
     /// Whether an operation of the disk has failed in this life of the process.
     pub(crate) fn has_failed(&self) -> bool {
         self.flaws.as_ref().is_some_and(|flaws| lock(flaws).has_failed)

@@ -167,7 +167,8 @@ impl Run {
         self.rest();
     }
 
-    /// Waits until no shard retries something just now. Shards retry for ever, at growing intervals.
+    /// Waits until no shard retries something just now. Shards retry for ever, at growing
+    /// intervals.
     fn rest(&mut self) {
         let deadline = self.world.time + DRAIN;
         while self.world.time < deadline && at_rest(&self.world).is_err() {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a sync or a write of the log fails | the shard stops until a start, and acknowledged changes exist then |
 //! | a sync or a write of another file fails | the shard goes on, or stops; nothing is lost |
-//! | blocks of index files cannot be read for a while | a request that needs them gets `EIO`, and has changed nothing; other requests succeed |
+//! | blocks of index files cannot be read for a while | a request that needs them gets `EIO`, and has changed nothing; other requests succeed; a file that could not be read at a start may stay so until the next one |
 //! | the disk is full for a while | a request that gets `ENOSPC` has not run; no shard stops because of it; the shard can start |
 //! | syncs take long for a while | no request gets an error |
 
@@ -96,7 +96,9 @@ impl World {
             }
         }
         for server in 0..self.servers.len() {
-            if self.stopped(server).is_some() {
+            let may_be_dark = |&shard: &usize| self.hosts[shard].may_be_dark();
+            if self.stopped(server).is_some() || self.servers[server].shards.iter().any(may_be_dark)
+            {
                 self.end(server, Death::Kill);
             }
         }

@@ -230,7 +230,7 @@ fn seeds_that_once_failed_hold() {
     ];
     let without_power: [(Kind, &[u64]); 4] = [
         (SimConfig::new, &[3542]),
-        (SimConfig::disks, &[54, 103, 119, 142, 168]),
+        (SimConfig::disks, &[54, 103, 119, 142, 168, 20_000_764, 20_000_861]),
         (SimConfig::moving, &[2528]),
         (SimConfig::handing_over, &[2623, 2650, 6000, 50_033_207]),
     ];

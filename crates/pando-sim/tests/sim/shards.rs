@@ -51,10 +51,11 @@ fn a_seed_gives_the_same_bytes_again() {
 /// Seeds that once failed: docs/TESTING.md tells how.
 #[test]
 fn seeds_that_once_failed_hold() {
-    for seed in [45, 86, 170, 259, 443, 4_000_783, 5_000_714] {
+    for seed in [45, 86, 170, 259, 443, 4_000_783, 5_000_714, 20_000_525] {
         let config = SimConfig::shards_moving(seed).with_power_loss();
         assert_eq!(run(config).fault, None, "seed {seed}");
     }
+    assert_eq!(run(SimConfig::shards_moving(20_000_422)).fault, None);
 }
 
 #[test]
