@@ -4,7 +4,7 @@ use pando_types::{Errno, FileKind, Ino};
 
 use super::Event;
 use super::excuse::Excuse;
-use crate::clients::file_names::has_objects;
+use crate::check::file_names::has_objects;
 use crate::model::{Op, Outcome, Stat, Tree, Value};
 
 /// How two answers compare.

@@ -16,6 +16,7 @@
 mod agree;
 mod event;
 mod excuse;
+pub mod file_names;
 mod history;
 mod loose;
 mod marks;

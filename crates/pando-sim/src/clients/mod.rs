@@ -4,7 +4,6 @@ pub mod blocking;
 pub mod client;
 mod connect;
 pub mod execute;
-pub mod file_names;
 mod lane;
 pub mod local;
 mod perform;

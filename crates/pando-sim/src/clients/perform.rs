@@ -11,9 +11,9 @@ use pando_types::{Credentials, Errno, Judge};
 use crate::base::lock::lock;
 use crate::base::random::Random;
 use crate::check::EventIndex;
+use crate::check::file_names;
 use crate::clients::client::ClientRun;
 use crate::clients::execute::{Executed, execute};
-use crate::clients::file_names;
 use crate::judges::mark::MARK;
 use crate::model::{Call, Op, Outcome};
 

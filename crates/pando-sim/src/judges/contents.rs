@@ -66,8 +66,8 @@ impl Contents {
         self.files.remove(&ino)
     }
 
-    /// Puts a file back under a name that it now has. After a loss of power, what was fsynced may be
-    /// found under this name or under an earlier one.
+    /// Puts a file back under a name that it now has. After a loss of power, what was fsynced may
+    /// be found under this name or under an earlier one.
     pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
         let synced = file.synced.filter(|_| self.is_durable);
         self.files.insert(ino, File { name, synced, ..file });

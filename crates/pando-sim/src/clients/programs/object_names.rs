@@ -9,9 +9,9 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 use super::object_writer::Lanes;
 use crate::base::lock::lock;
 use crate::base::random::Random;
+use crate::check::file_names::has_objects;
 use crate::clients::blocking::desk::{Desk, File, READ_WRITE};
 use crate::clients::client::ClientRun;
-use crate::clients::file_names::has_objects;
 use crate::machines::objects::Objects;
 use crate::model::{Op, Value};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pando_types::{Credentials, FileKind, Ino};
 
 use crate::base::lock::lock;
+use crate::check::file_names::{has_objects, is_locked};
 use crate::clients::client::ClientRun;
 use crate::clients::execute::{Executed, execute};
-use crate::clients::file_names::{has_objects, is_locked};
 use crate::model::{Call, Op, Outcome, Value};
 
 /// Walks the tree from the root, and adds all that it finds to the history.

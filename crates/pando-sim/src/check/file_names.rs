@@ -10,7 +10,7 @@ pub fn is_locked(name: &Name) -> bool {
     name.as_bytes().starts_with(b"lock")
 }
 
-/// Whether an operation creates, renames or links a file that programs lock, or a file with objects.
+/// Whether an operation creates, renames or links a file that programs lock, or one with objects.
 pub(crate) fn concerns(op: &Op) -> bool {
     match op {
         Op::Create { name, .. } | Op::Rename { name, .. } | Op::Link(_, _, name) => {
