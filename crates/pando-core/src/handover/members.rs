@@ -28,7 +28,7 @@ use crate::contract::{ClientTag, Halt, SHARD_0};
 use crate::records::keys::{self, Table};
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
-use crate::state::stop::{Ran, Stop, broken, not_here};
+use crate::state::stop::{Ran, Stop, bad_key, not_here};
 use crate::state::txn::plan::{Join, Plan};
 use crate::txn::plan::view::{Decision, Next, View};
 
@@ -89,7 +89,7 @@ impl Shard {
     pub(crate) fn load_joined(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Joined);
         for (key, _) in ctx.rows(&prefix, &keys::after(&prefix))? {
-            let shard = keys::joined_of(&key).ok_or_else(|| broken("the key of an added shard"))?;
+            let shard = keys::joined_of(&key).ok_or_else(|| bad_key(Table::Joined))?;
             self.config.map.grow(shard.0 + 1);
         }
         Ok(())

@@ -41,7 +41,7 @@ use crate::state::migration::copy::Copy;
 use crate::state::migration::hash_slot_rows::is_bare;
 use crate::state::migration::whereabouts::Whereabouts;
 use crate::state::shard::Shard;
-use crate::state::stop::{Stop, broken};
+use crate::state::stop::{Stop, bad_key};
 use crate::state::txn::plan::{Handover, Plan};
 
 /// Most hash slots with rows that a shard hands over at one time.
@@ -178,8 +178,7 @@ impl Shard {
     pub(crate) fn load_owners(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Owner);
         for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
-            let hash_slot =
-                keys::owner_of(&key).ok_or_else(|| broken("the key of a slot's owner"))?;
+            let hash_slot = keys::owner_of(&key).ok_or_else(|| bad_key(Table::Owner))?;
             let Owner { version, owner } = Owner::decode(&value)?;
             self.config.map.learn(HashSlotNews { hash_slot, version, owner });
         }

@@ -30,12 +30,12 @@ impl Handover {
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
         let Some(mut copy) = view.shard.migration.copies.take_out(number) else {
-            return Err(broken("a handover without its copy").into());
+            return Err(broken("a handover has no copy").into());
         };
         let next = match view.votes.0.last() {
             Some(step) if step.state == StepState::Yes => match &step.seen {
                 Some(Seen::Arrived(tally)) => return self.decide(view, copy, *tally),
-                _ => Err(broken("a slot arrived without a count").into()),
+                _ => Err(broken("a hash slot arrived without a count").into()),
             },
             _ => go_on(self, view, &mut copy),
         };

@@ -163,7 +163,8 @@ impl Shard {
             Prepare::TakeHashSlot(arrival) if arrival.hash_slot == news => Some(arrival.clone()),
             _ => None,
         });
-        let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
+        let arrival =
+            arrival.ok_or_else(|| broken("a hash slot arrived that was not announced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
         for dir in dirs_of(ctx, news.hash_slot)? {
@@ -291,7 +292,7 @@ fn take_rows(
         let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) =
             &row;
         if keys::hash_slot_of_row(key) != Some(hash_slot) {
-            return Err(broken("a page of a handover holds a row of another slot"));
+            return Err(broken("a page of a handover holds a row of another hash slot"));
         }
         match row {
             RowChange::Put(key, value) => {

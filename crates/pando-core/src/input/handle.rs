@@ -23,7 +23,7 @@ use crate::state::queue::RunQueue;
 use crate::state::sessions::leases::Leases;
 use crate::state::sessions::parts::Sessions;
 use crate::state::shard::Shard;
-use crate::state::stop::broken;
+use crate::state::stop::{bad_key, broken};
 use crate::state::txn::coordinator::Coordinator;
 use crate::state::txn::participant::Participant;
 use crate::state::txn::step_lock::lock_of;
@@ -35,7 +35,7 @@ impl Shard {
     pub fn recover(config: Config, now: Now, rows: &dyn Rows) -> Result<(Self, Effects), Halt> {
         let mut ctx = Ctx::new(now, rows);
         let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
-            return Err(broken("this store holds no shard: its number record is missing"));
+            return Err(broken("its store holds no shard: the record of its numbers is missing"));
         };
         let numbers = Numbers::recover(config.shard, reserved, config.number_block);
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
@@ -83,7 +83,7 @@ impl Shard {
             self.sessions.begin_leases(ctx.now.nanos);
         }
         for (key, value) in table(ctx, Table::Outcome)? {
-            let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            let slot = keys::outcome_of(&key).ok_or_else(|| bad_key(Table::Outcome))?;
             self.sessions.outcomes.load(slot, Outcome::decode(&value)?.sequence);
         }
         for (key, value) in table(ctx, Table::Open)? {
@@ -96,12 +96,12 @@ impl Shard {
 
     fn load_transactions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         for (key, value) in table(ctx, Table::Floor)? {
-            let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
+            let shard = key.get(2..4).ok_or_else(|| bad_key(Table::Floor))?;
             let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
             self.participant.load_floor(shard, Floor::decode(&value)?);
         }
         for (key, _) in table(ctx, Table::Finished)? {
-            let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
+            let step = keys::step_of(&key).ok_or_else(|| bad_key(Table::Finished))?;
             self.participant.load_finished(step);
         }
         for (key, value) in table(ctx, Table::Txn)? {
@@ -109,18 +109,19 @@ impl Shard {
             self.coordinator.enter(number, Txn::recovered(Decided::decode(&value)?));
         }
         for (key, value) in table(ctx, Table::Arrival)? {
-            let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
-                .map_err(|_| broken("an arrival's key"))?;
+            let partition = key.get(18..22).and_then(|bytes| bytes.try_into().ok());
+            let partition =
+                partition.map(u32::from_be_bytes).ok_or_else(|| bad_key(Table::Arrival))?;
             let record = Arriving::decode(&value)?;
             let place = (record.dir.id, pando_types::PartitionIndex(partition));
             self.migration.arrivals.note(place, record, 0);
         }
         for (key, value) in table(ctx, Table::Incoming)? {
-            let hash_slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            let hash_slot = keys::owner_of(&key).ok_or_else(|| bad_key(Table::Incoming))?;
             self.migration.arrivals.note_hash_slot(hash_slot, Incoming::decode(&value)?, 0);
         }
         for (key, value) in table(ctx, Table::Prepared)? {
-            let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
+            let step = keys::step_of(&key).ok_or_else(|| bad_key(Table::Prepared))?;
             let record = Prepared::decode(&value)?;
             let (lock, hold) = lock_of(&self.config, &record.prepare)?;
             if let Some(lock) = lock {
@@ -350,5 +351,5 @@ fn number(key: &[u8], at: usize) -> Result<u64, Halt> {
     key.get(at..at + 8)
         .and_then(|bytes| bytes.try_into().ok())
         .map(u64::from_be_bytes)
-        .ok_or_else(|| broken("a key of a shard's own table is too short"))
+        .ok_or_else(|| broken("a key of one of its tables is too short"))
 }

@@ -7,7 +7,7 @@ use crate::contract::Halt;
 use crate::records::keys::{self, Table};
 use crate::state::ctx::{Ctx, LockChange};
 use crate::state::shard::Shard;
-use crate::state::stop::broken;
+use crate::state::stop::bad_key;
 
 /// Most files of which one session may have locks on one shard.
 pub const FILES_MAX: usize = 1 << 16;
@@ -30,7 +30,7 @@ impl Shard {
             }
             !bad
         })?;
-        if bad { Err(broken("the key of a file's locks")) } else { Ok(()) }
+        if bad { Err(bad_key(Table::Lock)) } else { Ok(()) }
     }
 
     /// Deletes the locks of all files of a hash slot that another shard owns from now on.
@@ -47,8 +47,7 @@ impl Shard {
     pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, hash_slot: HashSlot) -> Result<(), Halt> {
         let (from, to) = keys::hash_slot_locks(hash_slot);
         for (key, _) in ctx.rows(&from, &to)? {
-            let (ino, session) =
-                keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
+            let (ino, session) = keys::lock_of(&key).ok_or_else(|| bad_key(Table::Lock))?;
             #[cfg(feature = "planted")]
             if self.is_planted(crate::Planted::LocksNotHandedOver) {
                 ctx.delete(key);

@@ -19,11 +19,11 @@ use pando_types::{
 use crate::contract::{ClientTag, Halt};
 use crate::namespace::perm;
 use crate::namespace::program_locks::FILES_MAX;
-use crate::records::keys;
+use crate::records::keys::{self, Table};
 use crate::records::record::Record;
 use crate::state::ctx::{Ctx, LockChange};
 use crate::state::shard::Shard;
-use crate::state::stop::{Ran, Stop, broken};
+use crate::state::stop::{Ran, Stop, bad_key};
 use crate::state::txn::plan::{LockOf, Plan};
 
 impl Shard {
@@ -126,8 +126,7 @@ impl Shard {
         let from = keys::locks_of(ino);
         let mut sets = Vec::new();
         for (key, value) in ctx.rows(&from, &keys::after(&from))? {
-            let (_, session) =
-                keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
+            let (_, session) = keys::lock_of(&key).ok_or_else(|| bad_key(Table::Lock))?;
             if self.session_locks(session) {
                 sets.push((session, LockSet::decode(&value)?));
             }

@@ -30,7 +30,9 @@ pub trait Record: Serialize + DeserializeOwned {
     /// names the record's type.
     fn decode(bytes: &[u8]) -> Result<Self, Halt> {
         codec::decode(Self::VERSION, bytes).map_err(|why| {
-            Halt::Broken(alloc::format!("a {} record: {why}", core::any::type_name::<Self>()))
+            let name = core::any::type_name::<Self>();
+            let name = name.rsplit("::").next().unwrap_or(name);
+            Halt::Broken(alloc::format!("a record of kind {name} cannot be decoded: {why}"))
         })
     }
 }

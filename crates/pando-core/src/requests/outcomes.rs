@@ -13,7 +13,7 @@ use crate::records::keys::{self, Table};
 use crate::records::record::{Outcome, Record};
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
-use crate::state::stop::broken;
+use crate::state::stop::bad_key;
 
 impl Shard {
     /// Rows for the target of a move: outcomes of requests in what moves, and floors of all others.
@@ -51,7 +51,7 @@ impl Shard {
     /// at the source.
     pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
         for (key, value) in slots {
-            let slot = keys::outcome_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            let slot = keys::outcome_of(&key).ok_or_else(|| bad_key(Table::Outcome))?;
             let theirs = Outcome::decode(&value)?;
             let ours = self.sessions.outcomes.newest(slot).unwrap_or(0);
             // An earlier move may have brought only the floor of this request. Its answer comes

@@ -35,7 +35,7 @@ use crate::records::record::{Record, SessionRecord, SessionsHeard};
 use crate::state::ctx::Ctx;
 use crate::state::sessions::over::Over;
 use crate::state::shard::Shard;
-use crate::state::stop::{Ran, Stop, broken, not_here};
+use crate::state::stop::{Ran, Stop, bad_key, broken, not_here};
 
 impl Shard {
     /// Loads the sessions from their records, at the start.
@@ -46,12 +46,12 @@ impl Shard {
                 self.sessions.log.load(SessionsHeard::decode(&value)?);
                 continue;
             }
-            let session = keys::session_of(&key).ok_or_else(|| broken("a session's key"))?;
+            let session = keys::session_of(&key).ok_or_else(|| bad_key(Table::Session))?;
             let record = SessionRecord::decode(&value)?;
             match (record.over, record.key) {
                 (Some(at), key) => self.sessions.log.add_over(session, Over::new(key, at)),
                 (None, Some(key)) => self.sessions.begin(session, key),
-                (None, None) => return Err(broken("a session that lives is nobody's")),
+                (None, None) => return Err(broken("a session that lives has no key")),
             }
         }
         Ok(())

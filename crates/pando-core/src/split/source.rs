@@ -57,7 +57,7 @@ impl Move {
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
         let Some(mut copy) = view.shard.migration.copies.take_out(number) else {
-            return Err(broken("a move without its copy").into());
+            return Err(broken("a split or merge has no copy").into());
         };
         let next = match view.votes.0.last() {
             Some(step) if step.state == StepState::Yes => match &step.seen {

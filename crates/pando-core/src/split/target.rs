@@ -191,7 +191,8 @@ impl Shard {
             },
             _ => None,
         });
-        let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
+        let (arrival, header) =
+            found.ok_or_else(|| broken("a partition arrived that was not announced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
         ctx.add_bytes(arrival.tally.bytes.cast_signed());
         for SessionOpens { ino, at: order, session, count } in arrival.opens {
@@ -279,7 +280,7 @@ fn take_rows(
             &row;
         let inside = keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
         if keys::dir_of(key) != Some(dir) || !inside {
-            return Err(broken("a page holds a row of another range"));
+            return Err(broken("a page of a split or merge holds a row of another range"));
         }
         match row {
             RowChange::Put(key, value) => {

@@ -5,6 +5,7 @@ use pando_types::Errno;
 use pando_types::reply::{Body, Refusal};
 
 use crate::contract::{Halt, Need};
+use crate::records::keys::Table;
 use crate::state::lock_key::LockKey;
 
 /// Why an operation did not come to its end.
@@ -39,6 +40,11 @@ impl From<Halt> for Stop {
 /// The error of a store that holds an invalid record.
 pub fn broken(what: &str) -> Halt {
     Halt::Broken(String::from(what))
+}
+
+/// The error of a store that holds an invalid key in one of the shard's own tables.
+pub fn bad_key(table: Table) -> Halt {
+    Halt::Broken(alloc::format!("a key of its table {table:?} is damaged"))
 }
 
 /// How an operation ended, so far.

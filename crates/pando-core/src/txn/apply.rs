@@ -104,7 +104,8 @@ impl Shard {
         destroy: bool,
     ) -> Result<(), Halt> {
         let (header, found) = self.locked_entry(ctx, dir, name)?;
-        let found = found.ok_or_else(|| broken("a locked entry vanished"))?;
+        let found =
+            found.ok_or_else(|| broken("an entry that a transaction had locked is gone"))?;
         let gone = if destroy { Gone::ForGood } else { Gone::Elsewhere };
         self.take_out(ctx, dir, name, (&header, &found), gone)
     }
@@ -121,7 +122,7 @@ impl Shard {
                 names::update(ctx, dir.id, &found, name, EntryValue::Dir(access));
                 Ok(())
             }
-            _ => Err(broken("a locked entry vanished")),
+            _ => Err(broken("an entry that a transaction had locked is gone")),
         }
     }
 
@@ -259,7 +260,8 @@ impl Shard {
     }
 
     fn locked_link(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Inode, Halt> {
-        self.link_inode(ctx, ino)?.ok_or_else(|| broken("a locked inode vanished"))
+        self.link_inode(ctx, ino)?
+            .ok_or_else(|| broken("an inode that a transaction had locked is gone"))
     }
 
     fn add_name(

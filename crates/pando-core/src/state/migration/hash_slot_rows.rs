@@ -77,7 +77,7 @@ pub fn segment(ctx: &Ctx<'_>, hash_slot: HashSlot, at: Vec<u8>) -> Result<Option
         let (Some(dir), Some(kind), Some(order)) =
             (keys::dir_of(&key), keys::kind_of(&key), keys::order_of(&key))
         else {
-            return Err(crate::state::stop::broken("the key of a directory's row is too short"));
+            return Err(crate::state::stop::broken("the key of a directory's row is damaged"));
         };
         if kind < Kind::Header as u8 {
             return Ok(Some((key, keys::dir(dir, Kind::Header, 0))));
