@@ -2,7 +2,7 @@
 
 use pando_types::peer::PeerMessage;
 
-use super::coordinate::need_of;
+use super::tell::need_of;
 use crate::contract::Halt;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;

@@ -1,13 +1,43 @@
 //! Sending of peer messages, to other shards and to this one.
+//!
+//! Each message of a coordinator tells participants which of its transactions are over: its floor.
+//! A participant remembers each step that it has finished until it hears that the transaction is
+//! over. A transaction may wait for long, for a shard that is away or for a handover. The floor
+//! names it as an exception, so that participants can forget the steps of later ones.
 
 use alloc::boxed::Box;
-use pando_types::peer::{Behalf, Floor, Peer, PeerMessage};
+use pando_types::peer::{
+    Arrival, Behalf, Floor, HashSlotArrival, Peer, PeerMessage, Prepare, RowChange,
+};
 use pando_types::{ShardIndex, TxnId};
 
 use crate::contract::{Input, Need, Out};
+use crate::records::keys;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
 use crate::state::txn::transaction::Txn;
+
+/// How safe the log must be before a coordinator's message leaves. A decision waits for a sync. So
+/// does a page of a move that names objects, since the target may sync it at any time.
+pub(super) fn need_of(message: &PeerMessage) -> Need {
+    let names_object = |row: &RowChange| match row {
+        RowChange::Put(key, _) => keys::is_slice(key),
+        RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
+    };
+    match message {
+        PeerMessage::Finish(_)
+        | PeerMessage::Page { synced: true, .. }
+        | PeerMessage::HashSlotPage { synced: true, .. } => Need::Synced,
+        PeerMessage::Page { rows, .. }
+        | PeerMessage::HashSlotPage { rows, .. }
+        | PeerMessage::Prepare(
+            _,
+            Prepare::Arrive(Arrival { rows, .. })
+            | Prepare::TakeHashSlot(HashSlotArrival { rows, .. }),
+        ) if rows.iter().any(names_object) => Need::Synced,
+        _ => Need::Committed,
+    }
+}
 
 impl Shard {
     /// Sends a message to another shard, or queues it if it is for this one.
@@ -45,5 +75,21 @@ impl Shard {
     fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
         let own = self.coordinator.get(txn.number).filter(|_| txn.shard == self.config.shard);
         own.and_then(Txn::trace).unwrap_or(ctx.trace)
+    }
+
+    /// The floor, as far as a message about this transaction may tell it.
+    fn floor_beside(&self, number: u64) -> Floor {
+        let pinned = self.coordinator.pinned();
+        let from = pinned.last().map_or(0, |last| last + 1);
+        let lowest = self.coordinator.first_from(from);
+        #[cfg(feature = "planted")]
+        let lowest = lowest.filter(|_| !self.is_planted(crate::Planted::FloorOverLiving));
+        let mut below = lowest.unwrap_or(self.numbers.next_txn());
+        // The transaction may be out of the table just now.
+        if pinned.binary_search(&number).is_err() {
+            below = below.min(number);
+        }
+        let but = pinned.iter().copied().take_while(|pinned| *pinned < below).collect();
+        Floor { below, but }
     }
 }
