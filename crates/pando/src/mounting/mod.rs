@@ -5,4 +5,5 @@ pub mod kernel;
 pub mod losses;
 pub mod mount;
 pub mod mountpoint;
+pub mod outspoken;
 pub mod stop;

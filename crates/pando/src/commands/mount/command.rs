@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::mounting::answers::{parse_names, pong, sync, unmount};
 use crate::mounting::mount::{Mounting, Plan, can_mount};
 use crate::mounting::mountpoint;
+use crate::mounting::outspoken::Outspoken;
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounts;
 use crate::process::background::{self, Service, Way};
@@ -75,7 +76,7 @@ fn bring_up(
     let mounting = Mounting::start(Plan {
         transport: connected.transport.clone(),
         volume: connected.volume(),
-        objects: Arc::new(store),
+        objects: Arc::new(Outspoken::new(store, objects.display().to_string())),
         // The servers cannot sync objects that this process stores.
         sync_objects: SyncObjects::BeforeCommit,
         mountpoint: &path,
