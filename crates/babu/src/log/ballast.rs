@@ -19,7 +19,8 @@
 //!    goes to the ballast first.
 //! 4. No manifest names either file, and nothing reads their content. An opening or a later change
 //!    makes them if they are missing.
-//! 5. Neither is synced: a loss of power may give their room back to the disk.
+//! 5. Neither is synced: a loss of power may give their room back to the disk. If another program
+//!    then fills the disk, an opening may have to wait until room is made.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};

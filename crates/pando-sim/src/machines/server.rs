@@ -56,6 +56,11 @@ pub struct Server {
     /// The folder of its shards, if shards move.
     pub folder: Option<Folder>,
     options: HostOptions,
+    /// Whether power was lost while the process started, so that room it keeps for a full disk may
+    /// be gone (`babu::log::ballast`).
+    pub may_lack_room: bool,
+    /// Whether the last start failed for want of that room.
+    pub lacked_room: bool,
     /// Number of shards of the volume.
     count: u16,
     /// Objects that must be synced before the logs are.
@@ -107,6 +112,8 @@ impl Server {
             is_checkpoint_planned: false,
             folder: None,
             options,
+            may_lack_room: false,
+            lacked_room: false,
             count: config.shards,
             objects,
             door: None,
@@ -177,7 +184,9 @@ impl Server {
             Err(error) => {
                 let hosts = &recovered.into_inner().expect("nothing panicked").0;
                 let has_failed = shards.iter().any(|&shard| self.has_failed(&hosts[shard]));
-                if self.post.has_stopped() || has_failed {
+                let is_full = error.to_string().contains("the disk is full");
+                self.lacked_room = self.may_lack_room && is_full;
+                if self.post.has_stopped() || has_failed || self.lacked_room {
                     return Err(Died);
                 }
                 panic!("{error}");

@@ -5,7 +5,7 @@
 //! | a sync or a write of the log fails | the shard stops until a start, and acknowledged changes exist then |
 //! | a sync or a write of another file fails | the shard goes on, or stops; nothing is lost |
 //! | blocks of index files cannot be read for a while | a request that needs them gets `EIO`, and has changed nothing; other requests succeed; a file that could not be read at a start may stay so until the next one |
-//! | the disk is full for a while | a request that gets `ENOSPC` has not run; no shard stops because of it; the shard can start |
+//! | the disk is full for a while | a request that gets `ENOSPC` has not run; no shard stops because of it; the shard can start, unless power was lost during an earlier start |
 //! | syncs take long for a while | no request gets an error |
 
 use pando_types::Errno;

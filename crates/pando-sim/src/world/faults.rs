@@ -87,6 +87,7 @@ impl World {
             }
         }
         self.end_here();
+        self.servers[server].may_lack_room |= power && self.servers[server].driven().is_none();
         self.servers[server].die();
         match self.moves.is_some() {
             true => shards.iter().for_each(|&shard| self.hosts[shard].ends()),
@@ -127,6 +128,7 @@ impl World {
         let Self { servers, hosts, .. } = self;
         match servers[server].start(hosts) {
             Ok(()) => {
+                self.servers[server].may_lack_room = false;
                 self.begin_here();
                 self.settle(server);
                 if self.servers[server].driven().is_some() {
@@ -137,6 +139,8 @@ impl World {
                 let has_failed = |&shard: &usize| self.hosts[shard].has_failed();
                 let has_failed = self.servers[server].shards.iter().any(has_failed);
                 self.stats.disks.failed_starts += u64::from(has_failed);
+                let lacked_room = std::mem::take(&mut self.servers[server].lacked_room);
+                self.stats.disks.roomless_starts += u64::from(lacked_room);
                 self.crash(server);
             }
         }

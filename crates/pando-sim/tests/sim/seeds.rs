@@ -224,7 +224,7 @@ fn seeds_that_once_failed_hold() {
         (SimConfig::new, &[1597, 1840]),
         (SimConfig::splitting, &[237, 984, 2179]),
         (SimConfig::handing_over, &[3033]),
-        (SimConfig::disks, &[36, 79, 1170]),
+        (SimConfig::disks, &[36, 79, 1170, 22_000_495]),
         (SimConfig::objects, &[102]),
         (SimConfig::locking, &[3_000_553]),
     ];
