@@ -76,8 +76,8 @@ impl Shard {
         ctx.put(keys::dir(dir.id, Kind::Content, 0), content.encode());
     }
 
-    /// The header of a name's partition, and the name's entry. Waits for a lock of the name. `by`
-    /// must have search permission, and write permission if the name is absent.
+    /// The header of a name's partition, and the name's entry. Waits for a lock of the name. The
+    /// caller must have search permission, and write permission if the name is absent.
     fn writable(
         &mut self,
         ctx: &Ctx<'_>,

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_hash_slot_are_two_ranges() {
+    fn rows_of_a_hash_slot_are_three_ranges() {
         let mut id = [7; 16];
         (id[0], id[1]) = (0x12, 0xFF);
         let dir = dir(DirId(id), Kind::Entry, 3);

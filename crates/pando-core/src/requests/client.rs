@@ -1,7 +1,7 @@
 //! Requests of clients: each changing request runs exactly once.
 //!
-//! 1. The outcome of a changing request is a record in the same insert group as its changes. A
-//!    repetition finds it before anything else is examined.
+//! 1. The outcome of a changing request is a record in the same insert group as its changes (of a
+//!    local session it is kept in memory). A repetition finds it before anything else is examined.
 //! 2. One outcome per request slot of a session is enough: a slot's next request comes only after
 //!    the last one was answered. So no outcomes need collecting
 //!    (docs/decisions/outcomes-by-request-slot.md).

@@ -2,7 +2,8 @@
 //! (GIGA+ §3.2). A *merge* gives a small partition back to its parent. Within this shard either
 //! writes two headers; a split first counts the half that goes (`counting.rs`). To another shard
 //! the rows are copied live, and requests are served meanwhile. Those in the range wait once it is
-//! closed, until the exchange. Creates and ticks call this folder (`input/handle.rs`).
+//! closed, until the exchange. A changed header calls this folder (`effects_of` in
+//! `input/handle.rs`).
 //!
 //! ```text
 //!  source                                          target
@@ -21,7 +22,7 @@
 //!    |<------------------------- PageDone ---------|
 //!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs
 //!    |<---------------------------- Voted(count) --|
-//!   logs: smaller header, or none; rows dropped, decision; syncs; unlocks: waiting requests are redirected
+//!   logs: smaller header, or none; rows dropped, decision; unlocks; syncs, and then redirects requests that waited
 //!    | -- Finish(Own) ---------------------------->|  writes the header, or makes the parent's range larger: it is the owner
 //! ```
 //!

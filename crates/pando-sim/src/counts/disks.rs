@@ -20,7 +20,7 @@ counts! {
         pub failed_starts: u64,
         /// Starts of a process with a full disk.
         pub full_starts: u64,
-        /// Starts that failed since a loss of power during a start had taken the room kept for them.
+        /// Starts that failed, as a loss of power during a start had taken the room kept for them.
         pub roomless_starts: u64,
         /// Requests refused for want of room.
         pub no_space: u64,

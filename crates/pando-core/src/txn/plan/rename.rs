@@ -1,6 +1,6 @@
-//! `rename` between partitions, of directories, and of inodes that are open or at a link shard
+//! `rename` between shards, of directories, and of inodes that are open or at a link shard
 //! (docs/design/rename-graph.md). The shard of the old name coordinates it. A rename of a file
-//! within a partition is in `ops/names.rs`.
+//! between names of one shard runs at once, in `ops/names.rs`.
 //!
 //! Lock order:
 //!
