@@ -8,7 +8,7 @@ use pando_sim::holding::hit;
 use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to a disk.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 fn enough_went_wrong(stats: &Stats, runs: u64) {
     let disks = stats.disks;

@@ -50,7 +50,7 @@ const CEILINGS_OF_POWER: [(Excuse, [u64; 10]); 3] = [
 /// Excuses that chance may add to a limit.
 const CHANCE: u64 = 5;
 /// Number of runs below which chance decides, and nothing is judged.
-pub const RUNS_MIN: u64 = 60;
+pub const RUNS_MIN: u64 = 40;
 
 /// Runs seeds as [`holding::all_hold`] does, and checks that no excuse was applied too often.
 pub fn all_hold(seeds: u64, loses_power: bool, kind: fn(u64) -> SimConfig) -> Held {

@@ -8,7 +8,7 @@ use pando_sim::holding::hit;
 use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to such a client.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 fn enough_was_hit(stats: &Stats) {
     let (local, runs) = (stats.local, stats.runs);

@@ -8,7 +8,7 @@ use pando_sim::holding::hit;
 use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to a lock.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 #[test]
 fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {

@@ -9,7 +9,7 @@ use pando_sim::run;
 use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to an object.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 fn enough_was_hit(stats: &Stats) {
     let (objects, runs) = (stats.objects, stats.runs);

@@ -12,7 +12,7 @@ use pando_sim::run;
 use crate::forgiven::too_much;
 
 /// Enough seeds to hit everything that must be hit.
-const SEEDS: u64 = 160;
+const SEEDS: u64 = 110;
 
 /// Runs `seeds` seeds, and checks that no excuse is applied too often. Returns the counts, if
 /// enough seeds ran to hit everything.
@@ -110,7 +110,7 @@ fn enough_was_hit(stats: &Stats) {
 }
 
 /// Enough seeds to hit everything that can happen to a live copy.
-const SPLITTING_SEEDS: u64 = 60;
+const SPLITTING_SEEDS: u64 = 40;
 
 #[test]
 fn splits_and_merges_under_load_lose_and_double_nothing() {
@@ -158,7 +158,7 @@ fn enough_was_split(stats: &Stats) {
 }
 
 /// Enough seeds to hit everything that can happen to a handover.
-const HANDING_OVER_SEEDS: u64 = 60;
+const HANDING_OVER_SEEDS: u64 = 40;
 
 #[test]
 fn hash_slots_that_are_handed_over_under_load_lose_and_double_nothing() {
@@ -182,7 +182,7 @@ fn enough_was_handed_over(stats: &Stats) {
 }
 
 /// Number of seeds. Without the renaming graph, nearly each of them would make a loop.
-const MOVING_SEEDS: u64 = 60;
+const MOVING_SEEDS: u64 = 40;
 
 #[test]
 fn directories_that_are_moved_into_each_other_stay_one_tree() {

@@ -8,7 +8,7 @@ use pando_sim::run;
 use crate::forgiven::all_hold;
 
 /// Enough seeds to hit everything that can happen to a move.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 /// Checks that enough happened in `runs` runs.
 fn enough_moved(counts: &MoveCounts, runs: u64) {

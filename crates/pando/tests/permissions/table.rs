@@ -151,8 +151,8 @@ impl Table {
     fn new(other: Kind) -> Self {
         let step = match (std::env::var_os("PANDO_LONG"), other) {
             (Some(_), _) => 1,
-            (None, Kind::Alone) => 6,
-            (None, _) => 10,
+            (None, Kind::Alone) => 8,
+            (None, _) => 14,
         };
         let cells = RandomState::new().hash_one(()) as usize % step;
         Self { arena: Arena::new(other, &[]), step, cells, wrong: Vec::new() }
