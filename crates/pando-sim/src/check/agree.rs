@@ -4,7 +4,7 @@ use pando_types::{Errno, FileKind, Ino};
 
 use super::Event;
 use super::excuse::Excuse;
-use crate::check::file_names::has_objects;
+use super::file_names::has_objects;
 use crate::model::{Op, Outcome, Stat, Tree, Value};
 
 /// How two answers compare.
@@ -85,8 +85,7 @@ fn same_value(event: &Event, expected: &Value, observed: &Value) -> Verdict {
             a.ino == *ino
         }
         (Value::Created(a, false), Value::Created(b, false)) => same_node(a, b),
-        // The model does not know the contents of such a file.
-        (Value::Stat(a), Value::Stat(b)) if matches!(&event.call.op, Op::Link(_, _, name) if has_objects(name)) => {
+        (Value::Stat(a), Value::Stat(b)) if links_objects(&event.call.op) => {
             *a == Stat { size: a.size, ..*b }
         }
         (Value::Stat(a), Value::Stat(b)) | (Value::Created(a, true), Value::Created(b, true)) => {
@@ -97,6 +96,12 @@ fn same_value(event: &Event, expected: &Value, observed: &Value) -> Verdict {
         _ => expected == observed,
     };
     if is_same { Verdict::Same } else { Verdict::Different }
+}
+
+/// Whether an operation links a file with objects. The model does not know the contents of such a
+/// file.
+fn links_objects(op: &Op) -> bool {
+    matches!(op, Op::Link(_, _, name) if has_objects(name))
 }
 
 /// Whether two answers tell of one inode, whatever its attributes are.
