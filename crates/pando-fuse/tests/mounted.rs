@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{Setup, setup};
@@ -17,6 +18,15 @@ use pando_client::block_on;
 use pando_fuse::{Mounted, Options};
 use pando_types::{Credentials, FileKind, Ino, Judge, Name, SetAttr, TimeSet};
 use rustix::fs::{FallocateFlags, Gid, RenameFlags, Uid, XattrFlags};
+
+/// Tests that start processes take turns. A process that starts closes the files of this program
+/// that it does not inherit, those of other tests included. Such a close may take a report of a
+/// loss.
+static STARTS: Mutex<()> = Mutex::new(());
+
+fn take_turns() -> MutexGuard<'static, ()> {
+    STARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Mount {
     path: PathBuf,
@@ -76,6 +86,7 @@ fn names() {
 
 #[test]
 fn large_directories_are_listed_completely() {
+    let _turn = take_turns();
     for (name, timeout) in [("list", 0), ("list-plus", 10)] {
         let timeout = Duration::from_secs(timeout);
         let options =
@@ -200,6 +211,7 @@ fn an_unlinked_open_file_is_still_there() {
 
 #[test]
 fn a_full_store_is_reported_by_close_and_fsync() {
+    let _turn = take_turns();
     let mount = Mount::new("full", &Options::default());
     mount.setup.store.full.store(true, Ordering::Relaxed);
     let path = mount.path("f");
@@ -222,6 +234,7 @@ fn a_full_store_is_reported_by_close_and_fsync() {
 /// loss, even through a handle that only reads.
 #[test]
 fn a_loss_is_told_to_the_next_program_that_closes_or_syncs() {
+    let _turn = take_turns();
     let mount = Mount::new("lost", &Options::default());
     let (data, shards) = (mount.setup.fs.data(), &mount.setup.memory.shards);
     let path = mount.path("f");
@@ -261,6 +274,7 @@ fn a_loss_is_told_to_the_next_program_that_closes_or_syncs() {
 
 #[test]
 fn mappings_read_and_write() {
+    let _turn = take_turns();
     let mount = Mount::new("mmap", &Options::default());
     let script = r#"
 import mmap, sys
@@ -327,6 +341,7 @@ fn extended_attributes() {
 
 #[test]
 fn a_caller_is_judged_by_the_kernel_by_all_its_groups() {
+    let _turn = take_turns();
     let mount = Mount::new("groups", &Options::default());
     // The file is in a directory of a group that is not the caller's first.
     fs::create_dir(mount.path("d")).unwrap();

