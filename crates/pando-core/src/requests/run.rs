@@ -117,7 +117,7 @@ impl Shard {
             }
             Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session),
             Op::Renew(session) => self.renew(ctx, *session),
-            Op::Alone(session, ask) => self.alone(*session, *ask),
+            Op::Alone(session, ask) => self.alone(ctx, *session, *ask),
             Op::StatFs(_) => {
                 let Stat { inodes, bytes } = self.stat();
                 Ok(Body::StatFs { inodes, bytes })

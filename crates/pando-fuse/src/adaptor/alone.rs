@@ -3,23 +3,42 @@
 //!
 //! ```text
 //!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
-//!      ▲                                                                     the kernel forgets names and attributes
+//!      ▲                          │  ▲                                       the kernel forgets names and attributes
+//!      │                          └──┘ asks again each second,                      │
+//!      │                               unless it is alone for good                  │
 //!      └───────────────────── shard 0 hears of it ◄─────────────────────────────────┘
 //! ```
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use pando_client::BoxFuture;
+use pando_types::op::ALONE_HOLD;
 
 use crate::adaptor::state::inner::Inner;
 use crate::adaptor::state::keeper::{Ending, Keeper};
 use crate::device::notify::Notifier;
 use crate::mounting::submounts::has_submounts;
+use crate::remembered::memory::{FOR_GOOD, since_boot};
 
-/// How often a session that is not alone asks to be.
+/// How often a session asks to be alone, or to stay so.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long a mount that ends waits for shard 0 to hear that its kernel remembers nothing.
+const END_WITHIN: Duration = Duration::from_secs(1);
 /// Pauses between further rounds in which the kernel forgets all attributes. A thread may take in a
 /// node after the first round, from an answer that was sent before the recall.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// What shard 0 says to a session that asks to be alone.
+enum Asked {
+    /// It is, until then by the clock of [`since_boot`].
+    Yes(u64),
+    /// It is not.
+    No,
+    /// Shard 0 has not answered in time.
+    Unknown,
+}
 
 impl Keeper {
     pub(crate) fn start(inner: &Arc<Inner>) -> std::io::Result<Self> {
@@ -40,15 +59,24 @@ impl Inner {
     /// Asks to be alone. If shard 0 agrees, stays alone until another session wants to begin.
     fn be_alone(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
-        let asked = pando_client::block_on(ending.unless_ended(namespace.ask_alone()));
-        if !matches!(asked, Some(Ok(true))) {
+        // Shard 0 keeps more sessions waiting for a mount that is alone. Nobody is to wait for one
+        // that does nothing.
+        if !namespace.is_alone_for_good() && !self.memory.take_used() {
             return;
         }
-        self.memory.begin_alone();
-        let recalled = pando_client::block_on(ending.unless_ended(namespace.recalled()));
+        let Asked::Yes(until) = self.ask_alone(ending) else { return };
+        self.memory.be_alone_until(until);
+        let has_lapsed = self.stay_alone(ending, until, namespace.recalled());
         self.memory.end_alone();
-        if recalled.is_none() {
-            // The mount is gone, and the session ends.
+        if ending.is_ended() {
+            // The mount is gone, and the session ends. Another one need not wait for its time.
+            if !namespace.is_alone_for_good() {
+                ending.within(END_WITHIN, pin!(namespace.end_alone()));
+            }
+            return;
+        }
+        if has_lapsed {
+            // All that was told has lapsed with it. Shard 0 counts the same time, and more.
             return;
         }
         self.forget_listings();
@@ -60,6 +88,53 @@ impl Inner {
         for pause in AGAIN_AFTER {
             ending.sleep(pause);
             self.forget_attributes();
+        }
+    }
+
+    fn ask_alone(&self, ending: &Ending) -> Asked {
+        let namespace = self.fs.namespace();
+        let asked_at = since_boot();
+        let until = match namespace.is_alone_for_good() {
+            true => FOR_GOOD,
+            false => asked_at.saturating_add(ALONE_HOLD),
+        };
+        // An answer that comes later is worth nothing.
+        let patience = Duration::from_nanos(until.saturating_sub(asked_at));
+        match ending.within_unless_ended(patience, pin!(namespace.ask_alone())) {
+            Some(Ok(true)) => Asked::Yes(until),
+            Some(Ok(false)) => Asked::No,
+            Some(Err(_)) | None => Asked::Unknown,
+        }
+    }
+
+    /// Returns when another session wants to begin, or the mount ends. Also when the time is over
+    /// for which this session is alone: that is the answer. A mount that does nothing, or cannot
+    /// reach shard 0, lets it lapse.
+    fn stay_alone(&self, ending: &Ending, mut until: u64, mut recalled: BoxFuture<'_, ()>) -> bool {
+        if self.fs.namespace().is_alone_for_good() {
+            let _ = pando_client::block_on(ending.unless_ended(recalled));
+            return false;
+        }
+        loop {
+            let left = Duration::from_nanos(until.saturating_sub(since_boot()));
+            if left.is_zero() {
+                return true;
+            }
+            let pause = ASK_EVERY.min(left);
+            if ending.within_unless_ended(pause, recalled.as_mut()).is_some() || ending.is_ended() {
+                return false;
+            }
+            if !self.memory.take_used() {
+                continue;
+            }
+            match self.ask_alone(ending) {
+                Asked::Yes(later) => {
+                    until = later;
+                    self.memory.be_alone_until(until);
+                }
+                Asked::No => return false,
+                Asked::Unknown => {}
+            }
         }
     }
 

@@ -4,11 +4,12 @@
 //! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
 //! have changed since. So shards judge the callers, too.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use pando_types::{Attr, FileKind, Ino, Judged, Kill};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::mounting::options::Options;
 use crate::protocol::request::Caller;
@@ -27,12 +28,19 @@ const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
 /// How long a kernel alone may remember attributes of directories. After a change of its own it may
 /// take older times and counts for newer ones.
 const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
+/// [`Memory::be_alone_until`]: until the session says otherwise.
+pub(crate) const FOR_GOOD: u64 = u64::MAX;
 /// Less than the kernel's unit of time, to which this is rounded up.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
 /// What the kernel was told, and how long it may remember it.
 pub(crate) struct Memory {
     is_alone: RwLock<bool>,
+    /// Until when the session is alone, by the clock of [`since_boot`]. [`FOR_GOOD`]: until it says
+    /// that it is not.
+    alone_until: AtomicU64,
+    /// Whether the kernel was told anything since this was [looked at](Memory::take_used).
+    is_used: AtomicBool,
     told: Told,
     /// Sizes that the kernel knows.
     pub(crate) appends: Appends,
@@ -45,13 +53,24 @@ pub(crate) struct Memory {
 /// Holds the state "alone" or "several" fixed. Answers are chosen and written while it lives.
 pub(crate) struct Telling<'a> {
     memory: &'a Memory,
-    is_alone: RwLockReadGuard<'a, bool>,
+    _is_alone: RwLockReadGuard<'a, bool>,
+    /// How long this session is alone from now on; zero: it is one of several.
+    alone: Duration,
+}
+
+/// Nanoseconds since the machine was started, with those that it slept.
+pub(crate) fn since_boot() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
 impl Memory {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             is_alone: RwLock::new(false),
+            alone_until: AtomicU64::new(0),
+            is_used: AtomicBool::new(false),
             told: Told::default(),
             appends: Appends::default(),
             programs: Programs::default(),
@@ -76,8 +95,10 @@ impl Memory {
         self.is_alone.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that this session is alone on its volume.
-    pub(crate) fn begin_alone(&self) {
+    /// Notes that this session is alone on its volume until then, by the clock of [`since_boot`].
+    /// While it is, this may be called again, with a later end.
+    pub(crate) fn be_alone_until(&self, until: u64) {
+        self.alone_until.store(until, Ordering::Relaxed);
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
@@ -89,12 +110,31 @@ impl Memory {
 
     /// Whether this session is alone.
     pub(crate) fn is_alone(&self) -> bool {
-        *self.read()
+        !self.telling().alone.is_zero()
+    }
+
+    /// Whether the kernel may keep listings, see [`Telling::keeps_listings`].
+    pub(crate) fn keeps_listings(&self) -> bool {
+        self.telling().keeps_listings()
+    }
+
+    /// Whether the kernel was told anything since the last call of this.
+    pub(crate) fn take_used(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
     }
 
     /// Fixes the state. Hold the result from the choice of a timeout until the answer is written.
     pub(crate) fn telling(&self) -> Telling<'_> {
-        Telling { memory: self, is_alone: self.read() }
+        let is_alone = self.read();
+        let alone = match (*is_alone, self.alone_until.load(Ordering::Relaxed)) {
+            (false, _) => Duration::ZERO,
+            (true, FOR_GOOD) => Duration::MAX,
+            (true, until) => Duration::from_nanos(until.saturating_sub(since_boot())),
+        };
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Telling { memory: self, _is_alone: is_alone, alone }
     }
 
     /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
@@ -155,23 +195,29 @@ const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
 }
 
 impl Telling<'_> {
-    /// Whether the kernel is told as a kernel alone.
-    pub(crate) fn is_alone(&self) -> bool {
-        *self.is_alone
+    /// Whether the kernel may keep listings. Nothing ends a kept listing but this mount, so only a
+    /// session that is alone for good has them.
+    pub(crate) fn keeps_listings(&self) -> bool {
+        self.alone == Duration::MAX
+    }
+
+    /// A time for which a kernel alone remembers something; `None`: this one is not alone.
+    fn alone_for(&self, time: Duration) -> Option<Duration> {
+        (!self.alone.is_zero()).then(|| time.min(self.alone))
     }
 
     /// How long the kernel may remember which node a name leads to.
     pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
-        match (*self.is_alone, kind) {
-            (true, _) => self.memory.names_kept(),
-            (false, FileKind::Directory) => Duration::ZERO,
-            (false, _) => self.memory.entry_timeout,
+        match (self.alone_for(self.memory.names_kept()), kind) {
+            (Some(time), _) => time,
+            (None, FileKind::Directory) => Duration::ZERO,
+            (None, _) => self.memory.entry_timeout,
         }
     }
 
     /// How long the kernel may remember that a name does not exist.
     pub(crate) fn absence_timeout(&self) -> Duration {
-        if *self.is_alone { self.memory.names_kept() } else { Duration::ZERO }
+        self.alone_for(self.memory.names_kept()).unwrap_or_default()
     }
 
     /// How long the kernel may remember these attributes, which it is about to be told.
@@ -183,12 +229,13 @@ impl Telling<'_> {
             // A write takes these bits off without notice to the kernel, which would remember them.
             return Duration::ZERO;
         }
-        if *self.is_alone {
-            return match attr.kind {
-                FileKind::Directory => DIRECTORIES_KEPT.max(given),
-                _ if is_settled => ATTRIBUTES_KEPT.max(given),
-                _ => Duration::ZERO,
-            };
+        let kept = match attr.kind {
+            FileKind::Directory => DIRECTORIES_KEPT,
+            _ if is_settled => ATTRIBUTES_KEPT,
+            _ => Duration::ZERO,
+        };
+        if let Some(time) = self.alone_for(kept) {
+            return if kept.is_zero() { kept } else { time.max(given) };
         }
         // Every path begins at the root.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
@@ -253,7 +300,7 @@ mod tests {
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
         assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
-        memory.begin_alone();
+        memory.be_alone_until(FOR_GOOD);
         assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
         memory.no_program(4);
         memory.forget(6);
@@ -287,7 +334,7 @@ mod tests {
     #[test]
     fn a_kernel_alone_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
-        memory.begin_alone();
+        memory.be_alone_until(FOR_GOOD);
         assert_eq!(memory.telling().entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
         let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
@@ -301,6 +348,35 @@ mod tests {
         }
         memory.end_alone();
         assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_kernel_alone_for_a_time_remembers_nothing_beyond_it() {
+        let memory = Memory::new(&Options::default());
+        memory.set_forgets_names(true);
+        let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
+        let hold = Duration::from_millis(700);
+        memory.be_alone_until(since_boot() + 700_000_000);
+        {
+            let telling = memory.telling();
+            let times = [
+                telling.entry_timeout(FileKind::Directory),
+                telling.absence_timeout(),
+                telling.attributes(3, &dir, SETTLED),
+                telling.attributes(7, &file, SETTLED),
+            ];
+            for time in times {
+                assert!(time > ONE_JIFFY && time <= hold, "{time:?}");
+            }
+            assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
+            assert!(!telling.keeps_listings());
+        }
+        // The time is over, whether or not a thread has noticed.
+        memory.be_alone_until(since_boot());
+        assert!(!memory.is_alone());
+        assert_eq!(memory.telling().entry_timeout(FileKind::Regular), Duration::ZERO);
+        assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
+        assert!(memory.take_used() && !memory.take_used());
     }
 
     #[test]

@@ -48,6 +48,11 @@ pub trait Namespace: Send + Sync {
     fn may_be_alone(&self) -> bool {
         false
     }
+    /// Whether it is alone until it says otherwise. Else it is alone for
+    /// [`ALONE_HOLD`](pando_types::op::ALONE_HOLD) from when it asked.
+    fn is_alone_for_good(&self) -> bool {
+        false
+    }
     /// Whether requests about open files run on behalf of the users who opened them. That is so
     /// where the superuser may lack the right.
     fn asks_as_openers(&self) -> bool {

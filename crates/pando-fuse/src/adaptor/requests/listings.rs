@@ -35,12 +35,12 @@ impl Inner {
             }
             Ok(handle) => {
                 // A kept listing names the parent, too.
-                let parent = match self.memory.is_alone() {
+                let parent = match self.memory.keeps_listings() {
                     true => self.fs.namespace().parent(ino).await.ok(),
                     false => None,
                 };
                 let telling = self.memory.telling();
-                let (flags, leave) = match telling.is_alone() {
+                let (flags, leave) = match telling.keeps_listings() {
                     true => self.listings.kept.open(node, parent),
                     // Without this flag, the kernel would wait for programs that read its kept
                     // listing.
@@ -132,7 +132,7 @@ impl Inner {
         let Some(leave) = leave else { return reply.listing(&listing) };
         // A recall waits until the kernel has the answer.
         let telling = self.memory.telling();
-        let is_current = telling.is_alone() && self.listings.kept.is_listed(leave);
+        let is_current = telling.keeps_listings() && self.listings.kept.is_listed(leave);
         if is_current || !listing.is_empty() {
             return reply.listing(&listing);
         }
