@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -262,6 +263,11 @@ impl Arena {
         }
         history
     }
+}
+
+/// A random number below `below`.
+pub fn at_random(below: usize) -> usize {
+    RandomState::new().hash_one(()) as usize % below
 }
 
 /// Calls that show the whole tree, one through each mount.

@@ -30,7 +30,7 @@ fn a_program_that_calls_through_two_mounts_finds_what_a_local_disk_answers() {
 
 fn compare_with(other: Kind) {
     let long = std::env::var_os("PANDO_LONG").is_some();
-    let calls = number("PANDO_PERMISSION_CALLS").unwrap_or(if long { 200_000 } else { 10_000 });
+    let calls = number("PANDO_PERMISSION_CALLS").unwrap_or(if long { 200_000 } else { 6_000 });
     let first = number("PANDO_SEED").unwrap_or(1);
     let mut arena = Arena::new(other, &["--suid", "--dev"]);
     let mut shown = Vec::new();

@@ -3,11 +3,9 @@
 //!
 //! Root makes the objects through one mount, and others call through the second.
 
-use std::hash::{BuildHasher, RandomState};
-
 use rustix::fs::OFlags;
 
-use crate::arena::{Arena, Call, Difference, Kind};
+use crate::arena::{Arena, Call, Difference, Kind, at_random};
 use crate::callers::{PEOPLE, ROOT};
 
 /// The calls that make an object `/d/x`.
@@ -151,10 +149,10 @@ impl Table {
     fn new(other: Kind) -> Self {
         let step = match (std::env::var_os("PANDO_LONG"), other) {
             (Some(_), _) => 1,
-            (None, Kind::Alone) => 8,
-            (None, _) => 14,
+            (None, Kind::Alone) => 12,
+            (None, _) => 20,
         };
-        let cells = RandomState::new().hash_one(()) as usize % step;
+        let cells = at_random(step);
         Self { arena: Arena::new(other, &[]), step, cells, wrong: Vec::new() }
     }
 

@@ -111,8 +111,8 @@ fn a_session_that_is_over_is_not_alone() {
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
 }
 
-/// The time for which shard 0 counts a session of another process as alone: a quarter more than that
-/// session does.
+/// The time for which shard 0 counts a session of another process as alone: a quarter more than
+/// that session does.
 const HELD: u64 = ALONE_HOLD / 4 * 5;
 
 fn begins(c: &mut Cluster) -> bool {
