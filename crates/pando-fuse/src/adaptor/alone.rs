@@ -65,7 +65,7 @@ impl Inner {
             return;
         }
         let Asked::Yes(until) = self.ask_alone(ending) else { return };
-        self.memory.be_alone_until(until);
+        self.memory.be_alone_until(until, self.newest_request());
         let has_lapsed = self.stay_alone(ending, until, namespace.recalled());
         self.memory.end_alone();
         if ending.is_ended() {
@@ -91,6 +91,12 @@ impl Inner {
         }
     }
 
+    /// The highest number of a request that was read so far.
+    fn newest_request(&self) -> u64 {
+        self.notifier().map_or(u64::MAX, Notifier::newest_request)
+    }
+
+    /// Asks shard 0 to be alone. What is counted begins with the question.
     fn ask_alone(&self, ending: &Ending) -> Asked {
         let namespace = self.fs.namespace();
         let asked_at = since_boot();
@@ -130,7 +136,7 @@ impl Inner {
             match self.ask_alone(ending) {
                 Asked::Yes(later) => {
                     until = later;
-                    self.memory.be_alone_until(until);
+                    self.memory.be_alone_until(until, self.newest_request());
                 }
                 Asked::No => return false,
                 Asked::Unknown => {}

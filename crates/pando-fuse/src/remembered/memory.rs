@@ -39,6 +39,9 @@ pub(crate) struct Memory {
     /// Until when the session is alone, by the clock of [`since_boot`]. [`FOR_GOOD`]: until it says
     /// that it is not.
     alone_until: AtomicU64,
+    /// The highest number of a request that was read when this session became alone. What such a
+    /// request has found may be of before: another session may have changed it, and ended.
+    older: AtomicU64,
     /// Whether the kernel was told anything since this was [looked at](Memory::take_used).
     is_used: AtomicBool,
     told: Told,
@@ -70,6 +73,7 @@ impl Memory {
         Self {
             is_alone: RwLock::new(false),
             alone_until: AtomicU64::new(0),
+            older: AtomicU64::new(0),
             is_used: AtomicBool::new(false),
             told: Told::default(),
             appends: Appends::default(),
@@ -96,10 +100,15 @@ impl Memory {
     }
 
     /// Notes that this session is alone on its volume until then, by the clock of [`since_boot`].
-    /// While it is, this may be called again, with a later end.
-    pub(crate) fn be_alone_until(&self, until: u64) {
+    /// While it is, this may be called again, with a later end. `newest` is the highest number of a
+    /// request read so far.
+    pub(crate) fn be_alone_until(&self, until: u64, newest: u64) {
+        let mut is_alone = self.is_alone.write().unwrap_or_else(PoisonError::into_inner);
+        if !*is_alone || self.alone_until.load(Ordering::Relaxed) <= since_boot() {
+            self.older.store(newest, Ordering::Relaxed);
+        }
         self.alone_until.store(until, Ordering::Relaxed);
-        *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *is_alone = true;
     }
 
     /// Notes that this session is not alone any more. When this returns, every answer that was
@@ -110,12 +119,7 @@ impl Memory {
 
     /// Whether this session is alone.
     pub(crate) fn is_alone(&self) -> bool {
-        !self.telling().alone.is_zero()
-    }
-
-    /// Whether the kernel may keep listings, see [`Telling::keeps_listings`].
-    pub(crate) fn keeps_listings(&self) -> bool {
-        self.telling().keeps_listings()
+        !self.telling(u64::MAX).alone.is_zero()
     }
 
     /// Whether the kernel was told anything since the last call of this.
@@ -123,10 +127,12 @@ impl Memory {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Fixes the state. Hold the result from the choice of a timeout until the answer is written.
-    pub(crate) fn telling(&self) -> Telling<'_> {
+    /// Fixes the state for the answer to the request of this number. Hold the result from the choice
+    /// of a timeout until the answer is written.
+    pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
         let is_alone = self.read();
-        let alone = match (*is_alone, self.alone_until.load(Ordering::Relaxed)) {
+        let is_newer = *is_alone && request > self.older.load(Ordering::Relaxed);
+        let alone = match (is_newer, self.alone_until.load(Ordering::Relaxed)) {
             (false, _) => Duration::ZERO,
             (true, FOR_GOOD) => Duration::MAX,
             (true, until) => Duration::from_nanos(until.saturating_sub(since_boot())),
@@ -256,6 +262,8 @@ mod tests {
 
     /// The mount has no unstored writes to the file.
     const SETTLED: bool = true;
+    /// A request that was read after all others.
+    const NEW: u64 = 1 << 40;
 
     fn attr(kind: FileKind, mode: u16) -> Attr {
         let zero = Timestamp::default();
@@ -282,7 +290,7 @@ mod tests {
     fn of_several_sessions_little_is_remembered() {
         let memory = Memory::new(&Options::default());
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
-        let telling = memory.telling();
+        let telling = memory.telling(NEW);
         assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
         assert_eq!(telling.attributes(3, &dir, SETTLED), Duration::ZERO);
         assert_eq!(telling.entry_attributes(3, &dir, SETTLED), ONE_JIFFY);
@@ -295,12 +303,12 @@ mod tests {
     fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
         let memory = Memory::new(&Options::default());
         let tell = |node, kind, mode| {
-            memory.telling().attributes(node, &attr(kind, mode), SETTLED);
+            memory.telling(NEW).attributes(node, &attr(kind, mode), SETTLED);
             memory.is_program(node)
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
         assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
-        memory.be_alone_until(FOR_GOOD);
+        memory.be_alone_until(FOR_GOOD, 0);
         assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
         memory.no_program(4);
         memory.forget(6);
@@ -317,15 +325,15 @@ mod tests {
             let program = attr(FileKind::Regular, mode);
             assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
             assert_eq!(
-                memory.telling().attributes(7, &program, SETTLED),
+                memory.telling(NEW).attributes(7, &program, SETTLED),
                 Duration::ZERO,
                 "{mode:o}"
             );
         }
         let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
         assert_eq!(memory.listed(&file), (given, given));
-        assert_eq!(memory.telling().attributes(8, &file, SETTLED), given);
-        assert_eq!(memory.telling().attributes(9, &dir, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(8, &file, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(9, &dir, SETTLED), given);
         memory.forget(7);
         memory.tells(7, &attr(FileKind::Regular, 0o4755));
         assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
@@ -334,12 +342,12 @@ mod tests {
     #[test]
     fn a_kernel_alone_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
-        memory.be_alone_until(FOR_GOOD);
-        assert_eq!(memory.telling().entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
+        memory.be_alone_until(FOR_GOOD, 0);
+        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
         let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
         {
-            let telling = memory.telling();
+            let telling = memory.telling(NEW);
             assert_eq!(telling.absence_timeout(), NAMES_KEPT);
             assert_eq!(telling.attributes(7, &file, SETTLED), ATTRIBUTES_KEPT);
             assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
@@ -347,7 +355,7 @@ mod tests {
             assert_eq!(telling.attributes(7, &program, SETTLED), Duration::ZERO);
         }
         memory.end_alone();
-        assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
     }
 
     #[test]
@@ -356,9 +364,9 @@ mod tests {
         memory.set_forgets_names(true);
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
         let hold = Duration::from_millis(700);
-        memory.be_alone_until(since_boot() + 700_000_000);
+        memory.be_alone_until(since_boot() + 700_000_000, 0);
         {
-            let telling = memory.telling();
+            let telling = memory.telling(NEW);
             let times = [
                 telling.entry_timeout(FileKind::Directory),
                 telling.absence_timeout(),
@@ -372,11 +380,26 @@ mod tests {
             assert!(!telling.keeps_listings());
         }
         // The time is over, whether or not a thread has noticed.
-        memory.be_alone_until(since_boot());
+        memory.be_alone_until(since_boot(), 0);
         assert!(!memory.is_alone());
-        assert_eq!(memory.telling().entry_timeout(FileKind::Regular), Duration::ZERO);
-        assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
         assert!(memory.take_used() && !memory.take_used());
+    }
+
+    #[test]
+    fn an_answer_found_before_the_session_was_alone_is_not_remembered() {
+        let memory = Memory::new(&Options::default());
+        let remembers = |request| !memory.telling(request).absence_timeout().is_zero();
+        memory.be_alone_until(FOR_GOOD, 6);
+        assert!(!remembers(4) && !remembers(6) && remembers(8));
+        // It stays alone, and what was read since goes on being remembered.
+        memory.be_alone_until(FOR_GOOD, 10);
+        assert!(remembers(8));
+        // It was not alone for a while, though nobody has said so.
+        memory.be_alone_until(since_boot(), 12);
+        memory.be_alone_until(FOR_GOOD, 14);
+        assert!(!remembers(14) && remembers(16));
     }
 
     #[test]
@@ -384,7 +407,7 @@ mod tests {
         let memory = Memory::new(&Options::default());
         // The directories are of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
-            memory.telling().attributes(node, &attr(FileKind::Directory, mode), SETTLED);
+            memory.telling(NEW).attributes(node, &attr(FileKind::Directory, mode), SETTLED);
         }
         let needs = |uid, gid, nodes: &[u64]| {
             memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)
