@@ -144,7 +144,8 @@ pub enum Alone {
     /// whether it is. A session of another process is alone for [`ALONE_HOLD`], and asks again.
     Ask,
     /// The shard answers when another session wants to begin, or at once if this session is not
-    /// alone.
+    /// alone. For a session of another process it answers in any case:
+    /// [`Body::Alone`](crate::reply::Body::Alone) if none wants to. That prolongs nothing.
     Await,
     /// The session gives up being alone. A repetition changes nothing.
     End,

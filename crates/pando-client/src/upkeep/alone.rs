@@ -45,6 +45,13 @@ impl Client {
         .await;
     }
 
+    /// Whether another client wants to begin a session, or this one is not alone. For sessions that
+    /// are alone for a time: an answer comes at once.
+    pub async fn is_recalled(&self) -> Result<bool, Errno> {
+        let asked = Op::Alone(self.session(), Alone::Await);
+        Ok(!matches!(self.run_plain(SYSTEM, asked).await?, Body::Alone(true)))
+    }
+
     /// Gives up being alone: other clients may begin sessions again.
     pub async fn end_alone(&self) -> Result<(), Errno> {
         self.run_plain(SYSTEM, Op::Alone(self.session(), Alone::End)).await.map(drop)

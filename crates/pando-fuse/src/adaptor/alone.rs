@@ -4,7 +4,7 @@
 //! ```text
 //!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
 //!      ▲                          │  ▲                                       the kernel forgets names and attributes
-//!      │                          └──┘ asks again each second,                      │
+//!      │                          └──┘ while used, asks again each second,          │
 //!      │                               unless it is alone for good                  │
 //!      └───────────────────── shard 0 hears of it ◄─────────────────────────────────┘
 //! ```
@@ -13,7 +13,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_client::BoxFuture;
 use pando_types::op::ALONE_HOLD;
 
 use crate::adaptor::state::inner::Inner;
@@ -24,6 +23,11 @@ use crate::remembered::memory::{FOR_GOOD, since_boot};
 
 /// How often a session asks to be alone, or to stay so.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+const ASK_EVERY_NANOS: u64 = ASK_EVERY.as_nanos() as u64;
+/// How often a session that is alone for a time looks whether another one wants to begin.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// So long after its end a lapse is late, nanoseconds.
+const LATE_NANOS: u64 = 100_000_000;
 /// How long a mount that ends waits for shard 0 to hear that its kernel remembers nothing.
 const END_WITHIN: Duration = Duration::from_secs(1);
 /// Pauses between further rounds in which the kernel forgets all attributes. A thread may take in a
@@ -38,6 +42,21 @@ enum Asked {
     No,
     /// Shard 0 has not answered in time.
     Unknown,
+}
+
+/// Why a session is not alone any more.
+enum Stayed {
+    /// Another one wants to begin, or this one could not prolong its time.
+    UntilRecalled,
+    /// Its time is over.
+    UntilItLapsed,
+    ToTheEnd,
+}
+
+/// The time of a session was over so many nanoseconds ago. If that was noticed late, this process
+/// or its machine has slept, and the kernel's timeouts may not be over.
+const fn lapsed(ago: u64) -> Stayed {
+    if ago < LATE_NANOS { Stayed::UntilItLapsed } else { Stayed::UntilRecalled }
 }
 
 impl Keeper {
@@ -64,20 +83,20 @@ impl Inner {
         if !namespace.is_alone_for_good() && !self.memory.take_used() {
             return;
         }
-        let Asked::Yes(until) = self.ask_alone(ending) else { return };
+        let until = match self.ask_alone(ending) {
+            Asked::Yes(until) => until,
+            // The question may be on its way still.
+            Asked::Unknown if ending.is_ended() => return self.leave(ending),
+            _ => return,
+        };
         self.memory.be_alone_until(until, self.newest_request());
-        let has_lapsed = self.stay_alone(ending, until, namespace.recalled());
+        let stayed = self.stay_alone(ending, until);
         self.memory.end_alone();
-        if ending.is_ended() {
-            // The mount is gone, and the session ends. Another one need not wait for its time.
-            if !namespace.is_alone_for_good() {
-                ending.within(END_WITHIN, pin!(namespace.end_alone()));
-            }
-            return;
-        }
-        if has_lapsed {
+        match stayed {
+            Stayed::ToTheEnd => return self.leave(ending),
             // All that was told has lapsed with it. Shard 0 counts the same time, and more.
-            return;
+            Stayed::UntilItLapsed => return,
+            Stayed::UntilRecalled => {}
         }
         self.forget_listings();
         self.forget_names(ending);
@@ -113,33 +132,58 @@ impl Inner {
         }
     }
 
-    /// Returns when another session wants to begin, or the mount ends. Also when the time is over
-    /// for which this session is alone: that is the answer. A mount that does nothing, or cannot
-    /// reach shard 0, lets it lapse.
-    fn stay_alone(&self, ending: &Ending, mut until: u64, mut recalled: BoxFuture<'_, ()>) -> bool {
-        if self.fs.namespace().is_alone_for_good() {
-            let _ = pando_client::block_on(ending.unless_ended(recalled));
-            return false;
+    /// The mount is gone, and the session ends. Another one need not wait for its time.
+    fn leave(&self, ending: &Ending) {
+        let namespace = self.fs.namespace();
+        if !namespace.is_alone_for_good() {
+            ending.within(END_WITHIN, pin!(namespace.end_alone()));
         }
+    }
+
+    /// Returns when this session has to be one of several, and why.
+    fn stay_alone(&self, ending: &Ending, until: u64) -> Stayed {
+        let namespace = self.fs.namespace();
+        if !namespace.is_alone_for_good() {
+            return self.stay_alone_for_a_time(ending, until);
+        }
+        let _ = pando_client::block_on(ending.unless_ended(namespace.recalled()));
+        if ending.is_ended() { Stayed::ToTheEnd } else { Stayed::UntilRecalled }
+    }
+
+    /// Prolongs the time while the mount is used. A mount that does nothing, or cannot reach shard
+    /// 0, lets it lapse.
+    fn stay_alone_for_a_time(&self, ending: &Ending, mut until: u64) -> Stayed {
+        let namespace = self.fs.namespace();
+        let mut asked_at = since_boot();
         loop {
-            let left = Duration::from_nanos(until.saturating_sub(since_boot()));
-            if left.is_zero() {
-                return true;
+            let left = until.saturating_sub(since_boot());
+            ending.sleep(LOOK_EVERY.min(Duration::from_nanos(left)));
+            let now = since_boot();
+            if ending.is_ended() {
+                return Stayed::ToTheEnd;
             }
-            let pause = ASK_EVERY.min(left);
-            if ending.within_unless_ended(pause, recalled.as_mut()).is_some() || ending.is_ended() {
-                return false;
+            if now >= until {
+                return lapsed(now - until);
             }
-            if !self.memory.take_used() {
+            if now - asked_at >= ASK_EVERY_NANOS && self.memory.take_used() {
+                asked_at = now;
+                match self.ask_alone(ending) {
+                    // It was not alone meanwhile.
+                    Asked::Yes(_) if since_boot() >= until => return Stayed::UntilRecalled,
+                    Asked::Yes(later) => {
+                        until = later;
+                        self.memory.be_alone_until(until, self.newest_request());
+                    }
+                    Asked::No => return Stayed::UntilRecalled,
+                    Asked::Unknown => {}
+                }
                 continue;
             }
-            match self.ask_alone(ending) {
-                Asked::Yes(later) => {
-                    until = later;
-                    self.memory.be_alone_until(until, self.newest_request());
-                }
-                Asked::No => return false,
-                Asked::Unknown => {}
+            let patience = Duration::from_nanos(until - now);
+            if let Some(Ok(true)) =
+                ending.within_unless_ended(patience, pin!(namespace.is_recalled()))
+            {
+                return Stayed::UntilRecalled;
             }
         }
     }

@@ -119,7 +119,7 @@ impl Memory {
 
     /// Whether this session is alone.
     pub(crate) fn is_alone(&self) -> bool {
-        !self.telling(u64::MAX).alone.is_zero()
+        !self.left(*self.read()).is_zero()
     }
 
     /// Whether the kernel was told anything since the last call of this.
@@ -127,16 +127,20 @@ impl Memory {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Fixes the state for the answer to the request of this number. Hold the result from the choice
-    /// of a timeout until the answer is written.
-    pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
-        let is_alone = self.read();
-        let is_newer = *is_alone && request > self.older.load(Ordering::Relaxed);
-        let alone = match (is_newer, self.alone_until.load(Ordering::Relaxed)) {
+    /// How long this session is alone from now on, if it is.
+    fn left(&self, is_alone: bool) -> Duration {
+        match (is_alone, self.alone_until.load(Ordering::Relaxed)) {
             (false, _) => Duration::ZERO,
             (true, FOR_GOOD) => Duration::MAX,
             (true, until) => Duration::from_nanos(until.saturating_sub(since_boot())),
-        };
+        }
+    }
+
+    /// Fixes the state for the answer to the request of this number. Hold the result from the
+    /// choice of a timeout until the answer is written.
+    pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
+        let is_alone = self.read();
+        let alone = self.left(*is_alone && request > self.older.load(Ordering::Relaxed));
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
@@ -215,9 +219,8 @@ impl Telling<'_> {
     /// How long the kernel may remember which node a name leads to.
     pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
         match (self.alone_for(self.memory.names_kept()), kind) {
-            (Some(time), _) => time,
-            (None, FileKind::Directory) => Duration::ZERO,
-            (None, _) => self.memory.entry_timeout,
+            (time, FileKind::Directory) => time.unwrap_or_default(),
+            (time, _) => time.unwrap_or_default().max(self.memory.entry_timeout),
         }
     }
 

@@ -74,6 +74,10 @@ impl Namespace for Client {
         Box::pin(self.recalled())
     }
 
+    fn is_recalled(&self) -> Answer<'_, bool> {
+        Box::pin(self.is_recalled())
+    }
+
     fn end_alone(&self) -> Answer<'_, ()> {
         Box::pin(self.end_alone())
     }

@@ -67,6 +67,10 @@ pub trait Namespace: Send + Sync {
     fn recalled(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
+    /// Whether another session wants to begin, or this one is not alone: answered at once.
+    fn is_recalled(&self) -> Answer<'_, bool> {
+        Box::pin(async { Ok(true) })
+    }
     /// Gives up being alone.
     fn end_alone(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })

@@ -84,11 +84,11 @@ impl Sessions {
         for session in self.alive.keys() {
             self.leases.grant(*session, now);
         }
-        let mut living = self.alive.keys();
-        if let (Some(only), None) = (living.next(), living.next())
+        let mut living = self.alive.iter();
+        if let (Some((only, key)), None) = (living.next(), living.next())
             && !only.is_local()
         {
-            self.alone.may_have_been(*only, now);
+            self.alone.may_have_been(*only, *key, now);
         }
     }
 

@@ -4,7 +4,7 @@
 use pando_types::op::{ALONE_HOLD, Alone, Op, RequestId};
 use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex, TxnId};
 
 use crate::support::{Cluster, dir_at};
 
@@ -115,6 +115,9 @@ fn a_session_that_is_over_is_not_alone() {
 /// that session does.
 const HELD: u64 = ALONE_HOLD / 4 * 5;
 
+/// A key that is none of the session's.
+const OTHER: KeyId = KeyId(9);
+
 fn begins(c: &mut Cluster) -> bool {
     match say(c, Op::OpenSession) {
         Ok(Body::Session(_)) => true,
@@ -157,10 +160,9 @@ fn a_session_of_another_process_is_alone_for_a_time_after_it_asked() {
 fn another_session_begins_at_once_when_one_of_another_process_says_that_it_is_not_alone() {
     let (mut c, session) = from_elsewhere();
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    let awaits = c.send(SHARD_0, Op::Alone(session, Alone::Await));
-    assert_eq!(c.answer(awaits), None);
+    assert_eq!(say(&mut c, Op::Alone(session, Alone::Await)), Ok(Body::Alone(true)));
     assert!(!begins(&mut c));
-    assert_eq!(c.answer(awaits), Some(Ok(Body::Done)));
+    assert_eq!(say(&mut c, Op::Alone(session, Alone::Await)), Ok(Body::Done));
     say(&mut c, Op::Alone(session, Alone::End)).unwrap();
     assert!(begins(&mut c));
 }
@@ -202,18 +204,41 @@ fn after_a_restart_the_only_session_of_another_process_may_have_been_alone() {
     assert!(begins(&mut c));
 }
 
+/// A client that asks to be alone without end keeps nobody out for longer than its time.
 #[test]
-fn questions_of_periods_that_have_lapsed_are_answered() {
+fn one_that_asks_again_and_again_keeps_nobody_out() {
     let (mut c, session) = from_elsewhere();
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    let first = c.send(SHARD_0, Op::Alone(session, Alone::Await));
-    c.wait(HELD);
-    assert_eq!(c.answer(first), None);
+    let mut waited = 0;
+    while !begins(&mut c) {
+        assert!(waited <= HELD, "it takes too long");
+        for _ in 0..5 {
+            c.wait(SECOND / 20);
+            assert_ne!(ask(&mut c, session), Ok(Body::Alone(true)));
+        }
+        waited += SECOND / 4;
+    }
+    // Somebody wanted to begin, and has given up.
+    let (mut c, session) = from_elsewhere();
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
-    let second = c.send(SHARD_0, Op::Alone(session, Alone::Await));
-    c.wait(HELD);
+    assert!(!begins(&mut c));
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)));
+    c.wait(SECOND);
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+}
+
+#[test]
+fn only_the_key_of_a_session_says_that_its_kernel_remembers_nothing() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    say(&mut c, Op::EndSession(session)).unwrap();
+    let own = std::mem::replace(&mut c.key, OTHER);
+    let _ = say(&mut c, Op::Alone(session, Alone::End));
+    assert!(!begins(&mut c));
+    c.key = own;
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
     assert!(begins(&mut c));
-    assert_eq!([first, second].map(|at| c.answer(at).is_some()), [true, true]);
 }
 
 /// The client of a local session that is alone lives in the shards' own process. What its kernel
