@@ -59,8 +59,8 @@ macro_rules! planted {
     (@Store $fault:ident $config:ident) => {{ let _ = $config; plant_in_thread(None, Some(Store::$fault)) }};
 }
 
-// Some begin with a seed that found the fault when this was written. Before it are many that do not,
-// or of which the search for an order takes up to two minutes.
+// Some begin with a seed that found the fault when this was written. Before it are many that do
+// not, or of which the search for an order takes up to two minutes.
 planted! {
     an_outcome_that_is_not_recorded: Core::OutcomeNotRecorded, SimConfig::new, [ORDER];
     an_intent_forgotten_early: Core::IntentForgottenEarly, SimConfig::new, [STRUCTURE];
