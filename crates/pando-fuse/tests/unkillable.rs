@@ -91,9 +91,10 @@ impl Stuck {
         stuck
     }
 
-    /// Whether a thread waits for the page in the kernel, where no signal reaches it.
+    /// Whether a thread waits for the page in the kernel, where no signal reaches it. Threads wait
+    /// like this for other things, too, for a moment only.
     fn is_waiting(&self) -> bool {
-        self.tasks.iter().any(|task| state(task) == Some('D'))
+        self.tasks.iter().any(|task| waits_for_page(task) && state(task) == Some('D'))
     }
 
     /// Whether all these threads have ended.
@@ -147,6 +148,13 @@ fn state(task: &Path) -> Option<char> {
     let stat = fs::read_to_string(task.join("stat")).ok()?;
     // The state is after the name in parentheses.
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether the function in which the kernel has the thread wait is one that locks a page:
+/// `__folio_lock`, before Linux 5.16 `__lock_page`. A kernel that does not tell says "0".
+fn waits_for_page(task: &Path) -> bool {
+    let told = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+    ["0", "__folio_lock", "__lock_page"].contains(&&*told)
 }
 
 fn it_ends_where_another_process_drops_its_pages() {
