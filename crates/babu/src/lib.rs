@@ -137,6 +137,7 @@ pub use db::state::stats::{LevelStats, ReadStats, Stats, WriteStats};
 pub use db::state::view::View;
 pub use disk::memdisk::{self, MemDisk};
 pub use disk::realdisk::RealDisk;
+pub use disk::room::DiskRoom;
 pub use disk::traits::{Appender, Disk, DiskFile};
 pub use index::value::Value;
 pub use levels::MAX_LEVELS;

@@ -49,6 +49,8 @@
 //! | `path` | calls by path |
 //! | `upkeep` | the beginning, the end and the renewal of sessions, and what a session leaves |
 //! | `net` | the transport over sockets (feature `net`) |
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[macro_use]
 mod planted;

@@ -31,6 +31,8 @@
 //! | [`metadata`], `client.rs` | what the shards are asked, and asking them by a client |
 //! | `inode` | an open file: its unflushed bytes, and how its data is kept |
 //! | `fs` | all open files: reading, writing, flushing, what was lost |
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[macro_use]
 mod planted;

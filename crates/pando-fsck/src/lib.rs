@@ -70,6 +70,8 @@
 //!
 //! [`check`](check()), [`repair`](repair()) and [`collect`](collect()) stand above all of them.
 #![forbid(unsafe_code)]
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[macro_use]
 mod planted;

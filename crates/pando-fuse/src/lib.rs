@@ -22,6 +22,8 @@
 //! | `remembered` | what the kernel was told, and what it may answer from its own memory |
 //! | `vfs` | [`Vfs`]: names and contents together, handles, listings; [`Namespace`] |
 //! | `adaptor` | a [`Vfs`] behind the session: each request becomes one call |
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod adaptor;
 pub mod device;

@@ -23,6 +23,8 @@
 //! | `inbound.rs`, `outbound.rs` | messages that come in, messages that go out |
 //! | `handshake` | the beginning of a connection, from both sides |
 #![forbid(unsafe_code)]
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod handshake;
 mod host;

@@ -30,6 +30,8 @@
 //! | `founding` | makes a new shard |
 //! | `moving` | moves of shards from and to this process |
 //! | `tools` | the admin socket, and what `pando info` shows |
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod calls;
 mod common;

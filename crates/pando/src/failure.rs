@@ -8,6 +8,8 @@ use pando_server::FolderError;
 use pando_server::host::RecoveryError;
 use serde::{Deserialize, Serialize};
 
+use crate::console::output::say;
+
 /// A command's failure, with the message for the user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
@@ -38,7 +40,7 @@ impl Failure {
     /// Prints the message on standard error, and with `--json` also a JSON object on standard
     /// output.
     pub fn report(&self, as_json: bool) -> ExitCode {
-        eprintln!("pando: {}", self.message);
+        say!("{}", self.message);
         if as_json {
             crate::console::output::json(&serde_json::json!({ "error": self }));
         }

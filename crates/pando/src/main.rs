@@ -19,6 +19,8 @@
 //! | `commands` | the subcommands: a file or a folder for each, with its arguments |
 //! | `bench` | `pando bench`: measures a mount |
 //! | [`cli`] | the command line: all commands together |
+// A line that is printed may find no room, or nobody who reads it. These macros would panic.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod admin;
 mod bench;
@@ -44,6 +46,7 @@ use commands::{
     auth, down, drop_pages, fill, format, fsck, gc, info, manifest, mount, rmr, server, shard,
     status, store, sync, umount, up,
 };
+use console::output::say;
 
 fn main() -> ExitCode {
     let cli = parse();
@@ -78,8 +81,8 @@ fn parse() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
         let of_old = ContextValue::String("--secret".to_owned());
         if error.get(ContextKind::InvalidArg) == Some(&of_old) {
-            eprintln!(
-                "pando: there is no --secret any more: name a key with --key NAME.pem. On the \
+            say!(
+                "there is no --secret any more: name a key with --key NAME.pem. On the \
                  machine of the volume's folder, `pando auth add NAME --volume FOLDER > NAME.pem` \
                  makes one. Servers use FOLDER/keys/server.pem"
             );

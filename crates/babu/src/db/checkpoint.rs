@@ -38,7 +38,7 @@ use crate::levels::layer::Layer;
 use crate::levels::manifest::{IndexRecord, LevelFacts, Manifest, SnapshotRecord};
 use crate::levels::version::Version;
 use crate::levels::{Level, Levels};
-use crate::log::ballast::Ballast;
+use crate::log::ballast::{Ballast, Lent};
 use crate::log::sync::Syncer;
 use crate::log::{SealedLog, log_name};
 use crate::types::error::{CheckpointError, FreezeError, IoFailure, ReadError};
@@ -77,6 +77,7 @@ pub struct CheckpointDone {
     named: BTreeSet<u64>,
     bytes_written: u64,
     last: Lsn,
+    lent: Option<Lent>,
     alive: Arc<()>,
 }
 
@@ -158,7 +159,7 @@ impl Db {
             // The next write reports the failure.
             self.log.state().fail(failure);
         }
-        self.retire(names, files, layers, version)
+        self.retire(names, files, layers, version).with_loan(done.lent)
     }
 
     /// Freezes and checkpoints in one call, on this thread. For tools, tests, and an orderly end.
@@ -206,6 +207,7 @@ impl CheckpointJob {
     /// On a full disk it uses the room of the ballast. If that is not enough, it writes only what
     /// it must.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
+        self.ballast.check_nothing_is_lent()?;
         for frozen in &self.frozen {
             frozen.unite_filters();
         }
@@ -225,7 +227,6 @@ impl CheckpointJob {
         Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
         *published = self.manifest.clone();
         drop(published);
-        drop(lent);
         Ok(CheckpointDone {
             frozen_count: self.frozen.len(),
             version: Arc::new(version),
@@ -233,6 +234,7 @@ impl CheckpointJob {
             named,
             bytes_written,
             last: self.manifest.checkpoint,
+            lent,
             alive: self.alive,
         })
     }

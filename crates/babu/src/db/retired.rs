@@ -7,7 +7,7 @@ use crate::db::state::frozen::Frozen;
 use crate::disk::traits::Disk;
 use crate::index::pool::Pool;
 use crate::levels::version::Version;
-use crate::log::ballast::Ballast;
+use crate::log::ballast::{Ballast, Lent};
 use crate::types::error::{IoContext, IoFailure};
 
 /// Files that are superfluous since a checkpoint, or since a new choice of kept log.
@@ -19,6 +19,8 @@ pub struct Retired {
     files: Vec<u64>,
     pool: Arc<Pool>,
     ballast: Arc<Ballast>,
+    /// The room that the checkpoint was lent.
+    lent: Option<Lent>,
     /// Layers that the checkpoint took over. They are freed with this value, as freeing large trees
     /// and filters would delay the writer.
     _layers: Vec<Arc<Frozen>>,
@@ -36,7 +38,13 @@ impl Retired {
                 result => result.during("remove", name)?,
             }
         }
+        drop(self.lent);
         self.ballast.refill()
+    }
+
+    /// The loan of the checkpoint ends once the files are deleted.
+    pub(crate) fn with_loan(self, lent: Option<Lent>) -> Retired {
+        Retired { lent, ..self }
     }
 
     /// Names of the files to delete.
@@ -55,6 +63,7 @@ impl Db {
     ) -> Retired {
         let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
         let ballast = self.log.ballast().clone();
-        Retired { disk, names, files, pool, ballast, _layers: layers, _version: version }
+        let lent = None;
+        Retired { disk, names, files, pool, ballast, lent, _layers: layers, _version: version }
     }
 }

@@ -3,4 +3,5 @@
 pub mod mapped;
 pub mod memdisk;
 pub mod realdisk;
+pub mod room;
 pub mod traits;

@@ -3,13 +3,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 
 use crate::disk::mapped::Mapped;
+use crate::disk::room::DiskRoom;
 use crate::disk::traits::{Appender, Disk, DiskFile};
 
 /// Name of the file that carries the lock. Listings leave it out.
@@ -23,6 +24,7 @@ pub struct RealDisk {
     /// Holds the lock on the folder. `directory` is for syncs of directory changes.
     _lock: File,
     directory: File,
+    room: DiskRoom,
 }
 
 impl RealDisk {
@@ -51,7 +53,8 @@ impl RealDisk {
             Err(errno) => return Err(errno.into()),
         }
         let directory = File::open(&folder)?;
-        Ok(RealDisk { folder, _lock: lock, directory })
+        let room = DiskRoom::of_device(directory.metadata()?.dev());
+        Ok(RealDisk { folder, _lock: lock, directory, room })
     }
 
     /// Path of the folder.
@@ -99,6 +102,10 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         self.directory.sync_all()
+    }
+
+    fn room(&self) -> DiskRoom {
+        self.room.clone()
     }
 }
 

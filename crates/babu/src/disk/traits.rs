@@ -12,6 +12,8 @@
 
 use std::io;
 
+use crate::disk::room::DiskRoom;
+
 /// A folder of files.
 pub trait Disk: Send + Sync {
     /// Creates a file. If the file exists, empties it.
@@ -31,6 +33,12 @@ pub trait Disk: Send + Sync {
 
     /// Makes creations, removals and renames durable.
     fn sync_dir(&self) -> io::Result<()>;
+
+    /// The room of the disk on which the folder is. Folders of one disk have the same: see
+    /// [`DiskRoom`]. Unless this is implemented, the folder has a disk of its own.
+    fn room(&self) -> DiskRoom {
+        DiskRoom::default()
+    }
 }
 
 /// An open file. Offsets are explicit, so one handle serves readers and a writer.

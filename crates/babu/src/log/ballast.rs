@@ -19,13 +19,17 @@
 //!    goes to the ballast first.
 //! 4. No manifest names either file, and nothing reads their content. An opening or a later change
 //!    makes them if they are missing.
-//! 5. Neither is synced: a loss of power may give their room back to the disk. If another program
+//! 5. Databases of one disk do not take each other's kept room while it is used: see
+//!    [`crate::disk::room`]. A loan ends when the checkpoint is installed and its old files are
+//!    removed, or when it has failed. The ballast is filled again before others may take room.
+//! 6. Neither is synced: a loss of power may give their room back to the disk. If another program
 //!    then fills the disk, an opening may have to wait until room is made.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::disk::room::{Held, Share};
 use crate::disk::traits::{Disk, DiskFile};
 use crate::log::header::{LOG_DATA_OFFSET, LogHeader};
 use crate::log::log_name;
@@ -54,6 +58,7 @@ pub(crate) struct Ballast {
     bytes: u64,
     rewritten_bytes: u64,
     spare_bytes: u64,
+    share: Share,
     is_whole: AtomicBool,
     room: Mutex<Room>,
 }
@@ -69,12 +74,20 @@ struct Room {
     is_lent: bool,
 }
 
-/// A loan of the room to a checkpoint. It ends when this is dropped.
-pub(crate) struct Lent(Arc<Ballast>);
+/// A loan of the room to a checkpoint. It ends when this is dropped, and the ballast is then filled
+/// again.
+pub(crate) struct Lent {
+    ballast: Arc<Ballast>,
+    _held: Held,
+}
 
 impl Ballast {
     /// The ballast that an opening has left. It is not whole before it is [filled](Ballast::fill).
-    pub(crate) fn open(disk: &Arc<dyn Disk>, options: &Options) -> Result<Arc<Ballast>, IoFailure> {
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        share: Share,
+    ) -> Result<Arc<Ballast>, IoFailure> {
         let mut room = Room::default();
         if options.ballast_bytes > 0 {
             room.len = len(&**disk, BALLAST)?.unwrap_or(0);
@@ -85,6 +98,7 @@ impl Ballast {
             bytes: options.ballast_bytes,
             rewritten_bytes: FLAT_FILES.saturating_mul(options.sizes().file_bytes),
             spare_bytes: spare_bytes(options),
+            share,
             is_whole: AtomicBool::new(options.ballast_bytes == 0),
             room: Mutex::new(room),
         }))
@@ -92,6 +106,11 @@ impl Ballast {
 
     fn room(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database's part in the room of its disk. Whoever takes room for a log asks it.
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
     }
 
     /// True if all room that should be kept is there.
@@ -166,8 +185,12 @@ impl Ballast {
             let file = self.disk.create(SPARE_LOG).during("create", SPARE_LOG)?;
             file.allocate(self.spare_bytes).during("allocate", SPARE_LOG)
         };
-        room.has_spare = succeeds(make())?;
-        if !room.has_spare && room.len > 0 {
+        let Some(made) = self.share.grow(make) else { return Ok(false) };
+        room.has_spare = succeeds(made)?;
+        if !room.has_spare
+            && room.len > 0
+            && let Some(_held) = self.share.exchange()
+        {
             self.resize(room, room.len.saturating_sub(self.spare_bytes))?;
             room.has_spare = succeeds(make())?;
         }
@@ -195,7 +218,7 @@ impl Ballast {
             file.set_len(wanted).during("cut", BALLAST)?;
             room.len = wanted;
         }
-        grow(&*file, room, wanted)?;
+        self.share.grow(|| grow(&*file, &mut room.len, wanted)).transpose()?;
         Ok(room.len == wanted)
     }
 
@@ -217,23 +240,39 @@ impl Ballast {
         Ok(made)
     }
 
-    /// Gives the room to a checkpoint. `None`: there is no `BALLAST`.
+    /// Gives the room to a checkpoint. `None`: there is no `BALLAST`. The disk is full for this
+    /// checkpoint while another database of the disk has lent its room.
     pub(crate) fn lend(self: &Arc<Self>) -> Result<Option<Lent>, IoFailure> {
         let mut room = self.room();
         if room.len == 0 {
             return Ok(None);
         }
+        let held = self.share.lend().ok_or_else(is_lent_to_another)?;
         self.is_whole.store(false, Ordering::Release);
         self.resize(&mut room, 0)?;
         room.is_lent = true;
-        Ok(Some(Lent(self.clone())))
+        Ok(Some(Lent { ballast: self.clone(), _held: held }))
+    }
+
+    /// Fails if another database of the disk has lent its room: a checkpoint that begins would take
+    /// it.
+    pub(crate) fn check_nothing_is_lent(&self) -> Result<(), IoFailure> {
+        self.share.grow(|| ()).ok_or_else(is_lent_to_another)
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.0.room().is_lent = false;
+        self.ballast.room().is_lent = false;
+        // A failure shows again when the ballast is filled before the next change.
+        let _ = self.ballast.refill();
     }
+}
+
+fn is_lent_to_another() -> IoFailure {
+    let what = "the disk is full, and another database on it makes a checkpoint in the room left";
+    let source = std::io::Error::new(ErrorKind::StorageFull, what);
+    IoFailure { file: BALLAST.to_owned(), operation: "use", source }
 }
 
 /// A log with its header, and the offset up to which it is preallocated.
@@ -299,23 +338,23 @@ fn remove(disk: &dyn Disk, name: &str) -> Result<(), IoFailure> {
 
 /// Makes `BALLAST` as long as the disk has room for, up to `wanted`. Otherwise other users of the
 /// disk could take the free room.
-fn grow(file: &dyn DiskFile, room: &mut Room, wanted: u64) -> Result<(), IoFailure> {
-    let (mut step, mut has_failed) = (wanted - room.len, false);
-    while room.len < wanted && step > 0 {
-        let end = wanted.min(room.len + step);
+fn grow(file: &dyn DiskFile, len: &mut u64, wanted: u64) -> Result<(), IoFailure> {
+    let (mut step, mut has_failed) = (wanted - *len, false);
+    while *len < wanted && step > 0 {
+        let end = wanted.min(*len + step);
         if succeeds(file.allocate(end).during("allocate", BALLAST))? {
-            room.len = end;
+            *len = end;
             continue;
         }
         // The failed call may have taken some of the room.
-        file.set_len(room.len).during("cut", BALLAST)?;
+        file.set_len(*len).during("cut", BALLAST)?;
         // On a disk that is full to the last byte, one attempt with a page shows that.
         if !has_failed {
             has_failed = true;
-            if !succeeds(file.allocate(room.len + PAGE).during("allocate", BALLAST))? {
+            if !succeeds(file.allocate(*len + PAGE).during("allocate", BALLAST))? {
                 return Ok(());
             }
-            room.len += PAGE;
+            *len += PAGE;
         }
         step = step / 2 / PAGE * PAGE;
     }

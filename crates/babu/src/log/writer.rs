@@ -244,15 +244,15 @@ impl LogWriter {
     /// Returns false if the disk has no room.
     fn extend(&mut self, end: u64) -> Result<bool, Fatal> {
         let end = end.next_multiple_of(self.chunk_bytes);
-        match self.file.allocate(end).during("allocate", &self.name) {
-            Ok(()) => {
+        match self.ballast.share().grow(|| self.file.allocate(end).during("allocate", &self.name)) {
+            Some(Ok(())) => {
                 self.allocated_end = end;
                 self.is_low = false;
                 self.ballast.expect_log(self.ahead.log_bytes + (end - LOG_DATA_OFFSET));
                 Ok(true)
             }
-            Err(failure) if failure.is_full() => Ok(false),
-            Err(failure) => Err(self.state.fail(failure)),
+            Some(Err(failure)) if !failure.is_full() => Err(self.state.fail(failure)),
+            Some(Err(_)) | None => Ok(false),
         }
     }
 
@@ -326,9 +326,10 @@ impl LogWriter {
     /// Makes the file of the next log. `None`: there is no room for one.
     fn next_log(&self, header: &LogHeader, options: &Options) -> Result<Option<Made>, IoFailure> {
         let disk = &*self.state.disk;
-        match create_log(disk, header, options) {
-            Err(failure) if failure.is_full() => {}
-            made => return made.map(Some),
+        match self.ballast.share().grow(|| create_log(disk, header, options)) {
+            Some(Err(failure)) if failure.is_full() => {}
+            Some(made) => return made.map(Some),
+            None => {}
         }
         let made = self.ballast.take_log(header)?;
         if made.is_none() {

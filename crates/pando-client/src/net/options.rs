@@ -1,5 +1,6 @@
 //! Where a volume is, settings of the transport, and why there is no connection.
 
+use std::io::Write;
 use std::time::Duration;
 
 use pando_net::{HandshakeError, Keys};
@@ -29,7 +30,8 @@ pub struct NetOptions {
 
 impl Default for NetOptions {
     fn default() -> Self {
-        let notice = |what: &str| eprintln!("pando: {what}");
+        // The disk with the log may be full.
+        let notice = |what: &str| drop(writeln!(std::io::stderr(), "pando: {what}"));
         Self { volume: [0; 16], keys: None, answer_within: Duration::from_secs(5), notice }
     }
 }

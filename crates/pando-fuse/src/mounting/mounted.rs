@@ -2,6 +2,7 @@
 //! crate. So a null file system measures the costs of this layer alone.
 
 use std::io;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,7 +140,9 @@ impl Drop for Mounted {
         if (self.request_unmount().is_ok() || self.unmounter.abort())
             && let Err(error) = self.join()
         {
-            eprintln!("pando: {}: {error}", self.mountpoint().display());
+            let place = self.mountpoint().display();
+            // The disk with the log may be full.
+            let _ = writeln!(std::io::stderr(), "pando: {place}: {error}");
         }
     }
 }

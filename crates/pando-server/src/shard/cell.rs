@@ -10,6 +10,7 @@ use pando_types::{Epoch, Lsn, ShardIndex};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::calls::incoming::Incoming;
+use crate::common::log::say;
 use crate::common::metrics::{Counters, Latencies};
 use crate::shard::state::State;
 
@@ -173,7 +174,7 @@ impl Cell {
         if self.is_mute.load(Ordering::Relaxed) {
             return;
         }
-        eprintln!("pando: shard {}: {what}", self.shard);
+        say(&format!("shard {}: {what}", self.shard));
     }
 }
 

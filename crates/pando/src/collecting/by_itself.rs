@@ -12,6 +12,7 @@ use pando_server::{Folder, Host, Superblock};
 use pando_types::ShardIndex;
 
 use super::collect::collect_in;
+use crate::console::output::say;
 use crate::console::text::{bytes, several};
 use crate::volume::named::Named;
 
@@ -60,13 +61,13 @@ pub fn begin(
             }
             match collect_in(&named, keys.clone(), None, (false, &stopping)) {
                 Ok(collected) if collected.collected == 0 => {}
-                Ok(collected) => eprintln!(
-                    "pando: deleted {} that no file names ({})",
+                Ok(collected) => say!(
+                    "deleted {} that no file names ({})",
                     several(collected.collected, "object", "objects"),
                     bytes(collected.bytes)
                 ),
                 Err(failure) => {
-                    eprintln!("pando: cannot delete unused objects: {}", failure.message);
+                    say!("cannot delete unused objects: {}", failure.message);
                     pause = every / FIRST;
                 }
             }
@@ -75,7 +76,7 @@ pub fn begin(
     match std::thread::Builder::new().name("pando-gc".to_owned()).spawn(body) {
         Ok(thread) => Some(Collector { is_stopping, stop: Some(stop), thread: Some(thread) }),
         Err(error) => {
-            eprintln!("pando: cannot start the thread that deletes unused objects: {error}");
+            say!("cannot start the thread that deletes unused objects: {error}");
             None
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use crate::console::output::aside;
 use crate::console::text::count;
 use crate::failure::Failure;
 
@@ -45,7 +46,7 @@ pub fn run(args: &FillArgs) -> Result<ExitCode, Failure> {
             if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 let done = next.load(Ordering::Relaxed).min(args.count);
-                eprintln!("  {} of {} files", count(done), count(args.count));
+                aside(format_args!("  {} of {} files", count(done), count(args.count)));
             }
         }
         threads.into_iter().try_for_each(|thread| thread.join().expect("creating files"))
@@ -54,11 +55,11 @@ pub fn run(args: &FillArgs) -> Result<ExitCode, Failure> {
         Failure::plain(format!("cannot create a file in {shown}: {error}"))
     })?;
     let seconds = begun.elapsed().as_secs_f64();
-    eprintln!(
+    aside(format_args!(
         "  {} files in {seconds:.1} s: {} a second",
         count(args.count),
         count((args.count as f64 / seconds) as u64)
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
-//! Prints to standard output. A closed pipe is no failure: a reader like `head` may have seen
-//! enough.
+//! Prints to standard output and standard error. Neither can fail: a reader like `head` may have
+//! seen enough, and the disk with the log of a server may be full.
 
+use std::fmt;
 use std::io::Write;
 
 use serde::Serialize;
@@ -9,7 +10,7 @@ use serde::Serialize;
 pub fn json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => line(&text),
-        Err(error) => eprintln!("pando: cannot write JSON: {error}"),
+        Err(error) => say!("cannot write JSON: {error}"),
     }
 }
 
@@ -17,3 +18,17 @@ pub fn json(value: &impl Serialize) {
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
+
+/// Prints a line of text to standard error.
+pub fn aside(text: fmt::Arguments<'_>) {
+    // One write, so that lines of several threads and processes stay whole.
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Tells the user, or the log, what this process has to say. Takes what `format!` takes.
+macro_rules! say {
+    ($($told:tt)*) => {
+        $crate::console::output::aside(format_args!("pando: {}", format_args!($($told)*)))
+    };
+}
+pub(crate) use say;

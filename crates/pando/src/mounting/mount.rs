@@ -13,6 +13,7 @@ use pando_fuse::{Mounted, Vfs};
 
 use super::losses;
 use super::stop::await_unless_stopped;
+use crate::console::output::say;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::mounting::kernel::KernelArgs;
 use crate::process::signals::Stop;
@@ -76,8 +77,8 @@ impl Mounting {
         })?;
         let client = Arc::new(client);
         client.watch_locks(Box::new(|lost| {
-            eprintln!(
-                "pando: the session was over: {lost} programs or open files have lost their locks (flock, fcntl); they get EIO until they close the file"
+            say!(
+                "the session was over: {lost} programs or open files have lost their locks (flock, fcntl); they get EIO until they close the file"
             );
         }));
         let limits = Limits { sync_objects: plan.sync_objects, ..Limits::default() };
@@ -170,7 +171,7 @@ impl Rest {
         }
         if let Err(errno) = closed {
             // All data is stored by then, so this is no failure.
-            eprintln!("pando: the session could not be ended ({errno}): it ends with its lease");
+            say!("the session could not be ended ({errno}): it ends with its lease");
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::console::output::say;
 use crate::failure::{Failure, IN_USE};
 use crate::mounts;
 
@@ -100,7 +101,7 @@ fn clear_dead(path: &Path) -> Result<(), Failure> {
                 ),
             ));
         }
-        eprintln!("pando: removed a mount whose process had ended at {}", path.display());
+        say!("removed a mount whose process had ended at {}", path.display());
     }
     Ok(())
 }

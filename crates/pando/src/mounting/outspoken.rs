@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pando_data::{ObjectStore, Space, StoreError};
 use pando_types::op::ObjectId;
 
+use crate::console::output::say;
+
 /// A store over another one, at this place.
 pub struct Outspoken<S> {
     store: S,
@@ -41,8 +43,8 @@ impl<S: ObjectStore> ObjectStore for Outspoken<S> {
         if let Err(error) = &result
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
-            eprintln!(
-                "pando: file data in {} cannot be made durable: {error}. This mount stores no more \
+            say!(
+                "file data in {} cannot be made durable: {error}. This mount stores no more \
                  of it: writes that are flushed or synced fail with EIO. Remove the cause, then \
                  unmount and mount again",
                 self.place

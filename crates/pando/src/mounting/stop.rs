@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pando_fuse::Mounted;
 use signal_hook::consts::SIGTERM;
 
+use crate::console::output::say;
 use crate::process::signals::Stop;
 
 /// Interval of checks whether another process has unmounted the tree.
@@ -37,7 +38,7 @@ fn wait(mounted: &Mounted, stops: &Receiver<Stop>) -> Duration {
                 }
             }
             Err(RecvTimeoutError::Timeout) if mounted.is_over() => {
-                eprintln!("pando: {} was unmounted", mounted.mountpoint().display());
+                say!("{} was unmounted", mounted.mountpoint().display());
                 return LINGER;
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -56,12 +57,12 @@ fn unmount(mounted: &Mounted, stops: &Receiver<Stop>, signal: i32) -> bool {
         let again = matches!(stops.recv_timeout(LOOK), Ok(Stop::Signal(_)));
         let late = begun.elapsed() >= BUSY_FOR;
         if again || (late && signal == SIGTERM) {
-            eprintln!("pando: {error}; detaching it from the tree");
+            say!("{error}; detaching it from the tree");
             return mounted.detach().is_ok();
         }
         if late {
-            eprintln!(
-                "pando: {error}: programs have files open or work within {shown}. \
+            say!(
+                "{error}: programs have files open or work within {shown}. \
                  End them and press Ctrl-C again, twice to leave them behind"
             );
             return false;
@@ -92,7 +93,7 @@ pub fn await_unless_stopped<T>(
         Err(RecvTimeoutError::Timeout) => {}
     }
     while stops.try_recv().is_ok() {}
-    eprintln!("pando: {}", notice());
+    say!("{}", notice());
     loop {
         match ended.recv_timeout(LOOK) {
             Ok(end) => return Some(end),

@@ -16,7 +16,7 @@ use std::sync::mpsc::Receiver;
 use serde::{Deserialize, Serialize};
 
 use super::log::{open_log, tail};
-use crate::console::output;
+use crate::console::output::{self, say};
 use crate::failure::Failure;
 use crate::process::signals::Stop;
 
@@ -120,7 +120,7 @@ fn serve<S: Service>(
     let _ = rustix::process::setsid();
     match bring_up() {
         Err(failure) => {
-            eprintln!("pando: {}", failure.message);
+            say!("{}", failure.message);
             let code = failure.code;
             output::json(&Word::Failed(failure));
             Ok(ExitCode::from(code))
@@ -131,7 +131,7 @@ fn serve<S: Service>(
             output::json(&Word::Ready(summary));
             // The parent is about to exit, so the pipe would break. From now on stdout is the log.
             let _ = rustix::stdio::dup2_stdout(std::io::stderr());
-            eprintln!("pando: {}", service.greeting());
+            say!("{}", service.greeting());
             service.serve(&stops)?;
             Ok(ExitCode::SUCCESS)
         }

@@ -16,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::answers::{Answers, OnStop};
 use crate::collecting::by_itself::{self, Collector};
+use crate::console::output::say;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::serving::options::DurabilityArg;
 use crate::volume::settle::settled;
@@ -66,7 +67,7 @@ impl Hosting {
         let (host, starts) = settled(&folder, start)?;
         for start in starts {
             if let Some(torn) = start.opened.torn {
-                eprintln!("pando: shard {}: cut what a crash left unfinished: {torn}", start.shard);
+                say!("shard {}: cut what a crash left unfinished: {torn}", start.shard);
             }
         }
         let host = Arc::new(host);

@@ -11,6 +11,8 @@ use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 
+use crate::console::output::say;
+
 /// Calls the host directly. It notes the start and end of each session in a file, for the next
 /// start.
 pub struct InProcess {
@@ -30,8 +32,8 @@ impl InProcess {
             _ => Ok(()),
         };
         if let Err(error) = noted {
-            eprintln!(
-                "pando: cannot record a session in {} ({error}): after a crash, files that were \
+            say!(
+                "cannot record a session in {} ({error}): after a crash, files that were \
                  unlinked while open keep their space",
                 self.sessions.path().display()
             );

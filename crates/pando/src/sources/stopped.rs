@@ -14,6 +14,7 @@ use pando_server::store::{Priority, Room, Store, StoreOptions};
 use pando_server::{Folder, Superblock};
 use pando_types::{SHARDS_MAX, ShardIndex};
 
+use crate::console::output::say;
 use crate::failure::Failure;
 use crate::volume::settle::settled;
 
@@ -53,9 +54,7 @@ impl Stopped {
                 Failure::from(RecoveryError { what: error.what, is_damage: error.is_damage })
             })?;
             if let Some(torn) = opened.torn {
-                eprintln!(
-                    "pando: shard {shard}: cut {torn}, left by a crash; none were acknowledged"
-                );
+                say!("shard {shard}: cut {torn}, left by a crash; none were acknowledged");
             }
             stores.push(store);
         }

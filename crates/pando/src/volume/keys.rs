@@ -11,6 +11,7 @@ use pando_net::Keys;
 use pando_server::{Folder, Superblock};
 use pando_wire::Address;
 
+use crate::console::output::say;
 use crate::console::text::several;
 use crate::failure::Failure;
 use crate::volume::named::Named;
@@ -158,7 +159,7 @@ fn read(path: &Path, how: impl Fn(&Path) -> Result<Bundle, KeyError>) -> Option<
             None
         }
         Err(error) => {
-            eprintln!("pando: a key is not used: {error}");
+            say!("a key is not used: {error}");
             None
         }
     }
@@ -169,7 +170,7 @@ fn tell_end(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     if let Some(told) = end_of(path, bundle, now).map_err(Failure::plain)? {
-        eprintln!("pando: {told}");
+        say!("{told}");
     }
     Ok(())
 }

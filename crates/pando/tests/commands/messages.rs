@@ -1,6 +1,6 @@
 //! The program's commands, and their messages for people and for scripts.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -175,4 +175,24 @@ fn umount_by_another_program_ends_the_process() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{}", volume.log());
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// The disk with the log may be full. What is said there is lost, and all else goes on.
+#[test]
+fn a_log_without_room_stops_nothing() {
+    let volume = Volume::down();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let mut up = pando();
+    up.arg("up").arg(&volume.folder).arg("--mount").arg(&volume.mount);
+    let mut up = up.stdout(full()).stderr(full()).spawn().unwrap();
+    let begun = Instant::now();
+    while !is_mounted(&volume.mount) {
+        assert!(up.try_wait().unwrap().is_none(), "it has ended");
+        assert!(begun.elapsed() < Duration::from_secs(30), "it does not mount");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::write(volume.mount.join("file"), "x").unwrap();
+    let down = pando().arg("down").arg(&volume.folder).stdout(full()).stderr(full()).status();
+    assert_eq!(down.unwrap().code(), Some(0));
+    assert!(up.wait().unwrap().success());
 }

@@ -2,7 +2,9 @@
 //!
 //! 1. Nothing that a repeated opening needs is given up. So the opening may stop between any two
 //!    steps, with the disk still full.
-//! 2. Files that nothing needs are removed first: an earlier opening or checkpoint had no time for
+//! 2. From the first step that gives room up, other databases of this process wait: see
+//!    [`crate::disk::room`]. They go on once the opening has filled its ballast.
+//! 3. Files that nothing needs are removed first: an earlier opening or checkpoint had no time for
 //!    that. Then kept room is used: `SPARE-LOG`, or the unused log of an incomplete opening. Then
 //!    preallocated log that was never written to is cut. Last comes `BALLAST`.
 
@@ -10,6 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::db::open::listing::Listing;
 use crate::db::open::listing::clean_up;
+use crate::disk::room::{Held, Share};
 use crate::disk::traits::Disk;
 use crate::levels::manifest::Manifest;
 use crate::log::ballast::{Made, SPARE_LOG, become_log, give_back, spare_bytes};
@@ -33,6 +36,9 @@ pub(crate) struct Cramped<'a> {
     pub(crate) tail: &'a Tail,
     /// Numbers of index files that only the log names.
     pub(crate) ingested: &'a BTreeSet<u64>,
+    pub(crate) share: &'a Share,
+    /// The exchange of room that the opening has begun.
+    pub(crate) held: Option<Held>,
 }
 
 impl Cramped<'_> {
@@ -43,6 +49,7 @@ impl Cramped<'_> {
         if let Some(made) = create(self.options)? {
             return Ok(made);
         }
+        self.hold();
         self.remove_unneeded()?;
         if let Some(made) = unless_full(create_log(self.disk, header, self.options))? {
             return Ok(made);
@@ -74,7 +81,10 @@ impl Cramped<'_> {
         for attempt in 0.. {
             match manifest.write(self.disk) {
                 Err(failure) if failure.is_full() => match attempt {
-                    0 => self.remove_unneeded()?,
+                    0 => {
+                        self.hold();
+                        self.remove_unneeded()?;
+                    }
                     1 => self.cut_tail()?,
                     2 => give_back(self.disk, room)?,
                     _ if log.1 <= LOG_DATA_OFFSET => return Err(failure),
@@ -88,6 +98,14 @@ impl Cramped<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Keeps other databases from taking what this opening gives up. If one has lent its room, the
+    /// opening takes its chance.
+    fn hold(&mut self) {
+        if self.held.is_none() {
+            self.held = self.share.exchange();
+        }
     }
 
     /// Removes files that the old manifest does not name, and cuts logs to the end that it records.

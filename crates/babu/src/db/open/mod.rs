@@ -27,6 +27,7 @@ use crate::db::open::replay::Replayed;
 use crate::db::published::Published;
 use crate::db::state::current::State;
 use crate::db::state::stats::WriteCounters;
+use crate::disk::room::{Held, Share};
 use crate::disk::traits::Disk;
 use crate::index::pool::Pool;
 use crate::levels::manifest::{MANIFEST, Manifest};
@@ -82,7 +83,9 @@ impl Db {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
         let mut found = Found::read(&*disk, &options)?;
         found.tail.make_durable(&*disk, found.manifest.database_id)?;
-        let (manifest, made) = found.begin_epoch(&*disk, &options)?;
+        let share = disk.room().join();
+        // Ends after the new database has filled its ballast.
+        let (manifest, made, _held) = found.begin_epoch(&*disk, &options, &share)?;
         let Found { existed, mut listing, ingested, tail, state, last, .. } = found;
         let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
         let is_named = |number| named.contains(&number) || ingested.contains(&number);
@@ -96,13 +99,14 @@ impl Db {
             groups_replayed: last.0 - manifest.checkpoint.0,
             torn: tail.torn,
         };
-        let db = Self::begin(disk, options, (manifest, made), (state, last), named)?;
+        let begun = (manifest, made);
+        let db = Self::begin((disk, share), options, begun, (state, last), named)?;
         Ok((db, recovered))
     }
 
     /// The database at the beginning of an epoch, whose manifest and first log are durable.
     fn begin(
-        disk: Arc<dyn Disk>,
+        (disk, share): (Arc<dyn Disk>, Share),
         options: Options,
         (manifest, made): (Manifest, Made),
         (mut state, last): (State, Lsn),
@@ -128,7 +132,7 @@ impl Db {
                 newest.logs = std::mem::take(&mut active_logs);
             }
         }
-        let ballast = Ballast::open(&disk, &options)?;
+        let ballast = Ballast::open(&disk, &options, share)?;
         let mut db = Db {
             disk,
             log: LogWriter::new(log_state, ballast, made, number, last, &options),
@@ -182,7 +186,8 @@ impl Found {
         &mut self,
         disk: &dyn Disk,
         options: &Options,
-    ) -> Result<(Manifest, Made), OpenError> {
+        share: &Share,
+    ) -> Result<(Manifest, Made, Option<Held>), OpenError> {
         let old = &self.manifest;
         let next_index = self.listing.indexes.last().map_or(1, |number| number + 1);
         let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
@@ -195,6 +200,8 @@ impl Found {
             listing: &mut self.listing,
             tail: &self.tail,
             ingested: &self.ingested,
+            share,
+            held: None,
         };
         let mut made = cramped.first_log(&header)?;
         made.0.sync().during("sync", &log_name(number))?;
@@ -206,7 +213,7 @@ impl Found {
             ..old.clone()
         };
         cramped.write(&manifest, &mut made)?;
-        Ok((manifest, made))
+        Ok((manifest, made, cramped.held))
     }
 }
 

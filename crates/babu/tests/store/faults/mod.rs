@@ -5,5 +5,6 @@ mod ballast;
 mod crash;
 mod damage;
 mod dark;
+mod shared;
 mod sync;
 mod unreadable;

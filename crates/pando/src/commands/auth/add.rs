@@ -8,6 +8,7 @@ use pando_wire::Address;
 use super::args::AddArgs;
 use super::handing::Handing;
 use super::volume::open;
+use crate::console::output::say;
 use crate::failure::Failure;
 
 pub fn run(args: &AddArgs) -> Result<(), Failure> {
@@ -29,8 +30,8 @@ pub fn run(args: &AddArgs) -> Result<(), Failure> {
     let bundle = keys.issue(&authority, &wanted).map_err(Failure::plain)?;
     handing.hand_over(&bundle)?;
     if bundle.addresses.is_empty() {
-        eprintln!(
-            "pando: the key holds no address, because no server of this volume listens for other \
+        say!(
+            "the key holds no address, because no server of this volume listens for other \
              machines yet: give its user the address later"
         );
     }

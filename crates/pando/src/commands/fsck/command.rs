@@ -9,7 +9,7 @@ use pando_fsck::{Mode, Objects, Repaired, Volume};
 use super::report;
 use super::source::{self, Source};
 use super::watch::Terminal;
-use crate::console::output;
+use crate::console::output::{self, say};
 use crate::failure::{DAMAGED, Failure};
 use crate::sources::objects::StoredObjects;
 use crate::sources::served::Served;
@@ -109,7 +109,7 @@ fn open(args: &FsckArgs, named: &Named) -> Result<Opened, Failure> {
     let objects = match objects(facts, args.objects.as_ref()) {
         Ok(path) => Some(path),
         Err(failure) => {
-            eprintln!("pando: objects are not checked: {}", failure.message);
+            say!("objects are not checked: {}", failure.message);
             None
         }
     };

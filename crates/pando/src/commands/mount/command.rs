@@ -17,6 +17,7 @@ use pando_types::op::Request;
 use crate::admin::protocol::{MountStatus, Query, Told};
 use crate::admin::sockets::{log, socket};
 use crate::commands::mount::args::MountArgs;
+use crate::console::output::say;
 use crate::failure::Failure;
 use crate::mounting::answers::{parse_names, pong, sync, unmount};
 use crate::mounting::mount::{Mounting, Plan, can_mount};
@@ -115,7 +116,7 @@ impl Service for Tree {
         let result = self.mounting.finish(stops);
         // On failure the socket stays. It tells `pando umount` that not all data is stored.
         result?;
-        eprintln!("pando: {shown} is unmounted, all is stored");
+        say!("{shown} is unmounted, all is stored");
         // The log goes before the socket. Once the socket is gone, another mount may begin here.
         if let Some(log) = &self.own_log {
             remove_log(log);

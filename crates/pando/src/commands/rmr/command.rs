@@ -3,7 +3,6 @@
 //! The kernel removes one name of a directory after another, with two requests each, and a process
 //! makes one call at a time. This command has as many requests under way as its session has slots.
 
-use crate::mounts;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,8 +15,10 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
 use super::tree::{self, Counts, Job, Progress};
 use crate::admin::locate::{self, Located};
+use crate::console::output::aside;
 use crate::console::text::{count, several};
 use crate::failure::Failure;
+use crate::mounts;
 use crate::volume::connect::connect;
 use crate::volume::keys;
 use crate::volume::named::Named;
@@ -101,7 +102,7 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
     let Counts { files, directories, failures } = progress.counts();
     let seconds = begun.elapsed().as_secs_f64();
     let rate = count(((files + directories) as f64 / seconds) as u64);
-    eprintln!("  {} in {seconds:.1} s: {rate} a second", removed(files, directories));
+    aside(format_args!("  {} in {seconds:.1} s: {rate} a second", removed(files, directories)));
     match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::plain(format!(
@@ -119,7 +120,7 @@ async fn told(work: impl Future<Output = ()>, progress: &Progress) {
             return;
         }
         let Counts { files, directories, .. } = progress.counts();
-        eprintln!("  {}", removed(files, directories));
+        aside(format_args!("  {}", removed(files, directories)));
     }
 }
 

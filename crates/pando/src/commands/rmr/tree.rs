@@ -21,6 +21,8 @@ use pando_client::{Client, Listing};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 use tokio::task::JoinSet;
 
+use crate::console::output::say;
+
 /// Directories that are read at the same time, at most.
 const DIRECTORIES_MAX: usize = 8;
 /// Names of one directory that are removed at the same time, at most.
@@ -61,9 +63,9 @@ impl Progress {
     fn failed(&self, path: &Path, errno: Errno) {
         match self.failures.fetch_add(1, Ordering::Relaxed) {
             told if told < TOLD_MAX => {
-                eprintln!("pando: cannot remove {}: {errno}", path.display())
+                say!("cannot remove {}: {errno}", path.display())
             }
-            TOLD_MAX => eprintln!("pando: further paths cannot be removed, and are not named"),
+            TOLD_MAX => say!("further paths cannot be removed, and are not named"),
             _ => {}
         }
     }

@@ -12,6 +12,7 @@ use pando_wire::{Address, Ask, Told};
 
 use super::shards::{ALL, former_sockets, shards_of};
 use crate::commands::server::args::ServerArgs;
+use crate::console::output::say;
 use crate::failure::Failure;
 use crate::process::background::{self, Service, Way};
 use crate::process::signals::{self, Stop};
@@ -132,7 +133,7 @@ impl Service for Serving {
         let _ = stops.recv();
         let shown = self.greeting();
         self.hosting.finish()?;
-        eprintln!("pando: stopped: {shown}; all is stored");
+        say!("stopped: {shown}; all is stored");
         Ok(())
     }
 }

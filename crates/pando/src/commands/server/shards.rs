@@ -7,6 +7,7 @@ use pando_server::{Folder, Superblock};
 use pando_types::SHARDS_MAX;
 use pando_wire::Address;
 
+use crate::console::output::say;
 use crate::failure::Failure;
 
 /// The value of `--shard` for all shards whose stores are in the folder.
@@ -34,9 +35,7 @@ pub fn shards_of(
         Ok(None) => true,
         Ok(Some(given)) => {
             let at = given.to.addresses.join(" or ");
-            eprintln!(
-                "pando: shard {shard} is not served here: it was moved to the server at {at}"
-            );
+            say!("shard {shard} is not served here: it was moved to the server at {at}");
             false
         }
         Err(error) => {

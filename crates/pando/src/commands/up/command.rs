@@ -8,6 +8,7 @@ use pando_server::{Folder, FolderError, Superblock};
 use super::running::Running;
 use super::serve;
 use crate::commands::up::args::UpArgs;
+use crate::console::output::say;
 use crate::failure::Failure;
 use crate::mounting::mount::can_mount;
 use crate::mounting::mountpoint;
@@ -66,8 +67,8 @@ fn open_or_format(folder: &Folder, shards: Option<u16>) -> Result<Superblock, Fa
 
 fn make(folder: &Folder, shards: u16) -> Result<Superblock, Failure> {
     let superblock = crate::volume::format::format(folder, shards)?;
-    eprintln!(
-        "pando: made volume {} with {} shards in {}",
+    say!(
+        "made volume {} with {} shards in {}",
         superblock.uuid,
         superblock.shards,
         folder.path().display()

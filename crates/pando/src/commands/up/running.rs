@@ -18,6 +18,7 @@ use pando_types::{Credentials, ShardIndex};
 use pando_wire::Address;
 
 use crate::commands::up::args::UpArgs;
+use crate::console::output::say;
 use crate::failure::Failure;
 use crate::mounting::mount::{Mounting, Plan};
 use crate::mounting::stop::serve_until_unmounted;
@@ -115,7 +116,7 @@ impl Service for Running {
         }
         stopped?;
         unmounted?;
-        eprintln!("pando: {shown} is unmounted, all is stored");
+        say!("{shown} is unmounted, all is stored");
         Ok(())
     }
 }
