@@ -207,7 +207,7 @@ impl CheckpointJob {
     /// On a full disk it uses the room of the ballast. If that is not enough, it writes only what
     /// it must.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
-        self.ballast.check_nothing_is_lent()?;
+        self.ballast.await_loans()?;
         for frozen in &self.frozen {
             frozen.unite_filters();
         }
@@ -217,7 +217,9 @@ impl CheckpointJob {
             match self.prepare(&published, is_thrifty) {
                 Err(error) if error.is_full() && !is_thrifty => {
                     let is_lent_before = lent.is_some();
-                    lent = lent.or(self.ballast.lend()?);
+                    if !is_lent_before {
+                        lent = self.ballast.lend()?;
+                    }
                     is_thrifty = is_lent_before || lent.is_none();
                 }
                 prepared => break prepared?,

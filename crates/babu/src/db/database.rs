@@ -37,7 +37,7 @@ use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::sync::Syncer;
 use crate::log::writer::{Ahead, LogWriter, Priority};
 use crate::types::definition::MAX_NAME_BYTES;
-use crate::types::error::{Damage, Fatal, FreezeError, Full, ReadError, ReserveError};
+use crate::types::error::{Damage, Fatal, FreezeError, ReadError, ReserveError};
 use crate::types::ids::IndexId;
 use crate::types::ids::{Epoch, Lsn};
 use crate::types::key::prefix_end;
@@ -289,12 +289,10 @@ impl Db {
         if self.applied == self.sealed {
             return Ok(false);
         }
-        // The unused end of the log gives its room to the ballast, or to the next log.
-        let Some(_held) = self.log.ballast().share().exchange() else {
-            let full = Full { wanted_bytes: self.options.log_chunk_bytes, spare_bytes: 0 };
-            return Err(full.into());
-        };
-        let sealed = self.log.rotate(&self.options)?;
+        // The unused end of the log gives its room to the ballast. While another database of the disk
+        // has lent its room, the end stays.
+        let held = self.log.ballast().share().exchange();
+        let sealed = self.log.rotate(&self.options, held.is_some())?;
         self.state.freeze_trees(self.applied);
         let mut logs = std::mem::take(&mut self.active_logs);
         logs.push(sealed);

@@ -31,6 +31,11 @@ impl Retired {
     /// Deletes the files. If the ballast is not whole, gives it their room. Deleting large files
     /// may take a while.
     pub fn remove(self) -> Result<(), IoFailure> {
+        // Other databases of the disk would take the room that the ballast lacks.
+        let _held = match self.lent.is_none() && !self.ballast.is_whole() {
+            true => self.ballast.share().lend(),
+            false => None,
+        };
         self.pool.cache.forget(&self.files);
         for name in &self.names {
             match self.disk.remove(name) {

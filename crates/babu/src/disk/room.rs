@@ -4,14 +4,17 @@
 //! another file. In between, other databases could take it, and the first could then make no
 //! checkpoint any more. So whoever takes room for a log or a ballast asks here:
 //!
-//! 1. While another database *exchanges* room, it waits. That lasts for a few system calls.
-//! 2. While another database has *lent* room to its checkpoint, it finds the disk full. Apart from
-//!    that room, the disk is.
-//! 3. Index files and manifests do not ask. Checkpoints of one disk are made one after another, or
-//!    one may take what is lent to the other. Other processes do not ask, either.
+//! 1. While another database *exchanges* room, it waits: for a change of logs, or for the end of an
+//!    opening on a full disk.
+//! 2. While another database has *lent* room to its checkpoint, it finds the disk full. The disk
+//!    was full apart from that room when the loan began. Room that is made since is seen later.
+//! 3. A checkpoint waits for loans to end before it begins. Its index files and its manifest then
+//!    do not ask. So checkpoints of one disk had better be made one after another.
+//! 4. Other processes do not ask, nor do folders on other devices of one file system.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// The room of one disk. Clones are of the same disk.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +89,15 @@ impl Share {
     pub(crate) fn grow<T>(&self, take: impl FnOnce() -> T) -> Option<T> {
         let _free = self.free()?;
         Some(take())
+    }
+
+    /// Waits until no other database has lent the room. False: one still has after `most`.
+    pub(crate) fn await_loans(&self, most: Duration) -> bool {
+        let state = self.room.state();
+        let is_lent = |state: &mut State| state.holder != self.id && state.loans > 0;
+        let waited = self.room.0.changed.wait_timeout_while(state, most, is_lent);
+        let timed = waited.unwrap_or_else(PoisonError::into_inner).1;
+        !timed.timed_out()
     }
 
     /// Begins an exchange of room. `None` as in [`Share::grow`].

@@ -28,6 +28,7 @@
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::disk::room::{Held, Share};
 use crate::disk::traits::{Disk, DiskFile};
@@ -47,6 +48,9 @@ pub(crate) const OPENING_BYTES: u64 = 64 << 10;
 
 /// Smallest amount of room that the ballast takes, in bytes.
 const PAGE: u64 = 4096;
+
+/// Longest time for which a checkpoint waits for another database's loan.
+const LOAN_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes that are overwritten in one step.
 const STEP: u64 = 1 << 20;
@@ -70,8 +74,8 @@ struct Room {
     has_spare: bool,
     /// Bytes of log and of index files for which `BALLAST` has, or should have, room.
     asked: (u64, u64),
-    /// True while a checkpoint uses the room.
-    is_lent: bool,
+    /// Loans to checkpoints. A loan ends later than its checkpoint, so the next may have begun.
+    loans: u32,
 }
 
 /// A loan of the room to a checkpoint. It ends when this is dropped, and the ballast is then filled
@@ -120,7 +124,7 @@ impl Ballast {
 
     /// True while a checkpoint has the room.
     pub(crate) fn is_lent(&self) -> bool {
-        self.room().is_lent
+        self.room().loans > 0
     }
 
     /// Bytes at the end of the active log that are held back for the next opening.
@@ -168,7 +172,7 @@ impl Ballast {
         self.is_whole.store(false, Ordering::Release);
         let (log_bytes, index_bytes) = room.asked;
         let wanted = self.bytes + log_bytes + index_bytes.min(self.rewritten_bytes);
-        if room.is_lent || !self.make_spare(&mut room)? || !self.resize(&mut room, wanted)? {
+        if room.loans > 0 || !self.make_spare(&mut room)? || !self.resize(&mut room, wanted)? {
             return Ok(false);
         }
         self.is_whole.store(true, Ordering::Release);
@@ -228,7 +232,7 @@ impl Ballast {
             return Ok(None);
         }
         let mut room = self.room();
-        if !room.is_lent {
+        if room.loans == 0 {
             self.make_spare(&mut room)?;
         }
         let made = match room.has_spare {
@@ -240,30 +244,34 @@ impl Ballast {
         Ok(made)
     }
 
-    /// Gives the room to a checkpoint. `None`: there is no `BALLAST`. The disk is full for this
-    /// checkpoint while another database of the disk has lent its room.
+    /// Gives the room to a checkpoint. `None`: the database has no ballast. The disk is full for
+    /// this checkpoint while another database of the disk has lent its room. With no `BALLAST`
+    /// left, the loan still keeps what the checkpoint frees from others.
     pub(crate) fn lend(self: &Arc<Self>) -> Result<Option<Lent>, IoFailure> {
         let mut room = self.room();
-        if room.len == 0 {
+        if self.bytes == 0 {
             return Ok(None);
         }
         let held = self.share.lend().ok_or_else(is_lent_to_another)?;
         self.is_whole.store(false, Ordering::Release);
         self.resize(&mut room, 0)?;
-        room.is_lent = true;
+        room.loans += 1;
         Ok(Some(Lent { ballast: self.clone(), _held: held }))
     }
 
-    /// Fails if another database of the disk has lent its room: a checkpoint that begins would take
-    /// it.
-    pub(crate) fn check_nothing_is_lent(&self) -> Result<(), IoFailure> {
-        self.share.grow(|| ()).ok_or_else(is_lent_to_another)
+    /// Waits until no other database of the disk has lent its room, which a checkpoint that begins
+    /// would take.
+    pub(crate) fn await_loans(&self) -> Result<(), IoFailure> {
+        match self.share.await_loans(LOAN_MAX) {
+            true => Ok(()),
+            false => Err(is_lent_to_another()),
+        }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.ballast.room().is_lent = false;
+        self.ballast.room().loans -= 1;
         // A failure shows again when the ballast is filled before the next change.
         let _ = self.ballast.refill();
     }

@@ -209,6 +209,10 @@ impl LogWriter {
     ) -> Result<(), ReserveError> {
         self.state.check()?;
         let is_normal = priority == Priority::Normal;
+        if !is_normal && self.held_back > 0 && self.ballast.is_whole() {
+            // The end of a loan has filled the ballast since.
+            self.held_back = self.ballast.held_back().min(self.held_back);
+        }
         let kept_bytes = if is_normal { self.reserve_bytes } else { self.held_back };
         let used_end = self.end_offset + self.pending.len() as u64;
         let needed_end = used_end.saturating_add(wanted_bytes).saturating_add(kept_bytes);
@@ -286,8 +290,13 @@ impl LogWriter {
     }
 
     /// Writes pending groups, begins the next log, and returns the one that ends here. If there is
-    /// no space for the next log, the active log stays.
-    pub(crate) fn rotate(&mut self, options: &Options) -> Result<SealedLog, ReserveError> {
+    /// no space for the next log, the active log stays. `may_cut`: what is given back to the disk
+    /// reaches the ballast.
+    pub(crate) fn rotate(
+        &mut self,
+        options: &Options,
+        may_cut: bool,
+    ) -> Result<SealedLog, ReserveError> {
         let last = self.write()?;
         let header = LogHeader {
             database_id: self.state.database_id,
@@ -312,7 +321,7 @@ impl LogWriter {
         let writes_since_sync = self.writes_since_sync;
         let next = LogWriter { pending, bytes_written, writes_since_sync, ..next };
         let ended = std::mem::replace(self, next);
-        if !self.ballast.is_whole() {
+        if may_cut && !self.ballast.is_whole() {
             // The unused end of the log gives room to the ballast. Nothing may append to this file
             // any more, so the appender is dropped first.
             let LogWriter { file, name, appender, .. } = ended;

@@ -83,7 +83,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// True if the disk has no room left, as opposed to being broken.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         matches!(self, ReadError::Io(failure) if failure.is_full())
     }
 

@@ -8,9 +8,14 @@ use pando_types::op::{MAX_SLOTS, Op};
 
 use crate::client::{Client, Options, Volume};
 use crate::nodes::openers::SYSTEM;
+use crate::request::backoff::Backoff;
 use crate::request::outcome::Failure;
 use crate::request::pending::Via;
 use crate::transport::traits::Transport;
+
+/// Longest time for which a new client asks for a session that the disk of shard 0 has no room for,
+/// nanoseconds.
+const FULL_NANOS: u64 = 10_000_000_000;
 
 impl Client {
     /// Opens a session with default [`Options`].
@@ -29,9 +34,28 @@ impl Client {
         }
         let client = Self::new(transport, volume, options);
         let deadline = client.deadline(Via::Current);
-        client.session_for(deadline).await?;
+        client.first_session(deadline).await?;
         client.paths.begin(client.version.load(Ordering::Relaxed));
         Ok(client)
+    }
+
+    /// Opens the first session. If the disk of shard 0 is full, asks for some time: the shard makes
+    /// a checkpoint meanwhile, which makes room.
+    async fn first_session(&self, deadline: Option<u64>) -> Result<(), Errno> {
+        let mut backoff = Backoff::astray();
+        let mut full_since = None;
+        loop {
+            match self.session_for(deadline).await {
+                Err(Errno::ENOSPC) => {
+                    let now = self.transport.now_nanos();
+                    if now.saturating_sub(*full_since.get_or_insert(now)) >= FULL_NANOS {
+                        return Err(Errno::ENOSPC);
+                    }
+                    backoff.pause_until(self, deadline).await;
+                }
+                opened => return opened.map(drop),
+            }
+        }
     }
 
     /// Ends the session, and closes all that it has open. No call is possible afterwards.

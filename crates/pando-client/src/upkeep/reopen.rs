@@ -30,10 +30,6 @@ use crate::session::sessions::{Asker, Lead, Need, Session};
 /// Most files that are opened at once.
 const CLAIMS_MAX: usize = 128;
 
-/// For this long a client asks again for a session that the disk of shard 0 has no room for, by the
-/// transport's clock, nanoseconds. Meanwhile the shard makes a checkpoint, which makes room.
-const FULL_NANOS: u64 = 10_000_000_000;
-
 /// Why no session was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotOpened {
@@ -70,7 +66,6 @@ impl Client {
 
     pub(crate) async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), NotOpened> {
         let mut backoff = Backoff::astray();
-        let full_until = self.transport.now_nanos().saturating_add(FULL_NANOS);
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
@@ -79,12 +74,6 @@ impl Client {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 // Another session is alone, and has just been asked to end that.
                 Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
-                    backoff.pause(self).await;
-                    continue;
-                }
-                Answer::Final(Err(Failure::Errno(Errno::ENOSPC)))
-                    if self.transport.now_nanos() < full_until =>
-                {
                     backoff.pause(self).await;
                     continue;
                 }

@@ -37,6 +37,7 @@ impl State {
             }
             // There is no room for a new log file. The current file goes on while it has room.
             Err(Room::Full) => {
+                self.wants_checkpoint = true;
                 self.last_refusal = Some(timer.clock.mono());
                 cell.counters.checkpoint_failures.increment();
             }
@@ -52,12 +53,20 @@ impl State {
             Ok(done) => {
                 outbox.retired = Some(self.store.install(done));
                 cell.counters.checkpoints.increment();
+                self.is_full_told = false;
             }
             Err(babu::CheckpointError::Fatal(fatal)) => cell.fail(&fatal.to_string()),
             Err(babu::CheckpointError::Read(error)) => {
                 self.last_refusal = Some(timer.clock.mono());
                 cell.counters.checkpoint_failures.increment();
-                cell.complain(&format!("a checkpoint failed, so the log keeps growing: {error}"));
+                // A full disk is tried again and again.
+                let is_full = error.is_full();
+                self.wants_checkpoint |= is_full;
+                let is_told = std::mem::replace(&mut self.is_full_told, is_full);
+                if !(is_told && is_full) {
+                    let what = format!("a checkpoint failed, so the log keeps growing: {error}");
+                    cell.complain(&what);
+                }
             }
         }
     }

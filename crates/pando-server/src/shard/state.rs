@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) unreadable_told: usize,
     /// When a checkpoint last failed, by the clock of timers.
     pub(crate) last_refusal: Option<u64>,
+    /// The log says already that a checkpoint failed because the disk is full.
+    pub(crate) is_full_told: bool,
     /// A held message waits for a sync that has to begin now.
     pub(crate) wants_sync: bool,
     pub(crate) wake_at: Option<u64>,
@@ -118,6 +120,7 @@ impl State {
             full_at: None,
             unreadable_told: 0,
             last_refusal: None,
+            is_full_told: false,
             wants_sync: false,
             wake_at: None,
             moment: Moment::default(),

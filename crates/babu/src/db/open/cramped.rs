@@ -46,12 +46,16 @@ impl Cramped<'_> {
     /// usual, and ends soon.
     pub(crate) fn first_log(&mut self, header: &LogHeader) -> Result<Made, IoFailure> {
         let create = |options: &Options| unless_full(create_log(self.disk, header, options));
-        if let Some(made) = create(self.options)? {
+        if let Some(made) = self.share.grow(|| create(self.options)).transpose()?.flatten() {
             return Ok(made);
         }
+        // The failed attempt may have taken a part of what another database exchanges.
+        let _ = self.disk.remove(&log_name(header.number));
         self.hold();
         self.remove_unneeded()?;
-        if let Some(made) = unless_full(create_log(self.disk, header, self.options))? {
+        if self.held.is_some()
+            && let Some(made) = create(self.options)?
+        {
             return Ok(made);
         }
         if let Some(made) = self.kept_log(header)? {
