@@ -289,8 +289,8 @@ impl Db {
         if self.applied == self.sealed {
             return Ok(false);
         }
-        // The unused end of the log gives its room to the ballast. While another database of the disk
-        // has lent its room, the end stays.
+        // The unused end of the log gives its room to the ballast. While another database of the
+        // disk has lent its room, the end stays.
         let held = self.log.ballast().share().exchange();
         let sealed = self.log.rotate(&self.options, held.is_some())?;
         self.state.freeze_trees(self.applied);
