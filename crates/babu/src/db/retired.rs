@@ -31,11 +31,10 @@ impl Retired {
     /// Deletes the files. If the ballast is not whole, gives it their room. Deleting large files
     /// may take a while.
     pub fn remove(self) -> Result<(), IoFailure> {
-        // Other databases of the disk would take the room that the ballast lacks.
-        let _held = match self.lent.is_none() && !self.ballast.is_whole() {
-            true => self.ballast.share().lend(),
-            false => None,
-        };
+        // If the disk is full, other databases on it would take the room that the ballast lacks.
+        // Whether it is shows only if the ballast is filled: the log may just have grown.
+        let is_short = self.lent.is_none() && !self.ballast.refill()?;
+        let _held = if is_short { self.ballast.share().lend() } else { None };
         self.pool.cache.forget(&self.files);
         for name in &self.names {
             match self.disk.remove(name) {
@@ -44,7 +43,7 @@ impl Retired {
             }
         }
         drop(self.lent);
-        self.ballast.refill()
+        self.ballast.refill().map(drop)
     }
 
     /// The loan of the checkpoint ends once the files are deleted.

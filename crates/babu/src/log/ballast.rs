@@ -160,11 +160,11 @@ impl Ballast {
         self.fill_as_asked(room)
     }
 
-    /// Fills the ballast again, after room was made on the disk.
-    pub(crate) fn refill(&self) -> Result<(), IoFailure> {
+    /// Fills the ballast again, after room was made on the disk. Returns whether it is whole then.
+    pub(crate) fn refill(&self) -> Result<bool, IoFailure> {
         match self.is_whole() {
-            true => Ok(()),
-            false => self.fill_as_asked(self.room()).map(drop),
+            true => Ok(true),
+            false => self.fill_as_asked(self.room()),
         }
     }
 
