@@ -133,14 +133,19 @@ pub struct RenameFlags {
     pub exchange: bool,
 }
 
+/// How long a session of another process stays alone after it has asked, nanoseconds. The mount
+/// counts from when it sent the question. The shard counts a quarter more from when it got that.
+pub const ALONE_HOLD: u64 = 4_000_000_000;
+
 /// What [`Op::Alone`] asks: a session may be the only one of its volume (docs/design/alone.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Alone {
     /// The session asks to be alone from now on. [`Body::Alone`](crate::reply::Body::Alone) tells
-    /// whether it is.
+    /// whether it is. A session of another process is alone for [`ALONE_HOLD`], and asks again.
     Ask,
     /// The shard answers when another session wants to begin, or at once if this session is not
-    /// alone.
+    /// alone. For a session of another process it answers in any case:
+    /// [`Body::Alone`](crate::reply::Body::Alone) if none wants to. That prolongs nothing.
     Await,
     /// The session gives up being alone. A repetition changes nothing.
     End,

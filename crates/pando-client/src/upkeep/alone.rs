@@ -12,15 +12,16 @@ use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
 
 impl Client {
-    /// Whether the session may ever be alone: only if it ends together with the shards' own
-    /// process.
+    /// Whether the session is alone until it [says](Client::end_alone) otherwise. That is so if it
+    /// ends together with the shards' own process. Any other session is alone for
+    /// [`ALONE_HOLD`](pando_types::op::ALONE_HOLD), and has to ask again.
     #[must_use]
-    pub fn may_be_alone(&self) -> bool {
+    pub fn is_alone_for_good(&self) -> bool {
         self.transport.is_local()
     }
 
     /// Asks shard 0 to make this session the only one. If the answer is true, no other session
-    /// begins before [`Client::end_alone`].
+    /// begins before [`Client::end_alone`], or before the time that counts from this call is over.
     pub async fn ask_alone(&self) -> Result<bool, Errno> {
         let session = self.session();
         match self.run_plain(SYSTEM, Op::Alone(session, Alone::Ask)).await? {
@@ -42,6 +43,13 @@ impl Client {
             if is_over || is_recalled { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+    }
+
+    /// Whether another client wants to begin a session, or this one is not alone. For sessions that
+    /// are alone for a time: an answer comes at once.
+    pub async fn is_recalled(&self) -> Result<bool, Errno> {
+        let asked = Op::Alone(self.session(), Alone::Await);
+        Ok(!matches!(self.run_plain(SYSTEM, asked).await?, Body::Alone(true)))
     }
 
     /// Gives up being alone: other clients may begin sessions again.

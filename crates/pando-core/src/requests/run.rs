@@ -44,6 +44,7 @@ impl Shard {
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
             Op::SyncFile(file) => self.sync_file(ctx, file),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
+            Op::Alone(session, ask) => self.alone(ctx, tag.1, *session, *ask).map(Ran::from),
             _ => self.answer_here(ctx, session, request).map(Ran::from),
         }
     }
@@ -117,7 +118,6 @@ impl Shard {
             }
             Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session),
             Op::Renew(session) => self.renew(ctx, *session),
-            Op::Alone(session, ask) => self.alone(*session, *ask),
             Op::StatFs(_) => {
                 let Stat { inodes, bytes } = self.stat();
                 Ok(Body::StatFs { inodes, bytes })
@@ -166,6 +166,7 @@ impl Shard {
             | Op::Glimpse(..)
             | Op::OpenLocalSession
             | Op::LockOf(..)
+            | Op::Alone(..)
             | Op::SyncFile(..) => Err(Errno::EINVAL.into()),
         }
     }

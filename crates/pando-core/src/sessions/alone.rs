@@ -2,9 +2,10 @@
 
 use pando_types::op::Alone;
 use pando_types::reply::Body;
-use pando_types::{Errno, SessionId};
+use pando_types::{KeyId, SessionId};
 
 use crate::contract::SHARD_0;
+use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, not_here};
@@ -12,37 +13,39 @@ use crate::state::stop::{Stop, not_here};
 impl Shard {
     /// Tells the session that is alone, if any, that another client wants to begin a session.
     /// Returns whether there is one.
-    pub(super) fn recall(&mut self) -> bool {
-        let is_any = self.sessions.alone.recall();
-        if is_any {
-            self.queue.resume(self.locks.wake(LockKey::Alone));
-        }
+    pub(super) fn recall(&mut self, ctx: &Ctx<'_>) -> bool {
+        let is_any = self.sessions.alone.recall(ctx.now.nanos);
+        self.queue.resume(self.locks.wake(LockKey::Alone));
         is_any
     }
 
     /// Runs [`Op::Alone`](pando_types::op::Op::Alone), at shard 0 only.
-    pub(crate) fn alone(&mut self, session: SessionId, ask: Alone) -> Result<Body, Stop> {
+    pub(crate) fn alone(
+        &mut self,
+        ctx: &Ctx<'_>,
+        key: KeyId,
+        session: SessionId,
+        ask: Alone,
+    ) -> Result<Body, Stop> {
         if self.config.shard != SHARD_0 {
             return Err(not_here());
-        }
-        // Other sessions outlive this process, and nothing about them is recorded here.
-        if !session.is_local() {
-            return Err(Errno::EPERM.into());
         }
         match ask {
             Alone::Ask => {
                 // Other shards may serve a session that is over here until they hear of its end.
-                if self.sessions.is_only(session) && self.have_all_heard() {
-                    self.sessions.alone.begin(session);
-                }
-                Ok(Body::Alone(self.sessions.alone.is(session)))
+                let may = self.sessions.is_only(session) && self.have_all_heard();
+                let is = may && self.sessions.alone.begin(session, key, ctx.now.nanos);
+                Ok(Body::Alone(is))
             }
-            Alone::Await if self.sessions.alone.is_undisturbed(session) => {
-                Err(Stop::Wait(LockKey::Alone))
-            }
+            Alone::Await if self.sessions.alone.is_undisturbed(session) => match session.is_local()
+            {
+                true => Err(Stop::Wait(LockKey::Alone)),
+                // A client takes a connection that says nothing for long for a lost one.
+                false => Ok(Body::Alone(true)),
+            },
             Alone::Await => Ok(Body::Done),
             Alone::End => {
-                self.sessions.alone.over(session);
+                self.sessions.alone.over(session, key);
                 Ok(Body::Done)
             }
         }

@@ -125,7 +125,7 @@ impl Shard {
             }
             _ if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),
             // The client asks again.
-            _ if self.recall() => return Err(Errno::EBUSY.into()),
+            _ if self.recall(ctx) => return Err(Errno::EBUSY.into()),
             op => Body::Session(self.begin_session(ctx, matches!(op, Op::OpenLocalSession), tag.1)),
         };
         // Other shards are told when this is synced, too. A client that ends its session never
@@ -157,12 +157,12 @@ impl Shard {
         if ctx.now.is_spent {
             return Ok(());
         }
-        // A session that is alone belongs to this process, so it lives.
+        // A local session that is alone belongs to this process, so it lives.
         let expired: Vec<_> = self
             .sessions
             .leases
             .expired()
-            .filter(|session| !self.sessions.alone.is(*session))
+            .filter(|session| !(session.is_local() && self.sessions.alone.is(*session)))
             .collect();
         for session in expired {
             self.counters.sessions_expired += 1;

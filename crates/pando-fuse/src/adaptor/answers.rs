@@ -21,7 +21,7 @@ impl Inner {
     /// the lock below: that may wait for a disk, and a recall would wait for that, too.
     pub(crate) fn entry(&self, reply: Reply, attr: &Attr, is_settled: bool) -> Delivery {
         let delivery = {
-            let telling = self.memory.telling();
+            let telling = self.memory.telling(reply.number());
             reply.entry(&entry_of(&telling, attr, is_settled))
         };
         if delivery.is_err() {
@@ -42,7 +42,7 @@ impl Inner {
         match result {
             Ok(attr) => {
                 let is_settled = was_settled && self.is_settled(&attr);
-                let telling = self.memory.telling();
+                let telling = self.memory.telling(reply.number());
                 let timeout = telling.attributes(attr.ino.0, &attr, is_settled);
                 ignore(reply.attr(file_attr(&attr), timeout));
             }

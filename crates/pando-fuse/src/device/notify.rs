@@ -48,6 +48,11 @@ impl Notifier {
         self.say(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
+    /// The highest number of a request that was read so far.
+    pub(crate) fn newest_request(&self) -> u64 {
+        self.0.upgrade().map_or(0, |session| session.pending.newest())
+    }
+
     /// Whether the request with this number is still unanswered.
     pub fn awaits_answer(&self, request: u64) -> bool {
         self.0.upgrade().is_some_and(|session| session.pending.contains(request))

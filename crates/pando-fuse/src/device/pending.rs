@@ -58,6 +58,8 @@ pub(crate) struct Pending(Mutex<Inner>);
 struct Inner {
     requests: HashMap<u64, Underway, RandomState>,
     early: Vec<Early>,
+    /// The highest number of a request that was read.
+    newest: u64,
 }
 
 /// Interrupts that were kept when a request began.
@@ -98,8 +100,14 @@ impl Pending {
             });
             request.interrupted = begun.is_interrupted.then(Instant::now);
         }
+        inner.newest = inner.newest.max(unique);
         inner.requests.insert(unique, request);
         begun
+    }
+
+    /// The highest number of a request that was added so far.
+    pub(crate) fn newest(&self) -> u64 {
+        self.lock().newest
     }
 
     /// Takes a request out, so that it can be answered. Returns `None` if it was answered already.

@@ -121,6 +121,13 @@ pub struct Reply {
     pub(crate) is_answered: bool,
 }
 
+impl Reply {
+    /// The kernel's number of the request. Later requests have higher ones.
+    pub(crate) const fn number(&self) -> u64 {
+        self.unique
+    }
+}
+
 /// The answer did not reach the kernel. The request was answered before because its caller was
 /// interrupted, or the kernel has closed the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

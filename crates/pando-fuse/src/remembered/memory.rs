@@ -4,11 +4,12 @@
 //! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
 //! have changed since. So shards judge the callers, too.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use pando_types::{Attr, FileKind, Ino, Judged, Kill};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::mounting::options::Options;
 use crate::protocol::request::Caller;
@@ -27,12 +28,22 @@ const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
 /// How long a kernel alone may remember attributes of directories. After a change of its own it may
 /// take older times and counts for newer ones.
 const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
+/// [`Memory::be_alone_until`]: until the session says otherwise.
+pub(crate) const FOR_GOOD: u64 = u64::MAX;
 /// Less than the kernel's unit of time, to which this is rounded up.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
 /// What the kernel was told, and how long it may remember it.
 pub(crate) struct Memory {
     is_alone: RwLock<bool>,
+    /// Until when the session is alone, by the clock of [`since_boot`]. [`FOR_GOOD`]: until it says
+    /// that it is not.
+    alone_until: AtomicU64,
+    /// The highest number of a request that was read when this session became alone. What such a
+    /// request has found may be of before: another session may have changed it, and ended.
+    older: AtomicU64,
+    /// Whether the kernel was told anything since this was [looked at](Memory::take_used).
+    is_used: AtomicBool,
     told: Told,
     /// Sizes that the kernel knows.
     pub(crate) appends: Appends,
@@ -45,13 +56,25 @@ pub(crate) struct Memory {
 /// Holds the state "alone" or "several" fixed. Answers are chosen and written while it lives.
 pub(crate) struct Telling<'a> {
     memory: &'a Memory,
-    is_alone: RwLockReadGuard<'a, bool>,
+    _is_alone: RwLockReadGuard<'a, bool>,
+    /// How long this session is alone from now on; zero: it is one of several.
+    alone: Duration,
+}
+
+/// Nanoseconds since the machine was started, with those that it slept.
+pub(crate) fn since_boot() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
 impl Memory {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             is_alone: RwLock::new(false),
+            alone_until: AtomicU64::new(0),
+            older: AtomicU64::new(0),
+            is_used: AtomicBool::new(false),
             told: Told::default(),
             appends: Appends::default(),
             programs: Programs::default(),
@@ -76,9 +99,16 @@ impl Memory {
         self.is_alone.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that this session is alone on its volume.
-    pub(crate) fn begin_alone(&self) {
-        *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
+    /// Notes that this session is alone on its volume until then, by the clock of [`since_boot`].
+    /// While it is, this may be called again, with a later end. `newest` is the highest number of a
+    /// request read so far.
+    pub(crate) fn be_alone_until(&self, until: u64, newest: u64) {
+        let mut is_alone = self.is_alone.write().unwrap_or_else(PoisonError::into_inner);
+        if !*is_alone || self.alone_until.load(Ordering::Relaxed) <= since_boot() {
+            self.older.store(newest, Ordering::Relaxed);
+        }
+        self.alone_until.store(until, Ordering::Relaxed);
+        *is_alone = true;
     }
 
     /// Notes that this session is not alone any more. When this returns, every answer that was
@@ -89,12 +119,32 @@ impl Memory {
 
     /// Whether this session is alone.
     pub(crate) fn is_alone(&self) -> bool {
-        *self.read()
+        !self.left(*self.read()).is_zero()
     }
 
-    /// Fixes the state. Hold the result from the choice of a timeout until the answer is written.
-    pub(crate) fn telling(&self) -> Telling<'_> {
-        Telling { memory: self, is_alone: self.read() }
+    /// Whether the kernel was told anything since the last call of this.
+    pub(crate) fn take_used(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
+    }
+
+    /// How long this session is alone from now on, if it is.
+    fn left(&self, is_alone: bool) -> Duration {
+        match (is_alone, self.alone_until.load(Ordering::Relaxed)) {
+            (false, _) => Duration::ZERO,
+            (true, FOR_GOOD) => Duration::MAX,
+            (true, until) => Duration::from_nanos(until.saturating_sub(since_boot())),
+        }
+    }
+
+    /// Fixes the state for the answer to the request of this number. Hold the result from the
+    /// choice of a timeout until the answer is written.
+    pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
+        let is_alone = self.read();
+        let alone = self.left(*is_alone && request > self.older.load(Ordering::Relaxed));
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Telling { memory: self, _is_alone: is_alone, alone }
     }
 
     /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
@@ -155,23 +205,28 @@ const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
 }
 
 impl Telling<'_> {
-    /// Whether the kernel is told as a kernel alone.
-    pub(crate) fn is_alone(&self) -> bool {
-        *self.is_alone
+    /// Whether the kernel may keep listings. Nothing ends a kept listing but this mount, so only a
+    /// session that is alone for good has them.
+    pub(crate) fn keeps_listings(&self) -> bool {
+        self.alone == Duration::MAX
+    }
+
+    /// A time for which a kernel alone remembers something; `None`: this one is not alone.
+    fn alone_for(&self, time: Duration) -> Option<Duration> {
+        (!self.alone.is_zero()).then(|| time.min(self.alone))
     }
 
     /// How long the kernel may remember which node a name leads to.
     pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
-        match (*self.is_alone, kind) {
-            (true, _) => self.memory.names_kept(),
-            (false, FileKind::Directory) => Duration::ZERO,
-            (false, _) => self.memory.entry_timeout,
+        match (self.alone_for(self.memory.names_kept()), kind) {
+            (time, FileKind::Directory) => time.unwrap_or_default(),
+            (time, _) => time.unwrap_or_default().max(self.memory.entry_timeout),
         }
     }
 
     /// How long the kernel may remember that a name does not exist.
     pub(crate) fn absence_timeout(&self) -> Duration {
-        if *self.is_alone { self.memory.names_kept() } else { Duration::ZERO }
+        self.alone_for(self.memory.names_kept()).unwrap_or_default()
     }
 
     /// How long the kernel may remember these attributes, which it is about to be told.
@@ -183,12 +238,13 @@ impl Telling<'_> {
             // A write takes these bits off without notice to the kernel, which would remember them.
             return Duration::ZERO;
         }
-        if *self.is_alone {
-            return match attr.kind {
-                FileKind::Directory => DIRECTORIES_KEPT.max(given),
-                _ if is_settled => ATTRIBUTES_KEPT.max(given),
-                _ => Duration::ZERO,
-            };
+        let kept = match attr.kind {
+            FileKind::Directory => DIRECTORIES_KEPT,
+            _ if is_settled => ATTRIBUTES_KEPT,
+            _ => Duration::ZERO,
+        };
+        if let Some(time) = self.alone_for(kept) {
+            return if kept.is_zero() { kept } else { time.max(given) };
         }
         // Every path begins at the root.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
@@ -209,6 +265,8 @@ mod tests {
 
     /// The mount has no unstored writes to the file.
     const SETTLED: bool = true;
+    /// A request that was read after all others.
+    const NEW: u64 = 1 << 40;
 
     fn attr(kind: FileKind, mode: u16) -> Attr {
         let zero = Timestamp::default();
@@ -235,7 +293,7 @@ mod tests {
     fn of_several_sessions_little_is_remembered() {
         let memory = Memory::new(&Options::default());
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
-        let telling = memory.telling();
+        let telling = memory.telling(NEW);
         assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
         assert_eq!(telling.attributes(3, &dir, SETTLED), Duration::ZERO);
         assert_eq!(telling.entry_attributes(3, &dir, SETTLED), ONE_JIFFY);
@@ -248,12 +306,12 @@ mod tests {
     fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
         let memory = Memory::new(&Options::default());
         let tell = |node, kind, mode| {
-            memory.telling().attributes(node, &attr(kind, mode), SETTLED);
+            memory.telling(NEW).attributes(node, &attr(kind, mode), SETTLED);
             memory.is_program(node)
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
         assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
-        memory.begin_alone();
+        memory.be_alone_until(FOR_GOOD, 0);
         assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
         memory.no_program(4);
         memory.forget(6);
@@ -270,15 +328,15 @@ mod tests {
             let program = attr(FileKind::Regular, mode);
             assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
             assert_eq!(
-                memory.telling().attributes(7, &program, SETTLED),
+                memory.telling(NEW).attributes(7, &program, SETTLED),
                 Duration::ZERO,
                 "{mode:o}"
             );
         }
         let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
         assert_eq!(memory.listed(&file), (given, given));
-        assert_eq!(memory.telling().attributes(8, &file, SETTLED), given);
-        assert_eq!(memory.telling().attributes(9, &dir, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(8, &file, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(9, &dir, SETTLED), given);
         memory.forget(7);
         memory.tells(7, &attr(FileKind::Regular, 0o4755));
         assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
@@ -287,12 +345,12 @@ mod tests {
     #[test]
     fn a_kernel_alone_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
-        memory.begin_alone();
-        assert_eq!(memory.telling().entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
+        memory.be_alone_until(FOR_GOOD, 0);
+        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
         let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
         {
-            let telling = memory.telling();
+            let telling = memory.telling(NEW);
             assert_eq!(telling.absence_timeout(), NAMES_KEPT);
             assert_eq!(telling.attributes(7, &file, SETTLED), ATTRIBUTES_KEPT);
             assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
@@ -300,7 +358,51 @@ mod tests {
             assert_eq!(telling.attributes(7, &program, SETTLED), Duration::ZERO);
         }
         memory.end_alone();
-        assert_eq!(memory.telling().attributes(7, &file, SETTLED), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_kernel_alone_for_a_time_remembers_nothing_beyond_it() {
+        let memory = Memory::new(&Options::default());
+        memory.set_forgets_names(true);
+        let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
+        let hold = Duration::from_millis(700);
+        memory.be_alone_until(since_boot() + 700_000_000, 0);
+        {
+            let telling = memory.telling(NEW);
+            let times = [
+                telling.entry_timeout(FileKind::Directory),
+                telling.absence_timeout(),
+                telling.attributes(3, &dir, SETTLED),
+                telling.attributes(7, &file, SETTLED),
+            ];
+            for time in times {
+                assert!(time > ONE_JIFFY && time <= hold, "{time:?}");
+            }
+            assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
+            assert!(!telling.keeps_listings());
+        }
+        // The time is over, whether or not a thread has noticed.
+        memory.be_alone_until(since_boot(), 0);
+        assert!(!memory.is_alone());
+        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
+        assert!(memory.take_used() && !memory.take_used());
+    }
+
+    #[test]
+    fn an_answer_found_before_the_session_was_alone_is_not_remembered() {
+        let memory = Memory::new(&Options::default());
+        let remembers = |request| !memory.telling(request).absence_timeout().is_zero();
+        memory.be_alone_until(FOR_GOOD, 6);
+        assert!(!remembers(4) && !remembers(6) && remembers(8));
+        // It stays alone, and what was read since goes on being remembered.
+        memory.be_alone_until(FOR_GOOD, 10);
+        assert!(remembers(8));
+        // It was not alone for a while, though nobody has said so.
+        memory.be_alone_until(since_boot(), 12);
+        memory.be_alone_until(FOR_GOOD, 14);
+        assert!(!remembers(14) && remembers(16));
     }
 
     #[test]
@@ -308,7 +410,7 @@ mod tests {
         let memory = Memory::new(&Options::default());
         // The directories are of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
-            memory.telling().attributes(node, &attr(FileKind::Directory, mode), SETTLED);
+            memory.telling(NEW).attributes(node, &attr(FileKind::Directory, mode), SETTLED);
         }
         let needs = |uid, gid, nodes: &[u64]| {
             memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)

@@ -53,7 +53,13 @@ impl Namespace for Client {
     }
 
     fn may_be_alone(&self) -> bool {
-        self.may_be_alone()
+        // What the kernel remembers, it shows to its own superuser. Where shards take that for
+        // another user, they have to be asked.
+        !self.asks_as_openers()
+    }
+
+    fn is_alone_for_good(&self) -> bool {
+        self.is_alone_for_good()
     }
 
     fn asks_as_openers(&self) -> bool {
@@ -66,6 +72,10 @@ impl Namespace for Client {
 
     fn recalled(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.recalled())
+    }
+
+    fn is_recalled(&self) -> Answer<'_, bool> {
+        Box::pin(self.is_recalled())
     }
 
     fn end_alone(&self) -> Answer<'_, ()> {

@@ -48,6 +48,11 @@ pub trait Namespace: Send + Sync {
     fn may_be_alone(&self) -> bool {
         false
     }
+    /// Whether it is alone until it says otherwise. Else it is alone for
+    /// [`ALONE_HOLD`](pando_types::op::ALONE_HOLD) from when it asked.
+    fn is_alone_for_good(&self) -> bool {
+        false
+    }
     /// Whether requests about open files run on behalf of the users who opened them. That is so
     /// where the superuser may lack the right.
     fn asks_as_openers(&self) -> bool {
@@ -61,6 +66,10 @@ pub trait Namespace: Send + Sync {
     /// Waits until another session wants to begin, or this session is over.
     fn recalled(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+    /// Whether another session wants to begin, or this one is not alone: answered at once.
+    fn is_recalled(&self) -> Answer<'_, bool> {
+        Box::pin(async { Ok(true) })
     }
     /// Gives up being alone.
     fn end_alone(&self) -> Answer<'_, ()> {

@@ -1,11 +1,12 @@
-//! `pando up` alone on its volume lets the kernel remember names and attributes. A mount that joins
-//! sees no effect of that.
+//! A mount that is alone on its volume lets the kernel remember names and attributes. A mount that
+//! joins sees no effect of that.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod joined;
 mod listings;
+mod served;
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -52,7 +52,7 @@ impl Sessions {
         self.log.note_end(at);
         self.log.add_over(session, Over::new(Some(key), position));
         self.leases.drop(session);
-        self.alone.over(session);
+        self.alone.ended(session);
         self.running.end_session(session);
         Some(key)
     }
@@ -83,6 +83,12 @@ impl Sessions {
         self.log.begin_freeing(now);
         for session in self.alive.keys() {
             self.leases.grant(*session, now);
+        }
+        let mut living = self.alive.iter();
+        if let (Some((only, key)), None) = (living.next(), living.next())
+            && !only.is_local()
+        {
+            self.alone.may_have_been(*only, *key, now);
         }
     }
 

@@ -1,10 +1,10 @@
 //! A session that is alone, and what happens when another one wants to begin
 //! (docs/design/alone.md).
 
-use pando_types::op::{Alone, Op, RequestId};
+use pando_types::op::{ALONE_HOLD, Alone, Op, RequestId};
 use pando_types::peer::{Peer, PeerMessage, Vote};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex, TxnId};
 
 use crate::support::{Cluster, dir_at};
 
@@ -37,12 +37,12 @@ fn ask(c: &mut Cluster, session: SessionId) -> Result<Body, Refusal> {
 }
 
 #[test]
-fn only_the_only_session_is_alone_and_only_if_it_is_local() {
+fn only_the_only_session_is_alone() {
     let (mut c, session) = cluster(LONG);
     c.begin_session(Op::OpenSession);
     let other = c.session;
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)), "there is another one");
-    assert_eq!(ask(&mut c, other), Err(Refusal::Errno(Errno::EPERM)), "it may outlive the shards");
+    assert_eq!(ask(&mut c, other), Ok(Body::Alone(false)));
     say(&mut c, Op::EndSession(other)).unwrap();
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "asked again");
@@ -111,7 +111,137 @@ fn a_session_that_is_over_is_not_alone() {
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
 }
 
-/// The client of a session that is alone lives in the shards' own process. What its kernel
+/// The time for which shard 0 counts a session of another process as alone: a quarter more than
+/// that session does.
+const HELD: u64 = ALONE_HOLD / 4 * 5;
+
+/// A key that is none of the session's.
+const OTHER: KeyId = KeyId(9);
+
+fn begins(c: &mut Cluster) -> bool {
+    match say(c, Op::OpenSession) {
+        Ok(Body::Session(_)) => true,
+        answer => {
+            assert_eq!(answer, BUSY);
+            false
+        }
+    }
+}
+
+/// A cluster with one session, which is of another process.
+fn from_elsewhere() -> (Cluster, SessionId) {
+    let c = Cluster::with(3, |config| config.lease = LONG);
+    let session = c.session;
+    (c, session)
+}
+
+/// Nobody can know whether a process that is stopped, or on a machine that cannot be reached,
+/// remembers something. But what it remembers ends by itself.
+#[test]
+fn a_session_of_another_process_is_alone_for_a_time_after_it_asked() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    for _ in 0..5 {
+        c.wait(HELD / 2);
+        assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "asked again in time");
+    }
+    c.wait(HELD / 2);
+    assert!(!begins(&mut c));
+    // It is recalled. A further question prolongs nothing, since its sender would count from it.
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)));
+    c.wait(HELD / 2 - SECOND / 10);
+    assert!(!begins(&mut c));
+    c.wait(SECOND / 5);
+    assert!(begins(&mut c));
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)), "there is another one");
+}
+
+#[test]
+fn another_session_begins_at_once_when_one_of_another_process_says_that_it_is_not_alone() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    assert_eq!(say(&mut c, Op::Alone(session, Alone::Await)), Ok(Body::Alone(true)));
+    assert!(!begins(&mut c));
+    assert_eq!(say(&mut c, Op::Alone(session, Alone::Await)), Ok(Body::Done));
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
+    assert!(begins(&mut c));
+}
+
+/// The owner ends a session, or its lease is over. Its kernel has not heard of that.
+#[test]
+fn a_session_of_another_process_that_is_over_keeps_others_waiting_for_its_time() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    say(&mut c, Op::EndSession(session)).unwrap();
+    assert!(!begins(&mut c));
+    c.wait(HELD);
+    assert!(begins(&mut c));
+}
+
+#[test]
+fn after_a_restart_the_only_session_of_another_process_may_have_been_alone() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    c.restart(c.all());
+    assert!(!begins(&mut c));
+    c.wait(HELD);
+    assert!(begins(&mut c), "its time is over");
+
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    c.restart(c.all());
+    assert!(!begins(&mut c));
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
+    assert!(begins(&mut c), "it says that it is not");
+
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    c.restart(c.all());
+    c.settle();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)), "it goes on being alone");
+    assert!(!begins(&mut c));
+    c.wait(HELD);
+    assert!(begins(&mut c));
+}
+
+/// A client that asks to be alone without end keeps nobody out for longer than its time.
+#[test]
+fn one_that_asks_again_and_again_keeps_nobody_out() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    let mut waited = 0;
+    while !begins(&mut c) {
+        assert!(waited <= HELD, "it takes too long");
+        for _ in 0..5 {
+            c.wait(SECOND / 20);
+            assert_ne!(ask(&mut c, session), Ok(Body::Alone(true)));
+        }
+        waited += SECOND / 4;
+    }
+    // Somebody wanted to begin, and has given up.
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    assert!(!begins(&mut c));
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)));
+    c.wait(SECOND);
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+}
+
+#[test]
+fn only_the_key_of_a_session_says_that_its_kernel_remembers_nothing() {
+    let (mut c, session) = from_elsewhere();
+    assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    say(&mut c, Op::EndSession(session)).unwrap();
+    let own = std::mem::replace(&mut c.key, OTHER);
+    let _ = say(&mut c, Op::Alone(session, Alone::End));
+    assert!(!begins(&mut c));
+    c.key = own;
+    say(&mut c, Op::Alone(session, Alone::End)).unwrap();
+    assert!(begins(&mut c));
+}
+
+/// The client of a local session that is alone lives in the shards' own process. What its kernel
 /// remembers lasts as long as that process. So no lease may end the session before.
 #[test]
 fn no_lease_ends_a_session_that_is_alone() {

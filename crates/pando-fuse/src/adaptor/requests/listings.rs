@@ -35,12 +35,13 @@ impl Inner {
             }
             Ok(handle) => {
                 // A kept listing names the parent, too.
-                let parent = match self.memory.is_alone() {
+                let keeps = self.memory.telling(reply.number()).keeps_listings();
+                let parent = match keeps {
                     true => self.fs.namespace().parent(ino).await.ok(),
                     false => None,
                 };
-                let telling = self.memory.telling();
-                let (flags, leave) = match telling.is_alone() {
+                let telling = self.memory.telling(reply.number());
+                let (flags, leave) = match telling.keeps_listings() {
                     true => self.listings.kept.open(node, parent),
                     // Without this flag, the kernel would wait for programs that read its kept
                     // listing.
@@ -131,8 +132,8 @@ impl Inner {
     fn deliver(&self, reply: Reply, listing: Listing, leave: Option<Leave>) -> Delivery {
         let Some(leave) = leave else { return reply.listing(&listing) };
         // A recall waits until the kernel has the answer.
-        let telling = self.memory.telling();
-        let is_current = telling.is_alone() && self.listings.kept.is_listed(leave);
+        let telling = self.memory.telling(reply.number());
+        let is_current = telling.keeps_listings() && self.listings.kept.is_listed(leave);
         if is_current || !listing.is_empty() {
             return reply.listing(&listing);
         }

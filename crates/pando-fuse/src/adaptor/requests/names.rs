@@ -132,7 +132,7 @@ impl Inner {
 
     /// Replies that a name does not exist.
     fn absent(&self, reply: Reply) {
-        let telling = self.memory.telling();
+        let telling = self.memory.telling(reply.number());
         let timeout = telling.absence_timeout();
         if timeout.is_zero() {
             return failed(reply, Errno::ENOENT);
@@ -160,7 +160,7 @@ impl Inner {
                 self.appends(opened.attr.ino.0, &opened, flags);
                 let is_settled = self.is_settled(&opened.attr);
                 let delivery = {
-                    let telling = self.memory.telling();
+                    let telling = self.memory.telling(reply.number());
                     let entry = entry_of(&telling, &opened.attr, is_settled);
                     reply.created(&entry, self.new_handle(), self.open_flags(&opened))
                 };

@@ -1,11 +1,11 @@
 //! The thread that keeps a session alone, and its end.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs the thread that keeps a session alone. The thread ends when this is dropped.
 pub(crate) struct Keeper {
@@ -65,24 +65,56 @@ impl Ending {
         .await
     }
 
-    /// Sleeps for `time`, or until the keeper has to end.
-    pub(crate) fn sleep(&self, time: Duration) {
+    /// Waits for `work`, at most for `time`. Returns `None` if that is over, or the keeper has to
+    /// end before.
+    pub(crate) fn within_unless_ended<T>(
+        &self,
+        time: Duration,
+        work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Option<T> {
+        self.drive(time, true, work)
+    }
+
+    /// Waits for `work`, at most for `time`, also if the keeper has to end.
+    pub(crate) fn within<T>(
+        &self,
+        time: Duration,
+        work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Option<T> {
+        self.drive(time, false, work)
+    }
+
+    fn drive<T>(
+        &self,
+        time: Duration,
+        ends: bool,
+        mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Option<T> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let until = std::time::Instant::now() + time;
+        let mut context = Context::from_waker(&waker);
+        let begun = Instant::now();
         loop {
             {
                 let mut state = self.lock();
-                if state.0 {
-                    return;
+                if ends && state.0 {
+                    return None;
                 }
                 state.1 = Some(waker.clone());
             }
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+                return Some(done);
+            }
+            let left = time.saturating_sub(begun.elapsed());
             if left.is_zero() {
-                return;
+                return None;
             }
             std::thread::park_timeout(left);
         }
+    }
+
+    /// Sleeps for `time`, or until the keeper has to end.
+    pub(crate) fn sleep(&self, time: Duration) {
+        let _ = self.within_unless_ended(time, pin!(std::future::pending::<()>()));
     }
 }
 

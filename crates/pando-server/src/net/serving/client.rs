@@ -269,8 +269,8 @@ fn take(
                     // is not local.
                     request.op = Op::OpenSession;
                 }
-                if matches!(request.op, Op::Alone(..)) {
-                    // Only a local session may ask this, and none comes by a connection.
+                if matches!(request.op, Op::Alone(session, _) if session.is_local()) {
+                    // A local session's client is in this process.
                     return Err(End::OutOfTurn);
                 }
                 let frame = before - inbound.pending();
