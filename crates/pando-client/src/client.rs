@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::ObjectId;
-use pando_types::{Ino, SessionId};
+use pando_types::{Epoch, Ino, SessionId};
 use parking_lot::Mutex;
 
 use crate::cache::remembered::{PathStats, RememberedPaths};
@@ -14,6 +14,7 @@ use crate::nodes::renames::Renames;
 use crate::nodes::table::Nodes;
 use crate::route::routes::Routes;
 use crate::session::doubts::Doubts;
+use crate::session::hold::Hold;
 use crate::session::locks::Locks;
 use crate::session::sessions::Sessions;
 use crate::session::unlocks::GivenBack;
@@ -69,6 +70,7 @@ pub struct Client {
     pub(crate) secrets: Secrets,
     pub(crate) sessions: Sessions,
     pub(crate) doubts: Doubts,
+    pub(crate) hold: Hold,
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
     pub(crate) openers: Openers,
@@ -81,6 +83,8 @@ pub struct Client {
     pub(crate) traces: AtomicU64,
     /// The newest hybrid logical clock heard of.
     pub(crate) clock: AtomicU64,
+    /// The start of shard 0 that has answered last.
+    epoch: AtomicU64,
     /// The newest version of directory changes heard of.
     pub(crate) version: AtomicU64,
     /// The clock on which this client's locks rest: [`Head::heard`](pando_types::op::Head::heard).
@@ -100,6 +104,7 @@ impl Client {
             secrets,
             sessions: Sessions::new(),
             doubts: Doubts::default(),
+            hold: Hold::new(),
             paths: RememberedPaths::new(options.paths_bytes),
             openers: Openers::new(options.as_openers),
             options,
@@ -112,6 +117,7 @@ impl Client {
             clocks: Clocks::new(),
             traces: AtomicU64::new(1),
             clock: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             version: AtomicU64::new(0),
             heard: AtomicU64::new(0),
             objects: AtomicU64::new(1),
@@ -194,6 +200,19 @@ impl Client {
     pub fn new_object(&self) -> ObjectId {
         let number = self.objects.fetch_add(1, Ordering::Relaxed);
         ObjectId(u128::from(self.session().0) << 64 | u128::from(number))
+    }
+
+    /// The start of shard 0 that has answered last.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// Notes which start of shard 0 has answered.
+    pub(crate) fn answered_by(&self, epoch: Epoch) {
+        // Written only if that changes something, as many threads share the cell.
+        if self.epoch() != epoch {
+            self.epoch.store(epoch.0, Ordering::Relaxed);
+        }
     }
 
     /// Notes that a shard does not know `session` any more.

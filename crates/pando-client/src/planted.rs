@@ -39,6 +39,8 @@ pub enum Planted {
     OpensNotClaimed,
     /// After a lost copy and the session's end, a request counts as one that never ran.
     LostSaysNotRun,
+    /// A quiet session changes things without a word to shard 0.
+    ChangesAsleep,
 }
 
 #[cfg(feature = "planted")]

@@ -64,4 +64,8 @@ pub enum Planted {
     RanAndRefused,
     /// The outcome of a local session's request is forgotten.
     LocalOutcomeForgotten,
+    /// A session may write although another one holds.
+    WokenBesideHolder,
+    /// A session counts as quiet by what it said before it wanted to write again.
+    LateQuietCounts,
 }

@@ -13,7 +13,8 @@
 //! | `error.rs`, `id.rs`, `name.rs` | errnos, ids, names |
 //! | `attr.rs`, `lock.rs` | attributes and credentials, locks of programs |
 //! | `trail.rs` | the directories of a path, and what has changed of them |
-//! | `op.rs`, `watch.rs` | requests, what a shard has seen in a watch |
+//! | `hold.rs`, `op.rs` | what kernels may remember, requests |
+//! | `wakes.rs`, `watch.rs` | which requests concern other kernels, what a shard has seen in a watch |
 //! | `reply.rs` | answers to requests |
 //! | `peer` | messages between shards |
 #![no_std]
@@ -23,6 +24,7 @@ extern crate alloc;
 pub mod attr;
 pub mod codec;
 pub mod error;
+pub mod hold;
 pub mod id;
 pub mod lock;
 pub mod name;
@@ -30,6 +32,7 @@ pub mod op;
 pub mod peer;
 pub mod reply;
 pub mod trail;
+mod wakes;
 pub mod watch;
 
 pub use attr::{

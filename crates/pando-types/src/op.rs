@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use crate::hold::Holding;
 use crate::{
     Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Kill, Lock, LockOwner, LockRange,
     LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, Timestamp, Trail,
@@ -131,24 +132,6 @@ pub struct RenameFlags {
     pub no_replace: bool,
     /// `RENAME_EXCHANGE`: swap the two names.
     pub exchange: bool,
-}
-
-/// How long a session of another process stays alone after it has asked, nanoseconds. The mount
-/// counts from when it sent the question. The shard counts a quarter more from when it got that.
-pub const ALONE_HOLD: u64 = 4_000_000_000;
-
-/// What [`Op::Alone`] asks: a session may be the only one of its volume (docs/design/alone.md).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Alone {
-    /// The session asks to be alone from now on. [`Body::Alone`](crate::reply::Body::Alone) tells
-    /// whether it is. A session of another process is alone for [`ALONE_HOLD`], and asks again.
-    Ask,
-    /// The shard answers when another session wants to begin, or at once if this session is not
-    /// alone. For a session of another process it answers in any case:
-    /// [`Body::Alone`](crate::reply::Body::Alone) if none wants to. That prolongs nothing.
-    Await,
-    /// The session gives up being alone. A repetition changes nothing.
-    End,
 }
 
 /// Permission bits asked for, as in `access(2)`: read 4, write 2, search or execute 1.
@@ -420,8 +403,10 @@ pub enum Op {
     /// Shard 0: renews the session's lease. Refused as [`NoSession`](crate::reply::Refusal) once
     /// the session is over, or its end has begun.
     Renew(SessionId),
-    /// Shard 0: whether the session is the only one of the volume (docs/design/alone.md).
-    Alone(SessionId, Alone),
+    /// Shard 0: whether the session's kernel may remember, and whether the session writes
+    /// Shard 0: whether the session's kernel may remember, and whether the session writes
+    /// (docs/design/holds.md).
+    Hold(SessionId, Holding),
 
     // ---- by path ----
     /// Opens what the name leads to, as [`Op::Open`] does, if its inode is in the entry. Otherwise

@@ -332,8 +332,8 @@ pub enum Body {
     Inspected(Vec<Inspected>),
     /// Renew: how long the session lives without another renewal, nanoseconds.
     Lease(u64),
-    /// Alone: whether the session is alone.
-    Alone(bool),
+    /// Hold: whether the session's kernel may remember.
+    Holds(bool),
     /// Lookup with a trail: what the name leads to, and what decides search permission on its
     /// directory.
     Entry(Found, Search),

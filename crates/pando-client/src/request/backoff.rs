@@ -16,6 +16,11 @@ impl Backoff {
         Self { next: 10 * MILLISECOND, max: 1000 * MILLISECOND }
     }
 
+    /// For a session that waits until other mounts' kernels have forgotten: 1 ms to 16 ms.
+    pub(crate) const fn recall() -> Self {
+        Self { next: MILLISECOND, max: 16 * MILLISECOND }
+    }
+
     /// For a request that shards redirect in circles, or an inode that no shard has: 1 ms to 250
     /// ms.
     pub(crate) const fn astray() -> Self {

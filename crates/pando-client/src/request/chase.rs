@@ -178,6 +178,9 @@ impl Client {
         asked: u64,
     ) {
         raise(&self.clock, reply.clock);
+        if reply.shard == ShardIndex(0) {
+            self.answered_by(reply.epoch);
+        }
         if reply.shard == shard {
             let moments = (asked, self.transport.machine_nanos());
             self.clocks.hear(shard, reply.clock, moments);

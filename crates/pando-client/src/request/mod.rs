@@ -5,3 +5,4 @@ pub mod chase;
 pub mod outcome;
 pub mod pending;
 pub mod run;
+pub mod wake;

@@ -13,7 +13,7 @@
 //!
 //! | what happened | what is known | what follows |
 //! |---|---|---|
-//! | patience ran out, and no copy was ever sent (no free slot, no session, an earlier doubt) | never runs | `ETIMEDOUT` |
+//! | patience ran out, and no copy was ever sent (no free slot, no session, an earlier doubt, another mount's kernel that remembers) | never runs | `ETIMEDOUT` |
 //! | patience ran out, and some copy was lost | may have run, or may yet | `ETIMEDOUT`; in doubt until answered: [`crate::session::doubts`] |
 //! | the caller drops the request while a copy is pending | may have run, or may yet | in doubt until answered |
 //! | refused with `NoSession`, and no copy was ever lost | never ran: a shard that redirects does not run, and a shard refuses an unknown session before it runs | repeated in the next session, with a new identity |
@@ -43,6 +43,7 @@ use crate::client::Client;
 use crate::request::backoff::Backoff;
 use crate::request::outcome::{Answer, Failure};
 use crate::request::pending::{Asked, PendingRequest, Via};
+use crate::request::wake::Asleep;
 use crate::route::plan::{Plan, plan};
 use crate::session::doubts::Doubt;
 use crate::session::sessions::Session;
@@ -158,6 +159,21 @@ impl Client {
                 return Ok(TIMED_OUT);
             }
         }
+        // It counts until all that is below has ended, and a request in doubt counts as such.
+        let _under_way = match pending.asked.op.needs_wake() {
+            true => {
+                let (under_way, is_awake) = session.stance.begin();
+                if !is_awake && !is_planted!(ChangesAsleep) {
+                    match Box::pin(self.wake(session, pending.deadline)).await {
+                        Ok(()) => {}
+                        Err(Asleep::Over) => return Err(Over),
+                        Err(Asleep::Failed(errno)) => return Ok(Err(Failure::Errno(errno))),
+                    }
+                }
+                Some(under_way)
+            }
+            false => None,
+        };
         let slot = match session.slots.acquire_now() {
             Some(slot) => slot,
             None => match Box::pin(self.within(pending.deadline, session.slots.acquire())).await {

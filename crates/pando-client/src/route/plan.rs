@@ -94,7 +94,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         // does no harm.
         Op::OpenSession | Op::OpenLocalSession => (Route::Shard(ShardIndex(0)), false),
         // Running these twice does no harm, and a session that is over has no outcomes.
-        Op::EndSession(_) | Op::Renew(_) | Op::Alone(..) => (Route::Shard(ShardIndex(0)), false),
+        Op::EndSession(_) | Op::Renew(_) | Op::Hold(..) => (Route::Shard(ShardIndex(0)), false),
     };
     Plan { route, changes }
 }

@@ -207,7 +207,7 @@ fn subjects(op: &Op) -> Vec<Subject> {
 mod tests {
     use super::*;
     use crate::block_on;
-    use pando_types::{SessionId, SetAttr};
+    use pando_types::{Epoch, SessionId, SetAttr};
     use std::pin::pin;
 
     const DIR: DirRef = DirRef::ROOT;
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_is_in_doubt_is_not_changed_until_it_is_settled() {
-        let session = Session::new(SessionId(1), 1);
+        let session = Session::new(SessionId(1), 1, Epoch::default());
         let doubts = Doubts::default();
         let (a, b) = (called("a"), called("b"));
         let op = Op::Rename {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn opens_and_releases_of_a_file_wait_for_nothing() {
-        let session = Session::new(SessionId(1), 1);
+        let session = Session::new(SessionId(1), 1, Epoch::default());
         let doubts = Doubts::default();
         let file = FileRef { ino: Ino(7), at: FileAt::Link };
         doubts.add(doubt(&session, Op::SetAttr(file.clone(), SetAttr::default())));

@@ -22,20 +22,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
-use pando_types::SessionId;
+use pando_types::{Epoch, SessionId};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::session::slots::Slots;
+use crate::session::stance::Stance;
 
-/// A session and its slots.
+/// A session, its slots, and whether it writes.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) slots: Slots,
+    pub(crate) stance: Stance,
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, slots: u16) -> Arc<Self> {
-        Arc::new(Self { id, slots: Slots::new(slots) })
+    /// A session that shard 0 has begun in `epoch`.
+    pub(crate) fn new(id: SessionId, slots: u16, epoch: Epoch) -> Arc<Self> {
+        Arc::new(Self { id, slots: Slots::new(slots), stance: Stance::new(epoch) })
     }
 }
 
@@ -92,7 +95,7 @@ impl Sessions {
         Self {
             state: RwLock::new(State {
                 phase: Phase::Over,
-                current: Session::new(SessionId(0), 0),
+                current: Session::new(SessionId(0), 0, Epoch::default()),
                 next: None,
             }),
             id: AtomicU64::new(0),

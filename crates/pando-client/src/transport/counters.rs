@@ -24,7 +24,7 @@ kinds! {
     GetXattr, ListXattr, SetXattr, RemoveXattr,
     DirGetAttr, PartitionStat, DirSetAttr, DirAccess, ReadDir, Parent,
     StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir, HandOver, AddShard, Renew, OpenName, Glimpse, ReleaseAll,
-    Lock, Unlock, TestLock, OpenLocalSession, Alone, LockOf, SyncFile,
+    Lock, Unlock, TestLock, OpenLocalSession, Hold, LockOf, SyncFile,
 }
 
 /// How a request in doubt was resolved.

@@ -13,6 +13,7 @@
 //!   silence.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::stream::{self, StreamExt};
 use pando_types::op::{FileRef, Op};
@@ -21,7 +22,6 @@ use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
-use crate::request::backoff::Backoff;
 use crate::request::outcome::{Answer, Failure, Unanswered, stale};
 use crate::request::pending::Via;
 use crate::route::plan::Route;
@@ -65,22 +65,18 @@ impl Client {
     }
 
     pub(crate) async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), NotOpened> {
-        let mut backoff = Backoff::astray();
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
             let pending = self.pending(SYSTEM, (&op).into(), route, self.reading());
             let id = match self.chase(&pending, &mut false).await.map_err(NotOpened::Unanswered)? {
                 Answer::Final(Ok(Body::Session(id))) => id,
-                // Another session is alone, and has just been asked to end that.
-                Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
-                    backoff.pause(self).await;
-                    continue;
-                }
                 Answer::Final(Err(failure)) => return Err(NotOpened::Refused(failure.into())),
                 _ => return Err(NotOpened::Refused(Errno::EIO)),
             };
-            let session = Session::new(id, self.options.slots);
+            let session = Session::new(id, self.options.slots, self.epoch());
+            // Shard 0 knows that a session that has just begun holds nothing.
+            self.hold.epoch.store(self.epoch().0, Ordering::Relaxed);
             lead.prepare(&session);
             if !is_planted!(OpensNotClaimed) {
                 self.claim_opens(&session).await;

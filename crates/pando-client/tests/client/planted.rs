@@ -6,7 +6,7 @@ mod found;
 
 use pando_client::Planted;
 
-use crate::session::{doubts, leases};
+use crate::session::{doubts, holds, leases};
 
 fn is_found_as(words: &str, fault: Planted, test: fn()) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));
@@ -29,4 +29,10 @@ fn a_slot_that_is_used_in_doubt() {
 fn opens_that_the_next_session_lacks() {
     let test = leases::what_is_open_is_opened_anew_before_anything_else_is_changed;
     is_found_as("once each, and what was removed lives", Planted::OpensNotClaimed, test);
+}
+
+#[test]
+fn a_change_of_a_session_that_is_quiet() {
+    let test = holds::before_its_first_change_a_session_waits_until_it_may_write;
+    is_found_as("it waits", Planted::ChangesAsleep, test);
 }

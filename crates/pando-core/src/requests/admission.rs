@@ -14,7 +14,7 @@
 //! | `Lock`, `LockOf`, `Unlock` | locks | concern the request's own session only; `LockOf` checks permission |
 //! | `OpenSession`, `OpenLocalSession` | nothing | number of sessions that the key has already ([`SESSIONS_MAX`]) |
 //! | `EndSession` | a session | it is one of the key's; the owner may end any |
-//! | `Renew`, `Alone` | a session | it is one of the key's |
+//! | `Renew`, `Hold` | a session | it is one of the key's |
 //! | `Garbage`, `GarbageDone` | objects that are deleted | nothing; see **Garbage** |
 //! | `HandOver`, `AddShard` | shards | the key is the owner's |
 //!
@@ -57,8 +57,8 @@ pub enum Asks {
     Changes,
     /// A session begins; this needs nothing.
     Begins,
-    /// The operation renews this session, or concerns its being alone. The session must be one of
-    /// the key's.
+    /// The operation renews this session, or says what its kernel remembers. The session must be
+    /// one of the key's.
     OfSession(SessionId),
     /// The operation ends this session, which must be one of the key's. The owner may end any.
     Ends(SessionId),
@@ -109,7 +109,7 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::LockOf(..)
         | Op::Unlock(..) => Asks::Changes,
         Op::OpenSession | Op::OpenLocalSession => Asks::Begins,
-        Op::Renew(session) | Op::Alone(session, _) => Asks::OfSession(*session),
+        Op::Renew(session) | Op::Hold(session, _) => Asks::OfSession(*session),
         Op::EndSession(session) => Asks::Ends(*session),
         Op::HandOver(..) | Op::AddShard(_) => Asks::Owns,
     }

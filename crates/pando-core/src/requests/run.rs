@@ -44,7 +44,7 @@ impl Shard {
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
             Op::SyncFile(file) => self.sync_file(ctx, file),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
-            Op::Alone(session, ask) => self.alone(ctx, tag.1, *session, *ask).map(Ran::from),
+            Op::Hold(session, says) => self.hold(ctx, tag.1, *session, *says).map(Ran::from),
             _ => self.answer_here(ctx, session, request).map(Ran::from),
         }
     }
@@ -166,7 +166,7 @@ impl Shard {
             | Op::Glimpse(..)
             | Op::OpenLocalSession
             | Op::LockOf(..)
-            | Op::Alone(..)
+            | Op::Hold(..)
             | Op::SyncFile(..) => Err(Errno::EINVAL.into()),
         }
     }

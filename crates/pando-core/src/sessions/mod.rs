@@ -17,8 +17,8 @@
 //! 3. A shard that has heard of an end runs nothing of that session. Its outcomes stay until the
 //!    end is known everywhere. Its locks stay until the end is freed.
 
-mod alone;
 mod hearing;
+mod holds;
 pub mod leases;
 mod over;
 mod telling;
@@ -124,8 +124,6 @@ impl Shard {
                 Body::Done
             }
             _ if ctx.now.is_spent => return Err(Errno::ENOSPC.into()),
-            // The client asks again.
-            _ if self.recall(ctx) => return Err(Errno::EBUSY.into()),
             op => Body::Session(self.begin_session(ctx, matches!(op, Op::OpenLocalSession), tag.1)),
         };
         // Other shards are told when this is synced, too. A client that ends its session never
@@ -138,6 +136,7 @@ impl Shard {
         self.counters.sessions_begun += 1;
         self.sessions.leases.grant(session, ctx.now.nanos);
         self.put_session(ctx, session, key);
+        self.sessions.holds.begun(session);
         self.tell_event(ctx, SessionEvent::Begins(session, key));
         session
     }
@@ -147,6 +146,7 @@ impl Shard {
         self.counters.sessions_ended += 1;
         let at = self.sessions.log.heard().position + 1;
         self.end_session(ctx, session, at)?;
+        self.look_at_recalls([session]);
         self.tell_event(ctx, SessionEvent::Ends(session));
         Ok(())
     }
@@ -157,12 +157,12 @@ impl Shard {
         if ctx.now.is_spent {
             return Ok(());
         }
-        // A local session that is alone belongs to this process, so it lives.
+        // A local session that holds belongs to this process, so it lives.
         let expired: Vec<_> = self
             .sessions
             .leases
             .expired()
-            .filter(|session| !(session.is_local() && self.sessions.alone.is(*session)))
+            .filter(|session| !(session.is_local() && self.sessions.holds.is(*session)))
             .collect();
         for session in expired {
             self.counters.sessions_expired += 1;

@@ -21,11 +21,10 @@ const GRACE: u64 = 4;
 pub(super) const NO_TXN: (TxnId, u16) = (TxnId { shard: SHARD_0, number: 0 }, 0);
 
 impl Shard {
-    /// At shard 0: whether all other shards have heard all begins and ends.
-    pub(super) fn have_all_heard(&self) -> bool {
-        let log = &self.sessions.log;
-        let position = Some(log.heard().position);
-        self.others().all(|shard| log.heard_by(shard) == position)
+    /// At shard 0: whether all other shards have heard the ends of all sessions that wrote.
+    pub(super) fn have_all_heard_of_writers(&self) -> bool {
+        let position = Some(self.sessions.holds.ended_at());
+        self.others().all(|shard| self.sessions.log.heard_by(shard) >= position)
     }
 
     fn is_any_to_tell(&self) -> bool {
@@ -163,6 +162,7 @@ impl Shard {
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
         self.sessions.log.clean_again(now);
+        self.tick_holds(now);
         match self.config.shard {
             SHARD_0 => self.tick_telling(ctx, now, again),
             _ => self.tick_hearing(ctx, now, again),
@@ -177,7 +177,9 @@ impl Shard {
             SHARD_0 => log.next_freed(self.config.lease / GRACE),
             _ => None,
         };
-        let due = [log.next_ask(again), tells, log.next_cleaning(), frees, self.start_wake()];
+        let waits = self.sessions.holds.next_due();
+        let due =
+            [log.next_ask(again), tells, log.next_cleaning(), frees, self.start_wake(), waits];
         due.into_iter().flatten().min()
     }
 }

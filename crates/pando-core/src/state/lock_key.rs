@@ -23,9 +23,9 @@ pub enum LockKey {
     Heard,
     /// The versions of paths: never held. Requests wait here until this shard knows them.
     Versions,
-    /// The end of being alone: never held. A session that is alone waits here for another client
-    /// that wants to begin a session.
-    Alone,
+    /// The hold of a session: no transaction has it. A session that holds waits here for another
+    /// one that wants to write.
+    Hold(SessionId),
     /// A hash slot that is handed over, or is arriving.
     HashSlot(HashSlot),
     /// At a new shard: that it becomes one of the volume's shards.

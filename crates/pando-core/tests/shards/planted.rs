@@ -7,6 +7,7 @@ use pando_core::{Planted, Shard};
 
 use crate::growth::handovers;
 use crate::paths::births;
+use crate::sessions::holds;
 
 #[path = "../../../babu/tests/store/common/found.rs"]
 mod found;
@@ -43,4 +44,16 @@ fn a_tombstone_that_is_lost() {
 fn a_burial_of_another_directory() {
     let test = births::a_burial_that_comes_again_leaves_the_next_life_be;
     is_found_as("the next life is buried", Planted::BuriesAnother, test);
+}
+
+#[test]
+fn a_session_that_writes_although_another_one_holds() {
+    let test = holds::a_session_writes_only_when_no_other_one_holds;
+    is_found_as("one holds", Planted::WokenBesideHolder, test);
+}
+
+#[test]
+fn what_a_session_said_before_it_wrote_again() {
+    let test = holds::a_statement_that_comes_late_does_nothing;
+    is_found_as("the late copy counts", Planted::LateQuietCounts, test);
 }

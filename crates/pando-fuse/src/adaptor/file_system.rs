@@ -24,8 +24,8 @@ impl Adaptor {
         self.0.memory.set_forgets_names(notifier.forget_names().is_ok());
         let _ = self.0.notifier.set(notifier);
         let _ = self.0.device.set(mounted.device().to_owned());
-        if self.0.fs.namespace().may_be_alone() {
-            // Without the thread, the mount acts as one of several, which is slower.
+        if self.0.fs.namespace().may_hold() {
+            // Without the thread, the mount never holds, which is slower.
             *self.0.keeper() = Keeper::start(&self.0).ok();
         }
     }
@@ -102,7 +102,7 @@ impl FileSystem for Adaptor {
     fn counters(&self) -> Counts {
         vec![
             ("nodes", self.0.fs.namespace().known().len() as u64),
-            ("alone", u64::from(self.0.memory.is_alone())),
+            ("holds", u64::from(self.0.memory.holds())),
         ]
     }
 }

@@ -4,11 +4,11 @@
 #[macro_use]
 mod macros;
 
-pub mod alone;
 pub mod answers;
 pub mod callers;
 pub mod convert;
 pub mod file_system;
+pub mod hold;
 pub mod removed;
 pub mod requests;
 pub mod state;

@@ -40,7 +40,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Ends the file system. The last request is answered or given up.
     fn end(&self) {}
     /// Whether the file system keeps locks of files. Otherwise the kernel keeps them, for this
-    /// mount alone.
+    /// mount that holds.
     fn keeps_locks(&self) -> bool {
         false
     }

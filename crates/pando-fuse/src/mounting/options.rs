@@ -13,10 +13,10 @@ const READERS_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long the kernel may remember which file a name leads to. With zero it asks each time,
-    /// unless the session is alone on its volume.
+    /// unless the session holds.
     pub entry_timeout: Duration,
     /// How long the kernel may remember attributes. With zero it asks each time, unless the session
-    /// is alone on its volume.
+    /// holds.
     pub attr_timeout: Duration,
     /// Number of threads that read requests concurrently, at least 1. One is fastest on few CPUs: a
     /// wake-up then finds it on the caller's CPU more often. Requests that wait for a disk get

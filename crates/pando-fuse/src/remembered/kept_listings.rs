@@ -1,9 +1,9 @@
-//! Which listings the kernel may keep while this mount is alone on its volume
-//! (docs/design/alone.md, "Listings").
+//! Which listings the kernel may keep while this mount holds
+//! (docs/design/holds.md, "Listings").
 //!
 //! An open with `FOPEN_CACHE_DIR` lets the kernel keep the handle's listing until the handle is
-//! closed. It may do so even after the mount is not alone any more. So each handle belongs to the
-//! *period* of being alone in which it was opened.
+//! closed. It may do so even after the mount has ceased to hold. So each handle belongs to the
+//! *period* of holding in which it was opened.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,8 +73,8 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a directory for a mount alone. Returns the flags of the answer, and the delegation
-    /// that they give.
+    /// Opens a directory for a mount that holds. Returns the flags of the answer, and the
+    /// delegation that they give.
     pub(crate) fn open(&self, node: u64, parent: Option<Ino>) -> (u32, Option<Leave>) {
         let mut state = self.lock();
         let period = state.period;
@@ -151,7 +151,7 @@ impl Kept {
         }
     }
 
-    /// Ends a period: the mount is not alone any more. Returns the directories with open handles
+    /// Ends a period: the mount does not hold any more. Returns the directories with open handles
     /// that let the kernel keep a listing.
     pub(crate) fn end_period(&self) -> Vec<u64> {
         let mut state = self.lock();

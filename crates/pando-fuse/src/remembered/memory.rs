@@ -1,5 +1,5 @@
 //! What the kernel may answer from its own memory, and for how long. Also what the mount tells
-//! shards of callers (docs/design/alone.md).
+//! shards of callers (docs/design/holds.md).
 //!
 //! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
 //! have changed since. So shards judge the callers, too.
@@ -17,29 +17,29 @@ use crate::remembered::appends::Appends;
 use crate::remembered::programs::Programs;
 use crate::remembered::told::Told;
 
-/// How long a kernel alone may remember names, if it can forget all names at once. It must not do
-/// that if something is mounted on one of them; then a recall waits for this time. It is less than
-/// the time for which the other client retries.
+/// How long the kernel of a mount that holds may remember names, if it can forget all at once. It
+/// must not do that if something is mounted on one of them; then a recall waits for this time. It
+/// is less than the time for which the other client retries.
 const NAMES_KEPT: Duration = Duration::from_secs(5);
-/// How long a kernel alone may remember names, if it cannot forget all at once.
+/// The same, if it cannot forget all at once.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
-/// How long a kernel alone may remember attributes of anything but directories.
+/// How long the kernel of a mount that holds may remember attributes of anything but directories.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
-/// How long a kernel alone may remember attributes of directories. After a change of its own it may
-/// take older times and counts for newer ones.
+/// How long the kernel of a mount that holds may remember attributes of directories. After a change
+/// of its own it may take older times and counts for newer ones.
 const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
-/// [`Memory::be_alone_until`]: until the session says otherwise.
+/// [`Memory::hold_until`]: until the session says otherwise.
 pub(crate) const FOR_GOOD: u64 = u64::MAX;
 /// Less than the kernel's unit of time, to which this is rounded up.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
 /// What the kernel was told, and how long it may remember it.
 pub(crate) struct Memory {
-    is_alone: RwLock<bool>,
-    /// Until when the session is alone, by the clock of [`since_boot`]. [`FOR_GOOD`]: until it says
-    /// that it is not.
-    alone_until: AtomicU64,
-    /// The highest number of a request that was read when this session became alone. What such a
+    holds: RwLock<bool>,
+    /// Until when the session holds, by the clock of [`since_boot`]. [`FOR_GOOD`]: until it says
+    /// that it does not.
+    held_until: AtomicU64,
+    /// The highest number of a request that was read when this session began to hold. What such a
     /// request has found may be of before: another session may have changed it, and ended.
     older: AtomicU64,
     /// Whether the kernel was told anything since this was [looked at](Memory::take_used).
@@ -53,12 +53,12 @@ pub(crate) struct Memory {
     forgets_names: AtomicBool,
 }
 
-/// Holds the state "alone" or "several" fixed. Answers are chosen and written while it lives.
+/// Keeps it fixed whether this session holds. Answers are chosen and written while it lives.
 pub(crate) struct Telling<'a> {
     memory: &'a Memory,
-    _is_alone: RwLockReadGuard<'a, bool>,
-    /// How long this session is alone from now on; zero: it is one of several.
-    alone: Duration,
+    _holds: RwLockReadGuard<'a, bool>,
+    /// How long this session holds from now on; zero: it does not.
+    left: Duration,
 }
 
 /// Nanoseconds since the machine was started, with those that it slept.
@@ -71,8 +71,8 @@ pub(crate) fn since_boot() -> u64 {
 impl Memory {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
-            is_alone: RwLock::new(false),
-            alone_until: AtomicU64::new(0),
+            holds: RwLock::new(false),
+            held_until: AtomicU64::new(0),
             older: AtomicU64::new(0),
             is_used: AtomicBool::new(false),
             told: Told::default(),
@@ -89,36 +89,36 @@ impl Memory {
         self.forgets_names.store(can, Ordering::Relaxed);
     }
 
-    /// How long a kernel alone remembers names.
+    /// How long the kernel of a mount that holds remembers names.
     pub(crate) fn names_kept(&self) -> Duration {
         let can = self.forgets_names.load(Ordering::Relaxed);
         if can { NAMES_KEPT } else { NAMES_KEPT_BRIEFLY }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, bool> {
-        self.is_alone.read().unwrap_or_else(PoisonError::into_inner)
+        self.holds.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that this session is alone on its volume until then, by the clock of [`since_boot`].
+    /// Notes that this session holds until then, by the clock of [`since_boot`].
     /// While it is, this may be called again, with a later end. `newest` is the highest number of a
     /// request read so far.
-    pub(crate) fn be_alone_until(&self, until: u64, newest: u64) {
-        let mut is_alone = self.is_alone.write().unwrap_or_else(PoisonError::into_inner);
-        if !*is_alone || self.alone_until.load(Ordering::Relaxed) <= since_boot() {
+    pub(crate) fn hold_until(&self, until: u64, newest: u64) {
+        let mut holds = self.holds.write().unwrap_or_else(PoisonError::into_inner);
+        if !*holds || self.held_until.load(Ordering::Relaxed) <= since_boot() {
             self.older.store(newest, Ordering::Relaxed);
         }
-        self.alone_until.store(until, Ordering::Relaxed);
-        *is_alone = true;
+        self.held_until.store(until, Ordering::Relaxed);
+        *holds = true;
     }
 
-    /// Notes that this session is not alone any more. When this returns, every answer that was
-    /// chosen for a kernel alone has been written.
-    pub(crate) fn end_alone(&self) {
-        *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = false;
+    /// Notes that this session does not hold any more. When this returns, every answer that was
+    /// chosen while it held has been written.
+    pub(crate) fn end_hold(&self) {
+        *self.holds.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Whether this session is alone.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Whether this session holds.
+    pub(crate) fn holds(&self) -> bool {
         !self.left(*self.read()).is_zero()
     }
 
@@ -127,9 +127,9 @@ impl Memory {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
-    /// How long this session is alone from now on, if it is.
-    fn left(&self, is_alone: bool) -> Duration {
-        match (is_alone, self.alone_until.load(Ordering::Relaxed)) {
+    /// How long this session holds from now on, if it does.
+    fn left(&self, holds: bool) -> Duration {
+        match (holds, self.held_until.load(Ordering::Relaxed)) {
             (false, _) => Duration::ZERO,
             (true, FOR_GOOD) => Duration::MAX,
             (true, until) => Duration::from_nanos(until.saturating_sub(since_boot())),
@@ -139,12 +139,12 @@ impl Memory {
     /// Fixes the state for the answer to the request of this number. Hold the result from the
     /// choice of a timeout until the answer is written.
     pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
-        let is_alone = self.read();
-        let alone = self.left(*is_alone && request > self.older.load(Ordering::Relaxed));
+        let holds = self.read();
+        let left = self.left(*holds && request > self.older.load(Ordering::Relaxed));
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
-        Telling { memory: self, _is_alone: is_alone, alone }
+        Telling { memory: self, _holds: holds, left }
     }
 
     /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
@@ -155,7 +155,7 @@ impl Memory {
     }
 
     /// How long the kernel may remember the name and the attributes of a file that is in a listing.
-    /// It may take a listing in after a recall. So the times are those of one of several sessions.
+    /// It may take a listing in after a recall. So the times are those without a hold.
     pub(crate) fn listed(&self, attr: &Attr) -> (Duration, Duration) {
         (self.entry_timeout, if is_program(attr) { Duration::ZERO } else { self.attr_timeout })
     }
@@ -206,19 +206,19 @@ const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
 
 impl Telling<'_> {
     /// Whether the kernel may keep listings. Nothing ends a kept listing but this mount, so only a
-    /// session that is alone for good has them.
+    /// session that holds for good has them.
     pub(crate) fn keeps_listings(&self) -> bool {
-        self.alone == Duration::MAX
+        self.left == Duration::MAX
     }
 
-    /// A time for which a kernel alone remembers something; `None`: this one is not alone.
-    fn alone_for(&self, time: Duration) -> Option<Duration> {
-        (!self.alone.is_zero()).then(|| time.min(self.alone))
+    /// A time for which the kernel remembers something; `None`: this session does not hold.
+    fn held_for(&self, time: Duration) -> Option<Duration> {
+        (!self.left.is_zero()).then(|| time.min(self.left))
     }
 
     /// How long the kernel may remember which node a name leads to.
     pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
-        match (self.alone_for(self.memory.names_kept()), kind) {
+        match (self.held_for(self.memory.names_kept()), kind) {
             (time, FileKind::Directory) => time.unwrap_or_default(),
             (time, _) => time.unwrap_or_default().max(self.memory.entry_timeout),
         }
@@ -226,7 +226,7 @@ impl Telling<'_> {
 
     /// How long the kernel may remember that a name does not exist.
     pub(crate) fn absence_timeout(&self) -> Duration {
-        self.alone_for(self.memory.names_kept()).unwrap_or_default()
+        self.held_for(self.memory.names_kept()).unwrap_or_default()
     }
 
     /// How long the kernel may remember these attributes, which it is about to be told.
@@ -243,7 +243,7 @@ impl Telling<'_> {
             _ if is_settled => ATTRIBUTES_KEPT,
             _ => Duration::ZERO,
         };
-        if let Some(time) = self.alone_for(kept) {
+        if let Some(time) = self.held_for(kept) {
             return if kept.is_zero() { kept } else { time.max(given) };
         }
         // Every path begins at the root.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_sessions_little_is_remembered() {
+    fn without_a_hold_little_is_remembered() {
         let memory = Memory::new(&Options::default());
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
         let telling = memory.telling(NEW);
@@ -311,7 +311,7 @@ mod tests {
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
         assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
-        memory.be_alone_until(FOR_GOOD, 0);
+        memory.hold_until(FOR_GOOD, 0);
         assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
         memory.no_program(4);
         memory.forget(6);
@@ -343,9 +343,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_alone_remembers_what_only_it_changes() {
+    fn a_kernel_with_a_hold_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
-        memory.be_alone_until(FOR_GOOD, 0);
+        memory.hold_until(FOR_GOOD, 0);
         assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
         let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
@@ -357,17 +357,17 @@ mod tests {
             // A write takes setuid off, and this kernel would not hear of it.
             assert_eq!(telling.attributes(7, &program, SETTLED), Duration::ZERO);
         }
-        memory.end_alone();
+        memory.end_hold();
         assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
     }
 
     #[test]
-    fn a_kernel_alone_for_a_time_remembers_nothing_beyond_it() {
+    fn a_kernel_held_for_a_time_remembers_nothing_beyond_it() {
         let memory = Memory::new(&Options::default());
         memory.set_forgets_names(true);
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
         let hold = Duration::from_millis(700);
-        memory.be_alone_until(since_boot() + 700_000_000, 0);
+        memory.hold_until(since_boot() + 700_000_000, 0);
         {
             let telling = memory.telling(NEW);
             let times = [
@@ -383,25 +383,25 @@ mod tests {
             assert!(!telling.keeps_listings());
         }
         // The time is over, whether or not a thread has noticed.
-        memory.be_alone_until(since_boot(), 0);
-        assert!(!memory.is_alone());
+        memory.hold_until(since_boot(), 0);
+        assert!(!memory.holds());
         assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), Duration::ZERO);
         assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
         assert!(memory.take_used() && !memory.take_used());
     }
 
     #[test]
-    fn an_answer_found_before_the_session_was_alone_is_not_remembered() {
+    fn an_answer_found_before_the_session_held_is_not_remembered() {
         let memory = Memory::new(&Options::default());
         let remembers = |request| !memory.telling(request).absence_timeout().is_zero();
-        memory.be_alone_until(FOR_GOOD, 6);
+        memory.hold_until(FOR_GOOD, 6);
         assert!(!remembers(4) && !remembers(6) && remembers(8));
-        // It stays alone, and what was read since goes on being remembered.
-        memory.be_alone_until(FOR_GOOD, 10);
+        // It goes on holding, and what was read since goes on being remembered.
+        memory.hold_until(FOR_GOOD, 10);
         assert!(remembers(8));
-        // It was not alone for a while, though nobody has said so.
-        memory.be_alone_until(since_boot(), 12);
-        memory.be_alone_until(FOR_GOOD, 14);
+        // It did not hold for a while, though nobody has said so.
+        memory.hold_until(since_boot(), 12);
+        memory.hold_until(FOR_GOOD, 14);
         assert!(!remembers(14) && remembers(16));
     }
 

@@ -52,22 +52,22 @@ impl Namespace for Client {
         self.knows(ino)
     }
 
-    fn may_be_alone(&self) -> bool {
+    fn may_hold(&self) -> bool {
         // What the kernel remembers, it shows to its own superuser. Where shards take that for
         // another user, they have to be asked.
         !self.asks_as_openers()
     }
 
-    fn is_alone_for_good(&self) -> bool {
-        self.is_alone_for_good()
+    fn holds_for_good(&self) -> bool {
+        self.holds_for_good()
     }
 
     fn asks_as_openers(&self) -> bool {
         self.asks_as_openers()
     }
 
-    fn ask_alone(&self) -> Answer<'_, bool> {
-        Box::pin(self.ask_alone())
+    fn ask_to_hold(&self) -> Answer<'_, bool> {
+        Box::pin(self.ask_to_hold())
     }
 
     fn recalled(&self) -> BoxFuture<'_, ()> {
@@ -78,8 +78,12 @@ impl Namespace for Client {
         Box::pin(self.is_recalled())
     }
 
-    fn end_alone(&self) -> Answer<'_, ()> {
-        Box::pin(self.end_alone())
+    fn hold_lapsed(&self) {
+        self.hold_lapsed();
+    }
+
+    fn end_hold(&self) -> Answer<'_, ()> {
+        Box::pin(self.end_hold())
     }
 
     fn afterwards(&self) {

@@ -44,13 +44,13 @@ pub trait Namespace: Send + Sync {
         let _ = ino;
         false
     }
-    /// Whether this session may ever be alone on its volume.
-    fn may_be_alone(&self) -> bool {
+    /// Whether the kernel of this session may ever remember more than for a moment.
+    fn may_hold(&self) -> bool {
         false
     }
-    /// Whether it is alone until it says otherwise. Else it is alone for
-    /// [`ALONE_HOLD`](pando_types::op::ALONE_HOLD) from when it asked.
-    fn is_alone_for_good(&self) -> bool {
+    /// Whether it holds until it says otherwise. Else it holds for
+    /// [`HOLD_TIME`](pando_types::hold::HOLD_TIME) from when it asked.
+    fn holds_for_good(&self) -> bool {
         false
     }
     /// Whether requests about open files run on behalf of the users who opened them. That is so
@@ -58,21 +58,24 @@ pub trait Namespace: Send + Sync {
     fn asks_as_openers(&self) -> bool {
         false
     }
-    /// Asks to be alone. If the answer is true, the session is alone until it is
-    /// [recalled](Namespace::recalled).
-    fn ask_alone(&self) -> Answer<'_, bool> {
+    /// Asks to hold. If the answer is true, the kernel may remember names and attributes until the
+    /// session is [recalled](Namespace::recalled).
+    fn ask_to_hold(&self) -> Answer<'_, bool> {
         Box::pin(async { Ok(false) })
     }
-    /// Waits until another session wants to begin, or this session is over.
+    /// Waits until another session wants to write, or this session is over.
     fn recalled(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
-    /// Whether another session wants to begin, or this one is not alone: answered at once.
+    /// Whether another session wants to write, or this one does not hold. If not, the answer comes
+    /// after a while.
     fn is_recalled(&self) -> Answer<'_, bool> {
         Box::pin(async { Ok(true) })
     }
-    /// Gives up being alone.
-    fn end_alone(&self) -> Answer<'_, ()> {
+    /// Notes that the hold is over by itself, or was not given.
+    fn hold_lapsed(&self) {}
+    /// Says that the kernel remembers nothing any more.
+    fn end_hold(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
     }
     /// Runs work after answers have left, when there is nothing else to do.

@@ -97,7 +97,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::HandOver(..)
         | Op::AddShard(..)
         | Op::Renew(..)
-        | Op::Alone(..) => return None,
+        | Op::Hold(..) => return None,
     })
 }
 

@@ -145,7 +145,7 @@ kinds! {
     HandOver: Op::HandOver(..),
     AddShard: Op::AddShard(..),
     Renew: Op::Renew(..),
-    Alone: Op::Alone(..),
+    Hold: Op::Hold(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),
     Lock: Op::Lock(..),

@@ -359,8 +359,8 @@ fn what_a_client_never_sends_is_counted() {
     run(async {
         let mut witness = served.client(&served.unix()).await;
         let mut liar = served.client(&served.unix()).await;
-        let ask = pando_types::op::Alone::Ask;
-        liar.send(1, Op::Alone(SessionId::new(1, true), ask));
+        let ask = pando_types::hold::Holding::Ask(1);
+        liar.send(1, Op::Hold(SessionId::new(1, true), ask));
         assert!(liar.reply().await.is_none());
         let mut liar = served.client(&served.unix()).await;
         liar.out.append(|bytes| bytes.extend_from_slice(&[0xff; 64]));

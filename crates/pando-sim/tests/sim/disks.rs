@@ -23,7 +23,7 @@ fn enough_went_wrong(stats: &Stats, runs: u64) {
     hit("starts that a disk made fail", disks.failed_starts, runs * 2);
     hit("starts with a full disk", disks.full_starts, runs);
     assert!(disks.roomless_starts <= 1 + runs / 50, "starts without room: {disks:?}");
-    hit("requests refused for want of room", disks.no_space, runs / 2);
+    hit("requests refused for want of room", disks.no_space, runs / 5);
     hit("requests refused for a block that could not be read", disks.not_read, runs / 4);
 }
 

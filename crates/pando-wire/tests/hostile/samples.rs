@@ -1,9 +1,10 @@
 //! A message of each kind, with each operation, answer, and peer message.
 
 use pando_placement::{ClusterMap, Secrets};
+use pando_types::hold::Holding;
 use pando_types::op::{
-    Alone, FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place,
-    RenameFlags, Request, RequestId, Target, XattrMode,
+    FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
+    Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
     Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, HashSlotArrival, Inherit, Inode,
@@ -173,7 +174,7 @@ fn ops() -> Vec<Op> {
         Op::HandOver(SHARD, HashSlot(9), ShardIndex(4)),
         Op::AddShard(SHARD),
         Op::Renew(SessionId(5)),
-        Op::Alone(SessionId(5), Alone::Await),
+        Op::Hold(SessionId(5), Holding::Await),
         Op::OpenName {
             dir: DIR,
             name: name(),

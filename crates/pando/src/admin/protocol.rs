@@ -84,8 +84,8 @@ pub struct MountStatus {
     pub requests: BTreeMap<String, u64>,
     /// Messages to shards since the mount began, retries included, by operation.
     pub messages: BTreeMap<String, u64>,
-    /// Present state of the mount by name: `nodes`, the inodes that the kernel knows; `alone`, 1
-    /// while no other client uses the volume.
+    /// Present state of the mount by name: `nodes`, the inodes that the kernel knows; `holds`, 1
+    /// while the kernel may remember names and attributes.
     pub counters: BTreeMap<String, u64>,
 }
 

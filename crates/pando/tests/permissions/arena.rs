@@ -148,7 +148,7 @@ fn local(options: &[&str]) -> Bound {
 }
 
 /// With two mounts, a kernel trusts a directory's attributes for at most this long after it got
-/// them (docs/design/alone.md).
+/// them (docs/design/holds.md).
 const A_JIFFY: Duration = Duration::from_millis(20);
 
 /// The local disk and another tree, with callers in both.

@@ -152,12 +152,12 @@ fn a_stranger_takes_nothing_off_roots_programs_by_a_mode() {
     }
 }
 
-/// The kernel of a session that is alone must not remember setuid that is cleared. It decides with
+/// The kernel of a session that holds must not remember setuid that is cleared. It decides with
 /// that mode which rights a program gets.
 #[test]
-fn a_kernel_alone_forgets_what_was_taken_off() {
+fn a_kernel_with_a_hold_forgets_what_was_taken_off() {
     let volume = Volume::up(&[]);
-    until("it is alone", || volume.mount_status()["counters"]["alone"] == 1);
+    until("it holds", || volume.mount_status()["counters"]["holds"] == 1);
     let dir = File::open(&volume.mount).unwrap();
     let path = volume.mount.join("file");
     make(&path);

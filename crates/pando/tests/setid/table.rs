@@ -167,10 +167,10 @@ fn shown(seen: &Seen) -> String {
 }
 
 #[test]
-fn a_session_alone_takes_off_what_ext4_does() {
+fn a_session_with_a_hold_takes_off_what_ext4_does() {
     let volume = Volume::up(&[]);
-    until("it is alone", || volume.mount_status()["counters"]["alone"] == 1);
-    check("alone", &volume.mount, &volume.mount);
+    until("it holds", || volume.mount_status()["counters"]["holds"] == 1);
+    check("holding", &volume.mount, &volume.mount);
 }
 
 #[test]

@@ -13,9 +13,12 @@ use pando_client::{
     BoxFuture, Calling, Client, Options, Transport, TransportError, Volume, block_on,
 };
 use pando_placement::{ClusterMap, Secrets};
+use pando_types::hold::Holding;
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{Credentials, Epoch, Ino, LockHolder, LockSet, Lsn, Name, SessionId, ShardIndex};
+use pando_types::{
+    Credentials, Epoch, Errno, Ino, LockHolder, LockSet, Lsn, Name, SessionId, ShardIndex,
+};
 
 use crate::fake::namespace::Namespace;
 
@@ -58,6 +61,12 @@ pub struct State {
     /// Called when a client sleeps.
     pub on_sleep: Option<OnSleep>,
     hook: Option<Hook>,
+    /// Whether tests see what sessions say of holds. Else shard 0 agrees to all of it.
+    pub shows_holds: bool,
+    /// Number of sessions that are refused to write, since another one holds.
+    pub busy: u32,
+    /// How often shard 0 was started.
+    pub epoch: u64,
     outcomes: HashMap<(SessionId, u16), Outcome>,
     pending: HashSet<(SessionId, u16)>,
     /// Calls begun and neither answered nor dropped, and the most there ever were.
@@ -88,6 +97,9 @@ impl Cluster {
             nanos_a_poll: 50_000,
             on_sleep: None,
             hook: None,
+            shows_holds: false,
+            busy: 0,
+            epoch: 1,
             outcomes: HashMap::new(),
             pending: HashSet::new(),
             calls: 0,
@@ -145,9 +157,13 @@ impl Cluster {
     fn arrive(&self, shard: ShardIndex, request: Request) -> Result<Reply, TransportError> {
         let mut state = self.state();
         let state = &mut *state;
-        state.log.push((shard, request.clone()));
+        let is_shown = state.shows_holds || !matches!(request.op, Op::Hold(..));
+        if is_shown {
+            state.log.push((shard, request.clone()));
+        }
         let mut hook = state.hook.take();
-        let fate = hook.as_mut().and_then(|hook| hook(&mut state.namespace, shard, &request));
+        let seen = hook.as_mut().filter(|_| is_shown);
+        let fate = seen.and_then(|hook| hook(&mut state.namespace, shard, &request));
         state.hook = hook;
         let result = match fate {
             Some(Fate::LoseRequest) => return Err(TransportError::Lost),
@@ -168,7 +184,7 @@ impl Cluster {
             id: request.head.id,
             trace: request.head.trace,
             shard,
-            epoch: Epoch(1),
+            epoch: Epoch(state.epoch),
             durable: Lsn(0),
             seen: Lsn(0),
             version: state.namespace.version(),
@@ -197,6 +213,7 @@ impl State {
                 of_file.entry(session).or_default().clear(*space, *owner, *range);
                 return Ok(Body::Done);
             }
+            Op::Hold(_, says) => return self.hold(*says),
             _ => return self.namespace.run_by(shard, request),
         };
         let of_file = self.locks.entry(ino).or_default();
@@ -211,10 +228,22 @@ impl State {
         Ok(Body::Lock(holder))
     }
 
+    fn hold(&mut self, says: Holding) -> Result<Body, Refusal> {
+        match says {
+            Holding::Ask(_) | Holding::Await => Ok(Body::Holds(true)),
+            Holding::Wake(_) if self.busy > 0 => {
+                self.busy -= 1;
+                Err(Refusal::Errno(Errno::EBUSY))
+            }
+            Holding::Wake(_) | Holding::Quiet(_) | Holding::End(_) => Ok(Body::Done),
+        }
+    }
+
     fn run(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
         let id = request.head.id;
         let renewed = match request.op {
             Op::Renew(session) => Some(session),
+            Op::Hold(session, _) if self.shows_holds => Some(session),
             _ => None,
         };
         let changing = (id.sequence > 0).then_some(id.session);

@@ -144,6 +144,7 @@ fn an_open_file_is_found_after_a_rename_that_the_client_has_not_heard_of() {
 fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
     let cluster = Cluster::new();
     let client = cluster.client_with(Options { slots: 1, patience: None, ..Options::default() });
+    create(&client, "first", Then::Nothing).expect("from now on the session is awake");
     cluster.state().delay = 3;
     let (a, b) = (name("a"), name("b"));
     {

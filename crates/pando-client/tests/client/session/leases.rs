@@ -120,7 +120,8 @@ fn an_idle_client_renews_its_lease_three_times_in_its_length() {
     cluster.state().nanos_a_poll = LEASE / 64;
     maintain(&cluster, &client, || is_third(&cluster));
     let slept = std::mem::take(&mut cluster.state().slept);
-    assert!(slept.iter().all(|nanos| *nanos <= LEASE / 3) && slept[0] == LEASE / 3, "{slept:?}");
+    let longest = slept.iter().filter(|nanos| **nanos >= LEASE / 3).collect::<Vec<_>>();
+    assert!(longest.len() > 1 && longest.iter().all(|nanos| **nanos == LEASE / 3), "{slept:?}");
     assert_eq!(cluster.ops(), ["Renew"; 3]);
 }
 

@@ -47,6 +47,8 @@ fn a_warm_path_costs_one_request_however_deep() {
         let paths = paths(&client);
         let at = |name: &str| format!("{dir}/{name}").into_bytes();
         assert!(block_on(paths.stat(&at("nothing"))).is_err(), "warms it");
+        let made = block_on(paths.mkdir(&at("first"), 0o755));
+        assert!(made.is_ok(), "from now on the session is awake");
         let (file, moved, sub) = (at("file"), at("moved"), at("sub"));
         let flags = RenameFlags::default();
         assert_eq!(

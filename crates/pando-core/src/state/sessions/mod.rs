@@ -1,6 +1,6 @@
 //! State of sessions, their leases and their ends.
 
-pub mod alone;
+pub mod holds;
 pub mod leases;
 pub mod log;
 pub mod over;

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use pando_types::{KeyId, Lsn, SessionId};
 
 use crate::state::outcomes::Outcomes;
-use crate::state::sessions::alone::AloneSession;
+use crate::state::sessions::holds::Holds;
 use crate::state::sessions::leases::Leases;
 use crate::state::sessions::log::SessionLog;
 use crate::state::sessions::over::Over;
@@ -16,8 +16,8 @@ pub struct Sessions {
     alive: BTreeMap<SessionId, KeyId>,
     /// Leases of sessions; used by shard 0 only.
     pub(crate) leases: Leases,
-    /// The session that is alone on the volume, if any; used by shard 0 only.
-    pub(crate) alone: AloneSession,
+    /// Which sessions write, and which hold; used by shard 0 only.
+    pub(crate) holds: Holds,
     /// Position in the sequence of begins and ends of sessions, and what is known of ended
     /// sessions.
     pub(crate) log: SessionLog,
@@ -33,7 +33,7 @@ impl Sessions {
         Self {
             alive: BTreeMap::new(),
             leases,
-            alone: AloneSession::default(),
+            holds: Holds::default(),
             log: SessionLog::default(),
             outcomes: Outcomes::default(),
             running: Running::default(),
@@ -52,7 +52,7 @@ impl Sessions {
         self.log.note_end(at);
         self.log.add_over(session, Over::new(Some(key), position));
         self.leases.drop(session);
-        self.alone.ended(session);
+        self.holds.ended(session, position);
         self.running.end_session(session);
         Some(key)
     }
@@ -72,9 +72,10 @@ impl Sessions {
         self.alive.iter().map(|(session, key)| (*session, *key))
     }
 
-    /// Whether a session lives, and no other does.
-    pub(crate) fn is_only(&self, session: SessionId) -> bool {
-        self.alive.keys().eq([&session])
+    /// Whether another session writes than this one, which lives.
+    pub(crate) fn others_write(&self, session: SessionId) -> bool {
+        let writing = self.alive.len().saturating_sub(self.holds.quiet());
+        writing > usize::from(!self.holds.is_quiet(session))
     }
 
     /// At the start of shard 0: gives each session a whole lease, and begins to count the time
@@ -84,12 +85,8 @@ impl Sessions {
         for session in self.alive.keys() {
             self.leases.grant(*session, now);
         }
-        let mut living = self.alive.iter();
-        if let (Some((only, key)), None) = (living.next(), living.next())
-            && !only.is_local()
-        {
-            self.alone.may_have_been(*only, *key, now);
-        }
+        let living = self.alive.iter().map(|(session, key)| (*session, *key));
+        self.holds.begin(living, self.log.heard().position, now);
     }
 
     /// Takes over from `old`, when the shard begins anew, what the records do not tell. Leases and
@@ -97,7 +94,7 @@ impl Sessions {
     pub(crate) fn keep(&mut self, old: &mut Self, now: u64) {
         let alive = &self.alive;
         let lives = |session: SessionId| alive.contains_key(&session);
-        self.alone = old.alone.if_lives(lives);
+        self.holds = old.holds.if_lives(lives);
         self.running.keep(&mut old.running, lives);
         self.log.keep(&mut old.log, now);
     }

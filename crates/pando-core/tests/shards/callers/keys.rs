@@ -4,9 +4,10 @@ use crate::support::{Cluster, LEASE, dir_at};
 use pando_core::admission::{Asks, SESSIONS_MAX, asks};
 use pando_core::keys::{self, Table};
 use pando_core::record::{Record, SessionRecord};
+use pando_types::hold::Holding;
 use pando_types::op::{
-    Alone, FileAt, FileRef, GARBAGE_MAX, GLIMPSES_MAX, LAYOUT_SLICES_MAX, MAX_SLOTS, NewNode,
-    ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags, RequestId, Target, XattrMode,
+    FileAt, FileRef, GARBAGE_MAX, GLIMPSES_MAX, LAYOUT_SLICES_MAX, MAX_SLOTS, NewNode, ObjectId,
+    ObjectRange, Op, Payload, Piece, RenameFlags, RequestId, Target, XattrMode,
 };
 use pando_types::reply::{Body, Improper, Layout, Refusal};
 use pando_types::{
@@ -115,7 +116,7 @@ fn all_ops() -> Vec<Op> {
         Op::HandOver(HERE, HashSlot(1), ShardIndex(1)),
         Op::AddShard(ShardIndex(1)),
         Op::Renew(SessionId(1)),
-        Op::Alone(SessionId(1), Alone::Ask),
+        Op::Hold(SessionId(1), Holding::Ask(0)),
         Op::OpenName { dir: ROOT, name: name(), access: 4, truncate: false, kill: None },
         Op::Glimpse(HERE, vec![(DirId::ROOT, name())]),
         Op::Lock(Ino(7), lock()),
@@ -166,7 +167,7 @@ fn number(op: &Op) -> usize {
         Op::HandOver(..) => 33,
         Op::AddShard(..) => 34,
         Op::Renew(..) => 35,
-        Op::Alone(..) => 36,
+        Op::Hold(..) => 36,
         Op::OpenName { .. } => 37,
         Op::Glimpse(..) => 38,
         Op::Lock(..) => 39,
@@ -212,7 +213,7 @@ fn of_each_operation_what_it_needs_is_asked_for() {
 #[test]
 fn another_keys_session_is_not_ended_renewed_or_used() {
     let (mut c, honest, liar) = two_keys(3);
-    for op in [Op::EndSession(honest), Op::Renew(honest), Op::Alone(honest, Alone::End)] {
+    for op in [Op::EndSession(honest), Op::Renew(honest), Op::Hold(honest, Holding::Wake(1))] {
         assert_eq!(c.run(HERE, op), NO_SESSION);
         assert_eq!(c.counters()[0].foreign_sessions, 1, "on its own");
         c.restart(c.all());

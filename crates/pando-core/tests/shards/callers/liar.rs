@@ -10,15 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::Cluster;
 use pando_core::admission::{Asks, SESSIONS_MAX, asks};
+use pando_types::hold::{Holding, Said};
 use pando_types::op::{
-    Alone, FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags,
+    FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags,
     Request, RequestId, Target, XattrMode,
 };
 use pando_types::reply::{Body, Improper, Layout, Refusal, Reply};
 use pando_types::{
-    Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Judge, KeyId, Lock, LockKind, LockOwner,
-    LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex,
-    TimeSet, Timestamp, Trail,
+    Credentials, DirId, DirRef, Epoch, FileKind, HashSlot, Ino, Judge, KeyId, Lock, LockKind,
+    LockOwner, LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr,
+    ShardIndex, TimeSet, Timestamp, Trail,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -124,6 +125,16 @@ impl Liar {
 
     fn session(&mut self) -> SessionId {
         self.of(|seen| &seen.sessions, SessionId)
+    }
+
+    fn holding(&mut self) -> Holding {
+        let (number, epoch) = (self.any(), Epoch(self.below(3) as u64));
+        match self.below(4) {
+            0 => Holding::Ask(number),
+            1 => Holding::End(Said { number, epoch }),
+            2 => Holding::Wake(number),
+            _ => Holding::Quiet(Said { number, epoch }),
+        }
     }
 
     fn ino(&mut self) -> Ino {
@@ -292,7 +303,7 @@ impl Liar {
             32 => Op::AddShard(ShardIndex(self.any() as u16)),
             33 => match self.below(2) {
                 0 => Op::Renew(self.session()),
-                _ => Op::Alone(self.session(), Alone::Ask),
+                _ => Op::Hold(self.session(), self.holding()),
             },
             34 => Op::OpenName { dir, name, access: 4, truncate: self.below(2) == 0, kill: None },
             35 => {

@@ -3,7 +3,7 @@
 
 use crate::support::Cluster;
 use pando_placement::shard_of;
-use pando_types::op::{ALONE_HOLD, Op};
+use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal, Spread};
 use pando_types::{DirRef, Errno, HashSlot, PartitionIndex, ShardIndex};
 
@@ -76,9 +76,6 @@ fn a_restart_of_either_while_a_shard_is_added_leaves_it_added_or_to_be_added() {
                 c.step();
             }
             c.restart([dies]);
-            // After a start of shard 0 the only session may have been alone: none begins for so
-            // long.
-            c.wait(ALONE_HOLD / 4 * 5);
             assert_eq!(add(&mut c, new), Ok(Body::Done), "{dies:?} after {cut} messages");
             c.begin_session(Op::OpenSession);
             let dir = c.mkdir(ROOT, "dir").unwrap();

@@ -148,7 +148,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends the keeping of listings once the mount is not alone any more.
+    /// Ends the keeping of listings once the mount does not hold any more.
     pub(crate) fn forget_listings(&self) {
         let nodes = self.listings.kept.end_period();
         let Some(notifier) = self.notifier() else { return };

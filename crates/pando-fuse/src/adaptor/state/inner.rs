@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(crate) notifier: OnceLock<Notifier>,
     /// Number of the device, `MAJOR:MINOR`; set once the file system is mounted.
     pub(crate) device: OnceLock<Vec<u8>>,
-    /// Set once the file system is mounted, if the session may be alone.
+    /// Set once the file system is mounted, if the session may hold.
     pub(crate) keeper: Mutex<Option<Keeper>>,
 }
 

@@ -1,4 +1,4 @@
-//! The thread that keeps a session alone, and its end.
+//! The thread that keeps the hold of a session, and its end.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Runs the thread that keeps a session alone. The thread ends when this is dropped.
+/// Runs the thread that keeps the hold of a session. The thread ends when this is dropped.
 pub(crate) struct Keeper {
     pub(crate) ending: Arc<Ending>,
     pub(crate) thread: Option<JoinHandle<()>>,

@@ -107,7 +107,7 @@ pub(crate) const fn of_op(op: &Op) -> Kind {
         | Op::OpenLocalSession
         | Op::EndSession(_)
         | Op::Renew(_)
-        | Op::Alone(..)
+        | Op::Hold(..)
         | Op::Release(_)
         | Op::ReleaseAll(..)
         | Op::Unlock(..)

@@ -269,7 +269,7 @@ fn take(
                     // is not local.
                     request.op = Op::OpenSession;
                 }
-                if matches!(request.op, Op::Alone(session, _) if session.is_local()) {
+                if matches!(request.op, Op::Hold(session, _) if session.is_local()) {
                     // A local session's client is in this process.
                     return Err(End::OutOfTurn);
                 }

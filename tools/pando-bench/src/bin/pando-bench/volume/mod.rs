@@ -1,5 +1,6 @@
 //! Volumes to measure, and the processes that serve them.
 
+pub mod beside;
 pub mod durability;
 pub mod here;
 pub mod make;

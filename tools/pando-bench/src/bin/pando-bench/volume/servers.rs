@@ -14,7 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::beside::Beside;
 use super::make;
+use super::named::Named;
 use super::process::Process;
 use super::program::{self, option, pando};
 use crate::output::failure::Failure;
@@ -22,14 +24,16 @@ use crate::output::failure::Failure;
 /// A file system that is served and mounted. Dropping it unmounts it, ends its processes, and
 /// removes its folder.
 pub struct Server {
+    /// A client that keeps the mount's kernel from remembering.
+    beside: Option<Beside>,
     /// In the order of their start.
     processes: Vec<Process>,
     mountpoint: PathBuf,
     folder: Option<TempDir>,
 }
 
-/// A new mount that is not alone on its volume by then will never be.
-const ALONE_WITHIN: Duration = Duration::from_secs(20);
+/// A new mount that does not hold by then never will.
+const HOLDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// How shards and mount of a volume are divided into processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
@@ -55,7 +59,7 @@ impl Server {
     fn new() -> Result<Self, Failure> {
         let folder = make::temporary("pando-bench-")?;
         let mountpoint = folder.path().join("mount");
-        Ok(Self { processes: Vec::new(), mountpoint, folder: Some(folder) })
+        Ok(Self { beside: None, processes: Vec::new(), mountpoint, folder: Some(folder) })
     }
 
     /// Mounts the null file system. Its kernel may remember what the kernel of a Pando mount may
@@ -97,18 +101,20 @@ impl Server {
         Ok((server, target))
     }
 
-    /// A new volume with its mount.
+    /// A new volume with its mount. The kernel of a mount through servers does not remember, since
+    /// another client changes something all the time. That of any other one does all the time.
     pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
         let threads = option("--threads", volume.threads);
         if volume.serve == Serve::Up {
             let mut server = Self::idle(volume.shards)?;
             server.up(option("--durability", Some(volume.durability)).chain(threads))?;
-            server.await_alone()?;
+            server.await_hold()?;
             return Ok(server);
         }
         let (mut server, target) = Self::served(volume)?;
         let mount = server.mountpoint.clone().into();
         let key = ["--key".into(), server.key().into(), "--json".into()];
+        server.beside = Some(Beside::start(&Named::parse(&target)?, &server.key())?);
         server.start(&pando()?, ["mount".into(), target.into(), mount], threads.chain(key))?;
         Ok(server)
     }
@@ -125,25 +131,25 @@ impl Server {
         self.start(&pando()?, words, more).map(drop)
     }
 
-    /// Waits until the mount is alone on its volume. It then stays alone for the rest of its time.
-    fn await_alone(&self) -> Result<(), Failure> {
+    /// Waits until the mount holds. It then does for the rest of its time.
+    fn await_hold(&self) -> Result<(), Failure> {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::plain(format!("cannot ask the mount that was started: {why}"))
         };
         let program = pando()?;
         let begun = Instant::now();
-        while begun.elapsed() < ALONE_WITHIN {
+        while begun.elapsed() < HOLDS_WITHIN {
             let mut asked = Command::new(&program);
             asked.arg("status").arg(&self.mountpoint).arg("--json");
             let told = asked.output().map_err(|error| failed(&error))?;
             let told: Value =
                 serde_json::from_slice(&told.stdout).map_err(|error| failed(&error))?;
-            if told["counters"]["alone"] == 1 {
+            if told["counters"]["holds"] == 1 {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(failed(&"it is not alone on its volume"))
+        Err(failed(&"it does not hold"))
     }
 
     pub fn mountpoint(&self) -> &Path {
@@ -176,6 +182,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        drop(self.beside.take());
         while let Some(process) = self.processes.pop() {
             drop(process);
         }

@@ -1,4 +1,4 @@
-//! Listings that a kernel alone keeps, and when it drops them.
+//! Listings that a kernel keeps while its mount holds for good, and when it drops them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Dir, RawDir};
 
 use crate::common::site::until;
-use crate::joined::{Joined, alone, is_alone, status};
+use crate::joined::{Joined, holding, holds, status};
 
 /// The names in a directory, read from its beginning through a handle.
 fn names(handle: &mut Dir) -> BTreeSet<String> {
@@ -48,7 +48,7 @@ fn asked(mount: &Path) -> [u64; 2] {
 
 #[test]
 fn what_was_listed_once_is_not_asked_for_again() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let dir = volume.mount.join("dir");
     fs::create_dir(&dir).unwrap();
     (0..2000).for_each(|index| make(&dir, &format!("file-{index}")));
@@ -65,7 +65,7 @@ fn what_was_listed_once_is_not_asked_for_again() {
 
 #[test]
 fn a_kept_listing_shows_changes_of_its_own_kernel() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let dir = volume.mount.join("dir");
     fs::create_dir_all(dir.join("sub")).unwrap();
     let mut held = open(&dir);
@@ -93,7 +93,7 @@ fn a_kept_listing_shows_changes_of_its_own_kernel() {
 
 #[test]
 fn a_directory_that_moved_shows_its_new_parent() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let path = |name: &str| volume.mount.join(name);
     for dir in ["a/dir", "b"] {
         fs::create_dir_all(path(dir)).unwrap();
@@ -113,7 +113,7 @@ fn a_directory_that_moved_shows_its_new_parent() {
 
 #[test]
 fn handles_from_before_another_mount_joins_show_what_it_does() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let here = volume.mount.join("dir");
     fs::create_dir(&here).unwrap();
     make(&here, "first");
@@ -135,7 +135,7 @@ fn handles_from_before_another_mount_joins_show_what_it_does() {
     fs::remove_file(there.join("first")).unwrap();
     is(&["second", "third"]);
     joined.leave();
-    until("it is alone again", || is_alone(&volume));
+    until("it holds again", || holds(&volume));
     is(&["second", "third"]);
     make(&here, "fourth");
     is(&["fourth", "second", "third"]);
@@ -159,7 +159,7 @@ fn part(dir: &OwnedFd) -> Vec<String> {
 /// before a change must not end the listing that the kernel keeps after it.
 #[test]
 fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let dir = volume.mount.join("dir");
     fs::create_dir(&dir).unwrap();
     (0..400).for_each(|index| make(&dir, &format!("file-{index}")));
@@ -183,7 +183,7 @@ fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
 /// are compared with a set.
 #[test]
 fn no_listing_of_random_histories_is_stale() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let here = volume.mount.join("dir");
     fs::create_dir(&here).unwrap();
     let mut choices = fastrand::Rng::with_seed(23);
@@ -198,7 +198,7 @@ fn no_listing_of_random_histories_is_stale() {
             0 => match joined.take() {
                 Some(joined) => {
                     joined.leave();
-                    until("it is alone again", || is_alone(&volume));
+                    until("it holds again", || holds(&volume));
                 }
                 None => joined = Some(Joined::new(&volume)),
             },

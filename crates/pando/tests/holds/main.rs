@@ -1,5 +1,5 @@
-//! A mount that is alone on its volume lets the kernel remember names and attributes. A mount that
-//! joins sees no effect of that.
+//! A mount whose session holds lets the kernel remember names and attributes. A mount that joins
+//! sees no effect of that.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,13 +15,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use common::site::until;
 use common::{all, mount_tmpfs, pando};
-use joined::{Joined, alone, is_alone, status};
+use joined::{Joined, holding, holds, status};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 use rustix::process::{Signal, kill_process};
 
 #[test]
-fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
-    let volume = alone(&[]);
+fn what_a_kernel_has_looked_for_once_it_does_not_ask_for_again() {
+    let volume = holding(&[]);
     let dir = volume.mount.join("a/b/c");
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("file"), "text").unwrap();
@@ -41,8 +41,8 @@ fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
 }
 
 #[test]
-fn a_mount_that_joins_and_one_that_was_alone_see_each_other_at_once() {
-    let volume = alone(&[]);
+fn a_mount_that_joins_and_one_that_held_see_each_other_at_once() {
+    let volume = holding(&[]);
     for round in 0..3 {
         let name = |what: &str| format!("{what}-{round}");
         let here = |what: &str| volume.mount.join(name(what));
@@ -53,9 +53,10 @@ fn a_mount_that_joins_and_one_that_was_alone_see_each_other_at_once() {
         assert!(here("dir").join("file").exists() && !here("missing").exists());
         fs::read_to_string(here("replaced")).unwrap();
         let joined = Joined::new(&volume);
-        assert!(!is_alone(&volume));
+        assert!(holds(&volume), "the other one changes nothing");
         let there = |what: &str| joined.mount.join(name(what));
         fs::write(there("missing"), "made").unwrap();
+        assert!(!holds(&volume));
         fs::rename(there("dir"), there("moved")).unwrap();
         fs::write(there("new"), "newer").unwrap();
         fs::rename(there("new"), there("replaced")).unwrap();
@@ -65,13 +66,13 @@ fn a_mount_that_joins_and_one_that_was_alone_see_each_other_at_once() {
         assert_eq!(here("moved").join("file").metadata().unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::read_to_string(here("replaced")).unwrap(), "newer");
         joined.leave();
-        until("it is alone again", || is_alone(&volume));
+        until("it holds again", || holds(&volume));
     }
 }
 
 #[test]
 fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     fs::create_dir_all(volume.mount.join("in/it")).unwrap();
     let held = File::open(volume.mount.join("in/it")).unwrap();
     let joined = Joined::new(&volume);
@@ -82,19 +83,20 @@ fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
     joined.leave();
 }
 
-/// The session of a killed mount ends with its lease. Until then no session is alone.
+/// The session of a killed mount ends with its lease. Until then it counts as one that writes.
 #[test]
-fn when_a_mount_that_joined_was_killed_the_other_is_alone_again_after_its_lease() {
-    let volume = alone(&["--lease-ms", "2000"]);
+fn when_a_mount_that_wrote_was_killed_the_other_holds_again_after_its_lease() {
+    let volume = holding(&["--lease-ms", "2000"]);
     let joined = Joined::new(&volume);
+    fs::write(joined.mount.join("made"), "text").unwrap();
     kill_process(joined.pid, Signal::KILL).unwrap();
-    assert!(!is_alone(&volume));
-    until("it is alone again", || is_alone(&volume));
+    assert!(!holds(&volume));
+    until("it holds again", || holds(&volume));
 }
 
 #[test]
 fn a_tree_removed_by_a_tool_of_another_session_is_gone_at_once() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let tree = volume.mount.join("tree");
     fs::create_dir_all(tree.join("a/b")).unwrap();
     fs::write(tree.join("a/b/file"), "text").unwrap();
@@ -108,7 +110,7 @@ fn a_tree_removed_by_a_tool_of_another_session_is_gone_at_once() {
 /// A kernel that forgets all names at once also unmounts what is mounted on them.
 #[test]
 fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let dir = volume.mount.join("a/on");
     fs::create_dir_all(&dir).unwrap();
     mount_tmpfs(&dir, 1, MountFlags::empty());
@@ -127,7 +129,7 @@ fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
 /// on.
 #[test]
 fn an_overlay_over_a_tree_of_a_mount_stays_usable_when_another_mount_joins() {
-    let volume = alone(&[]);
+    let volume = holding(&[]);
     let lower = volume.mount.join("a/lower");
     fs::create_dir_all(&lower).unwrap();
     fs::write(lower.join("file"), "text").unwrap();

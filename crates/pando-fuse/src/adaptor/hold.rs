@@ -1,19 +1,19 @@
-//! The state of being alone on the volume: the session asks for it, uses it, and gives it up before
-//! another session begins (docs/design/alone.md).
+//! The hold of a mount: its kernel may remember names and attributes. The mount asks for it, uses
+//! it, and gives it up before another session changes anything (docs/design/holds.md).
 //!
 //! ```text
-//!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
-//!      ▲                          │  ▲                                       the kernel forgets names and attributes
-//!      │                          └──┘ while used, asks again each second,          │
-//!      │                               unless it is alone for good                  │
-//!      └───────────────────── shard 0 hears of it ◄─────────────────────────────────┘
+//!   holds not ──shard 0 says yes──► holds ──another session wants to write──► nothing more is told with a timeout,
+//!      ▲                            │  ▲                                       the kernel forgets names and attributes
+//!      │                            └──┘ while used, asks again each second,          │
+//!      │                                 unless it holds for good                     │
+//!      └────────────────────── shard 0 hears of it ◄──────────────────────────────────┘
 //! ```
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_types::op::ALONE_HOLD;
+use pando_types::hold::HOLD_TIME;
 
 use crate::adaptor::state::inner::Inner;
 use crate::adaptor::state::keeper::{Ending, Keeper};
@@ -21,10 +21,10 @@ use crate::device::notify::Notifier;
 use crate::mounting::submounts::has_submounts;
 use crate::remembered::memory::{FOR_GOOD, since_boot};
 
-/// How often a session asks to be alone, or to stay so.
+/// How often a session asks to hold, or to go on.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const ASK_EVERY_NANOS: u64 = ASK_EVERY.as_nanos() as u64;
-/// How often a session that is alone for a time looks whether another one wants to begin.
+/// After this pause a session asks again whether it is recalled, if shard 0 could not say.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// So long after its end a lapse is late, nanoseconds.
 const LATE_NANOS: u64 = 100_000_000;
@@ -34,19 +34,19 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 /// node after the first round, from an answer that was sent before the recall.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// What shard 0 says to a session that asks to be alone.
+/// What shard 0 says to a session that asks to hold.
 enum Asked {
-    /// It is, until then by the clock of [`since_boot`].
+    /// It may, until then by the clock of [`since_boot`].
     Yes(u64),
-    /// It is not.
+    /// It may not.
     No,
     /// Shard 0 has not answered in time.
     Unknown,
 }
 
-/// Why a session is not alone any more.
+/// Why a session does not hold any more.
 enum Stayed {
-    /// Another one wants to begin, or this one could not prolong its time.
+    /// Another one wants to write, or this one could not prolong its time.
     UntilRecalled,
     /// Its time is over.
     UntilItLapsed,
@@ -65,45 +65,46 @@ impl Keeper {
         let (inner, told) = (Arc::clone(inner), Arc::clone(&ending));
         let keep = move || {
             while !told.is_ended() {
-                inner.be_alone(&told);
+                inner.hold(&told);
                 told.sleep(ASK_EVERY);
             }
         };
-        let thread = std::thread::Builder::new().name("pando-alone".to_owned()).spawn(keep)?;
+        let thread = std::thread::Builder::new().name("pando-hold".to_owned()).spawn(keep)?;
         Ok(Self { ending, thread: Some(thread) })
     }
 }
 
 impl Inner {
-    /// Asks to be alone. If shard 0 agrees, stays alone until another session wants to begin.
-    fn be_alone(&self, ending: &Ending) {
+    /// Asks to hold. If shard 0 agrees, holds until another session wants to write.
+    fn hold(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
-        // Shard 0 keeps more sessions waiting for a mount that is alone. Nobody is to wait for one
+        // Shard 0 keeps other sessions waiting for a mount that holds. Nobody is to wait for one
         // that does nothing.
-        if !namespace.is_alone_for_good() && !self.memory.take_used() {
+        if !namespace.holds_for_good() && !self.memory.take_used() {
             return;
         }
-        let until = match self.ask_alone(ending) {
+        let until = match self.ask(ending) {
             Asked::Yes(until) => until,
             // The question may be on its way still.
             Asked::Unknown if ending.is_ended() => return self.leave(ending),
-            _ => return,
+            Asked::Unknown => return,
+            Asked::No => return namespace.hold_lapsed(),
         };
-        self.memory.be_alone_until(until, self.newest_request());
-        let stayed = self.stay_alone(ending, until);
-        self.memory.end_alone();
+        self.memory.hold_until(until, self.newest_request());
+        let stayed = self.hold_until_recalled(ending, until);
+        self.memory.end_hold();
         match stayed {
             Stayed::ToTheEnd => return self.leave(ending),
             // All that was told has lapsed with it. Shard 0 counts the same time, and more.
-            Stayed::UntilItLapsed => return,
+            Stayed::UntilItLapsed => return namespace.hold_lapsed(),
             Stayed::UntilRecalled => {}
         }
         self.forget_listings();
         self.forget_names(ending);
         self.forget_attributes();
-        // If the message does not arrive, the session is over, and with it the state of being
-        // alone.
-        let _ = pando_client::block_on(ending.unless_ended(namespace.end_alone()));
+        // If the message does not arrive, shard 0 goes by the time; of a local session, that is
+        // over.
+        let _ = pando_client::block_on(ending.unless_ended(namespace.end_hold()));
         for pause in AGAIN_AFTER {
             ending.sleep(pause);
             self.forget_attributes();
@@ -115,17 +116,17 @@ impl Inner {
         self.notifier().map_or(u64::MAX, Notifier::newest_request)
     }
 
-    /// Asks shard 0 to be alone. What is counted begins with the question.
-    fn ask_alone(&self, ending: &Ending) -> Asked {
+    /// Asks shard 0 whether the kernel may remember. What is counted begins with the question.
+    fn ask(&self, ending: &Ending) -> Asked {
         let namespace = self.fs.namespace();
         let asked_at = since_boot();
-        let until = match namespace.is_alone_for_good() {
+        let until = match namespace.holds_for_good() {
             true => FOR_GOOD,
-            false => asked_at.saturating_add(ALONE_HOLD),
+            false => asked_at.saturating_add(HOLD_TIME),
         };
         // An answer that comes later is worth nothing.
         let patience = Duration::from_nanos(until.saturating_sub(asked_at));
-        match ending.within_unless_ended(patience, pin!(namespace.ask_alone())) {
+        match ending.within_unless_ended(patience, pin!(namespace.ask_to_hold())) {
             Some(Ok(true)) => Asked::Yes(until),
             Some(Ok(false)) => Asked::No,
             Some(Err(_)) | None => Asked::Unknown,
@@ -135,16 +136,16 @@ impl Inner {
     /// The mount is gone, and the session ends. Another one need not wait for its time.
     fn leave(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
-        if !namespace.is_alone_for_good() {
-            ending.within(END_WITHIN, pin!(namespace.end_alone()));
+        if !namespace.holds_for_good() {
+            ending.within(END_WITHIN, pin!(namespace.end_hold()));
         }
     }
 
-    /// Returns when this session has to be one of several, and why.
-    fn stay_alone(&self, ending: &Ending, until: u64) -> Stayed {
+    /// Returns when this session holds no more, and why.
+    fn hold_until_recalled(&self, ending: &Ending, until: u64) -> Stayed {
         let namespace = self.fs.namespace();
-        if !namespace.is_alone_for_good() {
-            return self.stay_alone_for_a_time(ending, until);
+        if !namespace.holds_for_good() {
+            return self.hold_for_a_time(ending, until);
         }
         let _ = pando_client::block_on(ending.unless_ended(namespace.recalled()));
         if ending.is_ended() { Stayed::ToTheEnd } else { Stayed::UntilRecalled }
@@ -152,12 +153,10 @@ impl Inner {
 
     /// Prolongs the time while the mount is used. A mount that does nothing, or cannot reach shard
     /// 0, lets it lapse.
-    fn stay_alone_for_a_time(&self, ending: &Ending, mut until: u64) -> Stayed {
+    fn hold_for_a_time(&self, ending: &Ending, mut until: u64) -> Stayed {
         let namespace = self.fs.namespace();
         let mut asked_at = since_boot();
         loop {
-            let left = until.saturating_sub(since_boot());
-            ending.sleep(LOOK_EVERY.min(Duration::from_nanos(left)));
             let now = since_boot();
             if ending.is_ended() {
                 return Stayed::ToTheEnd;
@@ -167,23 +166,24 @@ impl Inner {
             }
             if now - asked_at >= ASK_EVERY_NANOS && self.memory.take_used() {
                 asked_at = now;
-                match self.ask_alone(ending) {
-                    // It was not alone meanwhile.
+                match self.ask(ending) {
+                    // It did not hold meanwhile.
                     Asked::Yes(_) if since_boot() >= until => return Stayed::UntilRecalled,
                     Asked::Yes(later) => {
                         until = later;
-                        self.memory.be_alone_until(until, self.newest_request());
+                        self.memory.hold_until(until, self.newest_request());
                     }
                     Asked::No => return Stayed::UntilRecalled,
                     Asked::Unknown => {}
                 }
                 continue;
             }
+            // Shard 0 answers when another session wants to write, and after a while in any case.
             let patience = Duration::from_nanos(until - now);
-            if let Some(Ok(true)) =
-                ending.within_unless_ended(patience, pin!(namespace.is_recalled()))
-            {
-                return Stayed::UntilRecalled;
+            match ending.within_unless_ended(patience, pin!(namespace.is_recalled())) {
+                Some(Ok(true)) => return Stayed::UntilRecalled,
+                Some(Ok(false)) | None => {}
+                Some(Err(_)) => ending.sleep(LOOK_EVERY.min(patience)),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A volume with a mount that is alone, and a mount that joins it.
+//! A volume with a mount that holds, and a mount that joins it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,15 +16,15 @@ pub fn status(mount: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whether the session of the volume's mount is the only one.
-pub fn is_alone(volume: &Volume) -> bool {
-    status(&volume.mount)["counters"]["alone"] == 1
+/// Whether the kernel of the volume's mount may remember names and attributes.
+pub fn holds(volume: &Volume) -> bool {
+    status(&volume.mount)["counters"]["holds"] == 1
 }
 
-/// A volume that is up, with the only session.
-pub fn alone(extra: &[&str]) -> Volume {
+/// A volume that is up, whose mount holds.
+pub fn holding(extra: &[&str]) -> Volume {
     let volume = Volume::up(extra);
-    until("it is alone", || is_alone(&volume));
+    until("it holds", || holds(&volume));
     volume
 }
 
