@@ -4,8 +4,8 @@ use crate::op::Op;
 
 impl Op {
     /// Whether the operation may change a name or an attribute that the kernel of another mount
-    /// remembers. A session says [`Holding::Wake`](crate::hold::Holding::Wake) before it sends such a one. All operations are
-    /// listed, so that none is forgotten.
+    /// remembers. A session says [`Holding::Wake`](crate::hold::Holding::Wake) before it sends such
+    /// a one. All operations are listed, so that none is forgotten.
     #[must_use]
     pub const fn needs_wake(&self) -> bool {
         match self {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A quiet session sends nothing that changes what another kernel may remember. A change counts as
-//! under way before it looks whether the session is awake. The session goes quiet only while none is
-//! under way, and none has begun meanwhile. So no change slips in between.
+//! under way before it looks whether the session is awake. The session goes quiet only while none
+//! is under way, and none has begun meanwhile. So no change slips in between.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
