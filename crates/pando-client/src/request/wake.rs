@@ -25,8 +25,7 @@ pub(crate) enum Asleep {
 }
 
 impl Client {
-    /// Wakes the session. One request asks, and the others wait for it. `ETIMEDOUT` after
-    /// `deadline`: nothing was sent.
+    /// Wakes the session. `ETIMEDOUT` after `deadline`: the change was never sent.
     pub(crate) async fn wake(
         &self,
         session: &Arc<Session>,
@@ -37,12 +36,10 @@ impl Client {
             if session.slots.is_closed() {
                 return Err(Asleep::Over);
             }
-            if let Some(waking) = session.stance.lead() {
-                let is_awake = self.ask_to_write(session, deadline).await?;
-                drop(waking);
-                if is_awake {
-                    continue;
-                }
+            // Each request asks. One that waited for another's answer would spin if a transport that
+            // is stopped lets no time pass.
+            if self.ask_to_write(session, deadline).await? {
+                return Ok(());
             }
             if self.is_past(deadline) {
                 return Err(Asleep::Failed(Errno::ETIMEDOUT));

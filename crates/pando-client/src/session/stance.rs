@@ -11,7 +11,7 @@
 //! under way before it looks whether the session is awake. The session goes quiet only while none
 //! is under way, and none has begun meanwhile. So no change slips in between.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::Epoch;
 use pando_types::hold::Said;
@@ -32,8 +32,6 @@ pub(crate) struct Stance {
     /// Whether the session is awake, changes under way, and changes begun so far.
     word: AtomicU64,
     told: Mutex<Told>,
-    /// Whether a request asks shard 0 to wake the session.
-    is_waking: AtomicBool,
 }
 
 /// What shard 0 was told.
@@ -64,7 +62,6 @@ impl Stance {
         Self {
             word: AtomicU64::new(0),
             told: Mutex::new(Told { number: 0, heard_by: Some(epoch), looks: 0 }),
-            is_waking: AtomicBool::new(false),
         }
     }
 
@@ -81,11 +78,6 @@ impl Stance {
 
     pub(crate) fn look(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))
-    }
-
-    /// The task to ask shard 0, unless another request has it.
-    pub(crate) fn lead(&self) -> Option<Waking<'_>> {
-        (!self.is_waking.swap(true, Ordering::AcqRel)).then_some(Waking(self))
     }
 
     /// Number of the statement that the session wants to write.
@@ -142,15 +134,6 @@ pub(crate) struct UnderWay<'a>(&'a Stance);
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.word.fetch_sub(UNDER_WAY, Ordering::AcqRel);
-    }
-}
-
-/// The task to wake a session. If it is dropped, another request gets it.
-pub(crate) struct Waking<'a>(&'a Stance);
-
-impl Drop for Waking<'_> {
-    fn drop(&mut self) {
-        self.0.is_waking.store(false, Ordering::Release);
     }
 }
 

@@ -126,14 +126,13 @@ impl Client {
             session.stance.heard(said);
         }
         // After a start, shard 0 takes each session for one that may hold.
-        if self.hold.epoch.load(Ordering::Relaxed) == epoch.0 {
+        let holds = || self.hold.session.load(Ordering::SeqCst) != 0;
+        if self.hold.epoch.load(Ordering::Relaxed) == epoch.0 || holds() {
             return;
         }
         // A question that is asked from now on has a higher number.
         let said = Said { number: self.hold.next(), epoch };
-        if self.hold.session.load(Ordering::SeqCst) == 0
-            && self.say(session, Holding::End(said)).await
-        {
+        if !holds() && self.say(session, Holding::End(said)).await {
             self.hold.epoch.store(epoch.0, Ordering::Relaxed);
         }
     }

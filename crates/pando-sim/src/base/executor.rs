@@ -14,7 +14,9 @@ type Queue = Arc<Mutex<VecDeque<TaskIndex>>>;
 /// All tasks of a run.
 #[derive(Default)]
 pub struct Executor {
-    tasks: Vec<Option<BoxFuture<'static, ()>>>,
+    /// Each with its waker. It is the same at each poll, as it is of a real runtime: timers know
+    /// by it that they have it already.
+    tasks: Vec<Option<(BoxFuture<'static, ()>, Waker)>>,
     ready: Queue,
     /// Tasks that stand still.
     paused: BTreeSet<TaskIndex>,
@@ -37,7 +39,8 @@ impl Executor {
     /// Adds a task. The next [`Executor::run`] polls it.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) -> TaskIndex {
         let task = self.tasks.len();
-        self.tasks.push(Some(Box::pin(future)));
+        let waker = Waker::from(Arc::new(Woken { task, ready: Arc::clone(&self.ready) }));
+        self.tasks.push(Some((Box::pin(future), waker)));
         self.lock().push_back(task);
         task
     }
@@ -50,9 +53,8 @@ impl Executor {
                 self.woken.push(task);
                 continue;
             }
-            let Some(future) = &mut self.tasks[task] else { continue };
-            let waker = Waker::from(Arc::new(Woken { task, ready: Arc::clone(&self.ready) }));
-            if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let Some((future, waker)) = &mut self.tasks[task] else { continue };
+            if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 self.tasks[task] = None;
             }
         }

@@ -35,7 +35,7 @@ const CEILINGS: [(Excuse, [u64; 10]); Excuse::ALL.len()] = [
     (Excuse::Lingering, [5, 5, 5, 5, 5, 5, 5, 5, 5, 5]),
     (Excuse::SessionOver, [380, 530, 290, 950, 420, 3_800, 850, 600, 450, 350]),
     (Excuse::Unordered, [0; 10]),
-    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 1_000, 4_000, 500]),
+    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 2_000, 4_000, 500]),
     (Excuse::NotFound, [1, 1, 1, 1, 1, 1, 20, 15, 20, 15]),
 ];
 
