@@ -36,8 +36,8 @@ impl Client {
             if session.slots.is_closed() {
                 return Err(Asleep::Over);
             }
-            // Each request asks. One that waited for another's answer would spin if a transport that
-            // is stopped lets no time pass.
+            // Each request asks. One that waited for another's answer would spin if a transport
+            // that is stopped lets no time pass.
             if self.ask_to_write(session, deadline).await? {
                 return Ok(());
             }
