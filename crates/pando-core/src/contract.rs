@@ -217,6 +217,8 @@ pub struct Config {
     /// Slices above which a removed file loses its slices in steps, and slices per step; above 0. A
     /// step must fit into the log space that is kept for removals.
     pub shred_slices: usize,
+    /// Whether the shard lends parts of directories (docs/design/delegations.md).
+    pub lends: bool,
 }
 
 impl Config {
@@ -241,6 +243,7 @@ impl Config {
             votes_wait: 4_000_000_000,
             moved_slices: 200_000,
             shred_slices: 256,
+            lends: false,
         }
     }
 }

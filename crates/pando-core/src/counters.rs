@@ -172,6 +172,18 @@ pub struct Counters {
     pub recovered_prepared: u64,
     /// Partitions that were found half copied at the start.
     pub recovered_arrivals: u64,
+    /// Parts lent to sessions.
+    pub lent: u64,
+    /// Parts that somebody wanted while they were lent.
+    pub recalls: u64,
+    /// Parts that their holders gave back.
+    pub returned: u64,
+    /// Parts that were taken back without their holders.
+    pub fenced: u64,
+    /// Changes of holders that were applied.
+    pub elements: u64,
+    /// Changes of holders that were refused, or came to other rows than at the holder.
+    pub elements_refused: u64,
     /// Times that the shard has begun anew after an input that could not be handled to its end.
     pub begun_anew: u64,
 }

@@ -42,7 +42,9 @@
 //! | `sessions` | begins, leases and ends of sessions |
 //! | `txn` | two-phase commit: the coordinator, the participant, the plan of each kind |
 //! | `split`, `handover` | moves of partitions and of hash slots; new shards |
+//! | `grants` | parts of directories that are lent to a session, and what comes back |
 //! | `requests` | a client's request: whether it may run, exactly once, on a full disk too |
+//! | `lent` | the holder's side of a lent part: the code of a shard over rows in memory |
 //! | `input` | the way of an input through the shard, recovery, beginning anew |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -51,9 +53,11 @@ extern crate alloc;
 
 pub mod contract;
 mod counters;
+mod grants;
 mod handover;
 mod input;
 mod invalidation;
+mod lent;
 mod namespace;
 mod ops;
 #[cfg(feature = "planted")]
@@ -69,6 +73,7 @@ pub use contract::{
     ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
 pub use counters::{Counters, TxnKind};
+pub use lent::{LentCore, Said};
 #[cfg(feature = "planted")]
 pub use planted::Planted;
 pub use records::format::format;

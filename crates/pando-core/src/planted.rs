@@ -35,6 +35,16 @@ pub enum Planted {
     SyncFileAwaitsNothing,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
+    /// Others use a part that is lent.
+    RecallNotAwaited,
+    /// A holder may begin before its grant is durable.
+    LentUnsynced,
+    /// Elements are applied though others come before them.
+    ElementsOutOfOrder,
+    /// Elements are applied as often as they come.
+    ElementsTwice,
+    /// What a holder has open is not taken over when it returns a part.
+    OpensNotReturned,
     /// Every vote is sent before it is synced.
     VoteUnsynced,
     /// A floor tells participants that living transactions are over.

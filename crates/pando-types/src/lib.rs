@@ -13,8 +13,10 @@
 //! | `error.rs`, `id.rs`, `name.rs` | errnos, ids, names |
 //! | `attr.rs`, `lock.rs` | attributes and credentials, locks of programs |
 //! | `trail.rs` | the directories of a path, and what has changed of them |
-//! | `hold.rs`, `op.rs` | what kernels may remember, requests |
-//! | `wakes.rs`, `watch.rs` | which requests concern other kernels, what a shard has seen in a watch |
+//! | `hold.rs`, `lend.rs` | what kernels may remember; what a shard lends a session, and what comes back |
+//! | `op.rs` | requests |
+//! | `requests` | which operations concern other kernels, and which a holder of a lent part runs by itself |
+//! | `watch.rs` | what a shard has seen in a watch |
 //! | `reply.rs` | answers to requests |
 //! | `peer` | messages between shards |
 #![no_std]
@@ -26,13 +28,14 @@ pub mod codec;
 pub mod error;
 pub mod hold;
 pub mod id;
+pub mod lend;
 pub mod lock;
 pub mod name;
 pub mod op;
 pub mod peer;
 pub mod reply;
+pub mod requests;
 pub mod trail;
-mod wakes;
 pub mod watch;
 
 pub use attr::{

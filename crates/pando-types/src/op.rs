@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::hold::Holding;
+use crate::lend::{Element, LentRows, Part};
 use crate::{
     Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Kill, Lock, LockOwner, LockRange,
     LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, Timestamp, Trail,
+    TxnId,
 };
 
 /// A request as it travels.
@@ -133,6 +135,15 @@ pub struct RenameFlags {
     /// `RENAME_EXCHANGE`: swap the two names.
     pub exchange: bool,
 }
+
+/// How long [`Op::Attend`] waits for news, nanoseconds.
+pub const ATTEND_FOR: u64 = 500_000_000;
+/// Most elements of one [`Op::Stream`].
+pub const ELEMENTS_MAX: usize = 256;
+/// Most news of either kind that one [`Op::Attend`] acknowledges.
+pub const KNOWN_MAX: usize = 4_096;
+/// Most bytes of a change in an element. What is larger travels as a request.
+pub const CHANGE_MAX: usize = 16 << 10;
 
 /// Permission bits asked for, as in `access(2)`: read 4, write 2, search or execute 1.
 pub type AccessMask = u8;
@@ -457,4 +468,39 @@ pub enum Op {
     /// waits for decisions of other shards about the file. Their requests are already answered, and
     /// the other shard's log may be the only record of them.
     SyncFile(FileRef),
+
+    // ---- parts of directories that a session has to itself (docs/design/delegations.md) ----
+    /// Lends the session a part of a directory ([`Body::Lent`](crate::reply::Body::Lent)). The
+    /// session numbers these requests for a shard. A repetition, and an older one, gets no other
+    /// grant than it got. `EAGAIN`: not now, since others use it, or have just used it.
+    /// `EOPNOTSUPP`: this shard lends nothing.
+    Borrow(SessionId, u64, Part),
+    /// Reads rows of a part that the client's key has ([`Body::LentRows`]). `ESTALE`: it has not,
+    /// or no more.
+    ///
+    /// [`Body::LentRows`]: crate::reply::Body::LentRows
+    LentRows(ShardIndex, TxnId, LentRows),
+    /// Asks for news of the grants that the session has at this shard, and of those that it does
+    /// not know to be over. Acknowledges news. Waits for news until [`ATTEND_FOR`] has passed
+    /// ([`Body::Attended`](crate::reply::Body::Attended)).
+    Attend {
+        /// The shard.
+        shard: ShardIndex,
+        /// The session that holds the grants.
+        session: SessionId,
+        /// Recalls of which it knows.
+        recalled: Vec<TxnId>,
+        /// Grants of which it knows that they are over. The shard forgets them.
+        over: Vec<TxnId>,
+    },
+    /// Elements of grants that the client's key has at this shard, of each grant in their order
+    /// ([`Body::Streamed`](crate::reply::Body::Streamed)). The shard runs each one once.
+    Stream {
+        /// The shard.
+        shard: ShardIndex,
+        /// The elements, at most [`ELEMENTS_MAX`].
+        elements: Vec<Element>,
+        /// Whether the answer waits until the elements are durable.
+        synced: bool,
+    },
 }

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+use crate::lend::{GrantNews, GrantState, Inos, LentPage};
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
     Attr, DirRef, Epoch, Errno, FileKind, HashSlot, Judged, LockHolder, Lsn, Name, News, Order,
-    PartitionIndex, Radix, Search, SessionId, ShardIndex, Timestamp,
+    PartitionIndex, Radix, Search, SessionId, ShardIndex, Timestamp, TxnId,
 };
 
 /// An answer as it travels.
@@ -346,6 +347,14 @@ pub enum Body {
     /// The lock is granted. It rests on begins and ends of sessions up to this position. The client
     /// sends that position in [`Head::heard`](crate::op::Head::heard) from then on.
     Locked(u64),
+    /// Borrow: the grant, by its generation, and the numbers of inodes that the holder may give.
+    Lent(TxnId, Vec<Inos>),
+    /// Rows of a part that is lent.
+    LentRows(LentPage),
+    /// Attend: news of grants.
+    Attended(GrantNews),
+    /// Stream: how far each grant has come that an element named, ascending by generation.
+    Streamed(Vec<(TxnId, GrantState)>),
 }
 
 /// A shard's answer for one component of a path, in a directory with an id that the client guessed.

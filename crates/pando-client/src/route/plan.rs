@@ -81,6 +81,11 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::PartitionStat(dir, i) => (Route::Partition(*dir, *i), false),
         Op::ReadDir { dir, from, .. } => (Route::Order(*dir, *from), false),
 
+        Op::Borrow(_, _, part) => (Route::Partition(part.dir, part.partition), false),
+        // A repetition changes nothing.
+        Op::LentRows(shard, ..) | Op::Attend { shard, .. } | Op::Stream { shard, .. } => {
+            (Route::Shard(*shard), false)
+        }
         Op::StatFs(shard)
         | Op::Sync(shard)
         | Op::Garbage(shard, _)

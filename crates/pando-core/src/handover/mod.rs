@@ -118,6 +118,8 @@ impl Shard {
         if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
             return Err(Errno::EBUSY.into());
         }
+        // From now on none of it is lent.
+        self.recall_hash_slot(ctx.now, hash_slot);
         let txn = self.numbers.txn(ctx);
         self.locks.take(LockKey::HashSlot(hash_slot), txn, Hold::Copy);
         let copy = Copy::of_hash_slot(hash_slot, is_bare, ctx.now.nanos);

@@ -131,6 +131,7 @@ impl Shard {
         self.coordinator.keep(&mut old.coordinator);
         self.participant.keep(&mut old.participant);
         self.migration.keep(&mut old.migration);
+        self.grants.keep(&mut old.grants);
         if self.config.shard == SHARD_0 {
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);

@@ -14,6 +14,7 @@ use crate::records::record::{
 };
 use crate::state::concerned::Concerned;
 use crate::state::ctx::Ctx;
+use crate::state::grants::parts::Grants;
 use crate::state::locks::Locks;
 use crate::state::migration::parts::{Migration, Work};
 use crate::state::namespace::parts::Namespace;
@@ -61,6 +62,7 @@ impl Shard {
             participant: Participant::default(),
             migration: Migration::default(),
             paths: Paths::default(),
+            grants: Grants::default(),
             queue: RunQueue::default(),
             watch: None,
             counters: Counters::default(),
@@ -74,6 +76,7 @@ impl Shard {
         shard.load_sessions(ctx)?;
         shard.load_transactions(ctx)?;
         shard.load_shreds(ctx)?;
+        shard.load_grants(ctx)?;
         Ok(shard)
     }
 
@@ -177,6 +180,9 @@ impl Shard {
 
     /// Does the next work that no input asks for.
     fn work(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        if let Some(batch) = self.grants.take_batch() {
+            return self.run_next_element(ctx, batch);
+        }
         match self.migration.next_work() {
             Some(Work::Copy(number)) => self.go_on_copying(ctx, number),
             Some(Work::Count(number)) => self.count_on(ctx, number),
@@ -218,7 +224,10 @@ impl Shard {
     /// Whether some work that waited may go on: then the shell calls with [`Input::Ready`].
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        self.queue.has_ready() || self.migration.has_work() || self.sessions.log.is_cleaning()
+        self.queue.has_ready()
+            || self.grants.has_batches()
+            || self.migration.has_work()
+            || self.sessions.log.is_cleaning()
     }
 
     /// Counts of what the shard has done since it started.
@@ -254,7 +263,7 @@ impl Shard {
     #[must_use]
     pub fn in_flight(&self) -> [usize; 4] {
         [
-            self.locks.count(),
+            self.locks.count_unlent(),
             self.coordinator.count(),
             self.participant.count(),
             self.namespace.opens.count(),

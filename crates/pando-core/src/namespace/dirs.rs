@@ -43,10 +43,12 @@ impl Shard {
     }
 
     /// The header of the partition that holds `order`, if this shard may answer for it now. Waits
-    /// while the partition is arriving, leaving, sealed or held for a change of permissions.
+    /// while the partition is arriving, leaving, sealed, lent, or held for a change of permissions.
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
+        // A hash slot with lent parts is not frozen, and an element must pass before it is.
         if header.partition.0 == 0
+            && !ctx.runs_element()
             && let Some(key) = self.closed_hash_slot(dir.id.hash_slot())
         {
             return Err(Stop::Wait(key));
@@ -55,6 +57,13 @@ impl Shard {
         match self.locks.hold(key) {
             // Held for a change of permissions, which may be answered already.
             Some((_, Hold::Plain | Hold::Seal)) => Err(Stop::Wait(key)),
+            Some((grant, Hold::Lent)) if !ctx.is_of_grant(grant) => {
+                #[cfg(feature = "planted")]
+                if self.is_planted(crate::Planted::RecallNotAwaited) {
+                    return Ok(header);
+                }
+                Err(Stop::Wait(key))
+            }
             Some((_, Hold::Split { from } | Hold::Closing { from }))
                 if order.0 >= from && !self.tail_unlocked(header.range().start == from) =>
             {

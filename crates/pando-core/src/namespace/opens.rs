@@ -6,7 +6,8 @@
 //! after a restart. So its opens have records only at a link shard. There the inode may have no
 //! name, and the record keeps it from being forgotten.
 
-use pando_types::{Ino, SessionId};
+use pando_types::lend::PartOpen;
+use pando_types::{DirId, Ino, SessionId};
 
 use crate::records::keys;
 use crate::records::record::{Holders, Open, OpenAt, Record};
@@ -31,8 +32,47 @@ impl Shard {
 
     /// Adds an open of an inode that is on this shard.
     pub(crate) fn add_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
-        let count = self.namespace.opens.count_of(ino, session) + 1;
+        if ctx.runs_element() {
+            return;
+        }
+        let count = self.namespace.opens.count_of(ino, session).saturating_add(1);
         self.set_open(ctx, ino, session, count, at);
+    }
+
+    /// Whether a file is open, for who removes or replaces it. The holder of a lent part has
+    /// answered only for a file that it does not have open, whatever is recorded here.
+    pub(crate) fn is_open(&self, ctx: &Ctx<'_>, ino: Ino, session: SessionId) -> bool {
+        match ctx.runs_element() {
+            true => self.namespace.opens.by_others(ino, session),
+            false => self.namespace.opens.any(ino),
+        }
+    }
+
+    /// Forgets what is recorded of a file that the holder of a lent part has removed.
+    pub(crate) fn forget_opens(&self, ctx: &mut Ctx<'_>, ino: Ino) {
+        if ctx.runs_element()
+            && let Some(at) = self.namespace.opens.place(ino)
+        {
+            self.clear_opens(ctx, ino, at);
+        }
+    }
+
+    /// Forgets that a session has an inode open.
+    pub(crate) fn clear_open(&self, ctx: &mut Ctx<'_>, session: SessionId, ino: Ino) {
+        if let Some(at) = self.namespace.opens.place(ino) {
+            self.set_open(ctx, ino, session, 0, at);
+        }
+    }
+
+    /// Sets what a session has open at an order of a part that comes back.
+    pub(crate) fn put_open(
+        &self,
+        ctx: &mut Ctx<'_>,
+        session: SessionId,
+        open: PartOpen,
+        dir: DirId,
+    ) {
+        self.set_open(ctx, open.ino, session, open.count, OpenAt::Name(dir, open.order.0));
     }
 
     /// Removes one open of an inode that has a name.

@@ -48,7 +48,7 @@ impl Shard {
         };
         perm::check_dir(&header.inherit, credentials, perm::W)?;
         let inherited = perm::inherit(&header.inherit, node.kind, node.mode, credentials)?;
-        let ino = self.numbers.ino(ctx);
+        let ino = self.new_ino(ctx)?;
         let project = header.inherit.project;
         let attr = Attr { project, ..new_file(ctx, ino, node, inherited, credentials) };
         let value =

@@ -16,7 +16,7 @@ use crate::state::stop::Stop;
 
 impl Shard {
     pub(crate) fn dir_getattr(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Body, Stop> {
-        self.locks.free(LockKey::Home(dir.id))?;
+        self.content_is_settled(dir.id)?;
         let content = self.content(ctx, dir)?;
         Ok(Body::Dir(self.dir_attr(ctx, dir.id, content)?))
     }
@@ -30,6 +30,7 @@ impl Shard {
     ) -> Result<DirAttr, Stop> {
         let headers = self.headers(ctx, dir)?;
         for header in &headers {
+            self.counts_are_here(ctx, dir, header)?;
             self.counts_are_settled(dir, header)?;
         }
         Ok(DirAttr {
@@ -53,6 +54,7 @@ impl Shard {
             let history = history(self.config.shard, &headers);
             return Err(pando_types::reply::Refusal::Redirect(history).into());
         }
+        self.counts_are_here(ctx, dir.id, &header)?;
         self.counts_are_settled(dir.id, &header)?;
         Ok(Body::Delta(header.delta(self.config.shard)))
     }
@@ -78,14 +80,14 @@ impl Shard {
         mask: AccessMask,
         credentials: &Credentials,
     ) -> Result<Body, Stop> {
-        self.locks.free(LockKey::Home(dir.id))?;
+        self.content_is_settled(dir.id)?;
         let base = self.content(ctx, dir)?.base;
         perm::check(FileKind::Directory, base.mode, base.uid, base.gid, credentials, mask)?;
         Ok(Body::Done)
     }
 
     pub(crate) fn parent(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Body, Stop> {
-        self.locks.free(LockKey::Home(dir.id))?;
+        self.content_is_settled(dir.id)?;
         let content = self.content(ctx, dir)?;
         Ok(Body::Parent(content.parent, content.name))
     }
@@ -102,6 +104,7 @@ impl Shard {
                     if from == h.range().start { "merging" } else { "splitting" }
                 }
                 Some((_, Hold::Arrival { .. })) => "merging",
+                Some((_, Hold::Lent)) => "lent",
             };
         let inspected: Vec<_> = headers
             .iter()

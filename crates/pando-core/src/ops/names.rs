@@ -114,7 +114,11 @@ impl Shard {
             return Err(Errno::ENOENT.into());
         };
         let inode = match &entry.value {
-            EntryValue::File(inode) if !self.namespace.opens.any(inode.attr.ino) => inode,
+            EntryValue::File(inode)
+                if !self.is_open(ctx, inode.attr.ino, request.head.id.session) =>
+            {
+                inode
+            }
             EntryValue::Dir(_) => {
                 may_delete(&header, &entry, credentials)?;
                 return Err(Errno::EISDIR.into());
@@ -127,6 +131,7 @@ impl Shard {
         may_delete(&header, &entry, credentials)?;
         let loc = Loc::of_entry(dir.id, &entry, name);
         self.drop_file(ctx, &loc, inode, Under::Nothing)?;
+        self.forget_opens(ctx, inode.attr.ino);
         names::remove(ctx, dir.id, &entry)?;
         names::count(ctx, dir.id, &header, -1, 0);
         Ok(Body::Done.into())
@@ -243,7 +248,7 @@ impl Shard {
             }
             Some(entry) => {
                 may_delete(&new_header, entry, credentials)?;
-                match self.closed_file(entry)? {
+                match self.closed_file(ctx, entry, session)? {
                     Some(old) => Some((entry, old)),
                     None => return Ok(None),
                 }
@@ -255,6 +260,7 @@ impl Shard {
         if let Some((entry, old)) = replaced {
             let loc = Loc::of_entry(to.id, entry, new_name);
             inode::drop_rows(ctx, &loc, old, inode::Objects::Garbage)?;
+            self.forget_opens(ctx, old.attr.ino);
             names::remove(ctx, to.id, entry)?;
             names::count(ctx, to.id, &new_header, -1, 0);
         }
@@ -270,10 +276,15 @@ impl Shard {
     }
 
     /// The file at an entry that a file replaces, if no session has it open and its inode is here.
-    fn closed_file<'e>(&self, entry: &'e FoundEntry) -> Result<Option<&'e Inode>, Errno> {
+    fn closed_file<'e>(
+        &self,
+        ctx: &Ctx<'_>,
+        entry: &'e FoundEntry,
+        session: SessionId,
+    ) -> Result<Option<&'e Inode>, Errno> {
         match &entry.value {
             EntryValue::Dir(_) => Err(Errno::EISDIR),
-            EntryValue::File(old) if !self.namespace.opens.any(old.attr.ino) => Ok(Some(old)),
+            EntryValue::File(old) if !self.is_open(ctx, old.attr.ino, session) => Ok(Some(old)),
             _ => Ok(None),
         }
     }

@@ -22,7 +22,7 @@ impl Shard {
                 Ok((inode.attr, xattrs))
             }
             Target::Dir(dir) => {
-                self.locks.free(LockKey::Home(dir.id))?;
+                self.content_is_settled(dir.id)?;
                 let content = self.content(ctx, *dir)?;
                 let xattrs = ctx.load(&keys::dir(dir.id, Kind::DirXattr, 0))?.unwrap_or_default();
                 Ok((content.base, xattrs))
@@ -90,6 +90,7 @@ impl Shard {
                 loc.key(Kind::Xattr)
             }
             Target::Dir(dir) => {
+                self.locks.free(LockKey::Home(dir.id))?;
                 let mut content = self.content(ctx, *dir)?;
                 content.base.ctime = ctx.time;
                 content.base.change += 1;

@@ -84,6 +84,8 @@ pub enum Table {
     Lock = 15,
     /// Removed files that lose their slices in steps, by the common prefix of the slices' keys.
     Shred = 16,
+    /// Parts of directories that are lent, or were, by generation.
+    Grant = 17,
 }
 
 /// Key of the record of a kind at an order of a directory.
@@ -368,6 +370,20 @@ pub fn incoming(hash_slot: HashSlot) -> Vec<u8> {
 #[must_use]
 pub fn shred(slices: &[u8]) -> Vec<u8> {
     table_key(Table::Shred, &[slices])
+}
+
+/// Key of a grant.
+#[must_use]
+pub fn grant(generation: TxnId) -> Vec<u8> {
+    table_key(Table::Grant, &[&generation.shard.0.to_be_bytes(), &generation.number.to_be_bytes()])
+}
+
+/// Generation in the key of a grant.
+#[must_use]
+pub fn grant_of(key: &[u8]) -> Option<TxnId> {
+    let shard = ShardIndex(u16::from_be_bytes(key.get(2..4)?.try_into().ok()?));
+    let number = u64::from_be_bytes(key.get(4..)?.try_into().ok()?);
+    Some(TxnId { shard, number })
 }
 
 /// Key of a shard that was added.

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use pando_types::lend::{Inos, Part, Standing};
 use pando_types::op::{Place, RequestId};
 use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare, Tally};
 use pando_types::reply::{Body, Delta, Refusal, Slice, Spread};
@@ -47,6 +48,7 @@ records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 3; SessionsHeard = 1; Outcome = 2; Open = 1; Decided = 3; Prepared = 5; Arriving = 2; Floor = 2;
     Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
+    Grant = 1;
 }
 
 /// A directory's own record, at its home.
@@ -153,6 +155,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The inode in the entry, if it leads to a file that has it there.
+    #[must_use]
+    pub const fn file(&self) -> Option<&Inode> {
+        match &self.is {
+            Some((_, EntryValue::File(inode))) => Some(inode),
+            _ => None,
+        }
+    }
+
     /// Decodes like [`Record::decode`] an entry that is most likely that of `name`. The stored name
     /// is compared in place. `Ok`: it is the entry of `name`, with its value and whether it is
     /// crowded. `Err`: it is another entry.
@@ -330,6 +341,33 @@ pub struct Shred {
     pub ino: Ino,
     /// Where its records were.
     pub at: OpenAt,
+}
+
+/// A part of a directory that is lent to a session, or was.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// The part.
+    pub part: Part,
+    /// The session that has it, or had it.
+    pub session: SessionId,
+    /// The session's key, also when the session is over.
+    pub key: KeyId,
+    /// Elements up to this number are applied.
+    pub applied: u64,
+    /// Numbers of inodes that further elements may give, ascending.
+    pub inos: Vec<Inos>,
+    /// What becomes of further elements.
+    pub standing: Standing,
+    /// When the grant was over, nanoseconds since 1970; 0: it is not.
+    pub over_at: u64,
+}
+
+impl Grant {
+    /// Whether the session has the part: nobody else may look at it.
+    #[must_use]
+    pub const fn is_lent(&self) -> bool {
+        matches!(self.standing, Standing::Stands | Standing::Refused)
+    }
 }
 
 /// Sessions that have an inode open, each with the number of its opens; for messages.

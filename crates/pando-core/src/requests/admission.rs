@@ -14,7 +14,9 @@
 //! | `Lock`, `LockOf`, `Unlock` | locks | concern the request's own session only; `LockOf` checks permission |
 //! | `OpenSession`, `OpenLocalSession` | nothing | number of sessions that the key has already ([`SESSIONS_MAX`]) |
 //! | `EndSession` | a session | it is one of the key's; the owner may end any |
-//! | `Renew`, `Hold` | a session | it is one of the key's |
+//! | `Renew`, `Hold`, `Borrow`, `Attend` | a session | it is one of the key's |
+//! | `LentRows`, `Stream`, and what `Attend` names | grants | each is one of the key's; others are ignored |
+//! | elements of `Stream` | names, inos, opens | names lie in the grant's part, inos in its ranges; then permission, as for changes |
 //! | `Garbage`, `GarbageDone` | objects that are deleted | nothing; see **Garbage** |
 //! | `HandOver`, `AddShard` | shards | the key is the owner's |
 //!
@@ -33,7 +35,8 @@
 //! (docs/design/collecting.md). An object enters that list only by a file that had it.
 
 use pando_types::op::{
-    GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, MAX_SLOTS, Op, RELEASES_MAX, Request,
+    ELEMENTS_MAX, GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, KNOWN_MAX, MAX_SLOTS, Op, RELEASES_MAX,
+    Request,
 };
 use pando_types::reply::{Improper, Refusal};
 use pando_types::{Judge, KeyId, Powers, SessionId};
@@ -88,7 +91,9 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::Garbage(..)
         | Op::InspectDir(..)
         | Op::Glimpse(..)
-        | Op::TestLock(..) => Asks::Reads,
+        | Op::TestLock(..)
+        | Op::LentRows(..)
+        | Op::Stream { .. } => Asks::Reads,
         Op::Create { .. }
         | Op::Mkdir(..)
         | Op::Unlink(..)
@@ -109,7 +114,10 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::LockOf(..)
         | Op::Unlock(..) => Asks::Changes,
         Op::OpenSession | Op::OpenLocalSession => Asks::Begins,
-        Op::Renew(session) | Op::Hold(session, _) => Asks::OfSession(*session),
+        Op::Renew(session)
+        | Op::Hold(session, _)
+        | Op::Borrow(session, ..)
+        | Op::Attend { session, .. } => Asks::OfSession(*session),
         Op::EndSession(session) => Asks::Ends(*session),
         Op::HandOver(..) | Op::AddShard(_) => Asks::Owns,
     }
@@ -117,7 +125,7 @@ pub const fn asks(op: &Op) -> Asks {
 
 /// Whether a request has more groups, ranges or items than one request may have. Other limits give
 /// errors that applications know, or cut pages.
-fn asks_too_much(request: &Request) -> bool {
+pub fn asks_too_much(request: &Request) -> bool {
     let judged = match &request.credentials.judge {
         Judge::Shard(groups) => groups.len() > GROUPS_MAX,
         Judge::Kernel => false,
@@ -130,6 +138,8 @@ fn asks_too_much(request: &Request) -> bool {
         Op::ReleaseAll(_, files) => files.len() > RELEASES_MAX,
         Op::GarbageDone(_, objects) => objects.len() > GARBAGE_MAX,
         Op::Glimpse(_, places) => places.len() > GLIMPSES_MAX,
+        Op::Stream { elements, .. } => elements.len() > ELEMENTS_MAX,
+        Op::Attend { recalled, over, .. } => recalled.len().max(over.len()) > KNOWN_MAX,
         _ => false,
     };
     judged || op

@@ -30,6 +30,7 @@ impl Shard {
         let result = self.ask(ctx, tag, &request);
         if let Ok(Some(key)) = result {
             self.counters.waited += 1;
+            self.recall_lock(ctx.now, key);
             self.locks.wait(key, Input::Client(tag, request));
             return Ok(());
         }

@@ -45,12 +45,20 @@ impl Shard {
             Op::SyncFile(file) => self.sync_file(ctx, file),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::Hold(session, says) => self.hold(ctx, tag.1, *session, *says).map(Ran::from),
+            Op::Borrow(session, nth, part) => self.borrow_part(ctx, tag.1, (*session, *nth), *part),
+            Op::Attend { session, recalled, over, .. } => {
+                self.attend(ctx, tag.1, *session, (recalled, over))
+            }
+            Op::Stream { .. } => self.stream(ctx, tag, request),
+            Op::LentRows(_, grant, which) => {
+                self.lent_rows(ctx, tag.1, *grant, which).map(Ran::from)
+            }
             _ => self.answer_here(ctx, session, request).map(Ran::from),
         }
     }
 
     /// Runs an operation that begins no transaction, and whose answer awaits no sync.
-    fn answer_here(
+    pub(crate) fn answer_here(
         &mut self,
         ctx: &mut Ctx<'_>,
         session: SessionId,
@@ -167,6 +175,10 @@ impl Shard {
             | Op::OpenLocalSession
             | Op::LockOf(..)
             | Op::Hold(..)
+            | Op::Borrow(..)
+            | Op::LentRows(..)
+            | Op::Attend { .. }
+            | Op::Stream { .. }
             | Op::SyncFile(..) => Err(Errno::EINVAL.into()),
         }
     }

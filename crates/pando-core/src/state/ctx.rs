@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use pando_types::{CLOCK_SLACK_NANOS, DirId, Ino, Name, Order, SessionId, Timestamp};
+use pando_types::{CLOCK_SLACK_NANOS, DirId, Ino, Name, Order, SessionId, Timestamp, TxnId};
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
 use crate::records::record::{Header, OpenAt, Record, Shred};
@@ -60,6 +60,20 @@ pub struct Ctx<'a> {
     pub meta: GroupMeta,
     /// Trace of the request or peer message that is handled; 0: none.
     pub trace: u64,
+    /// Set while a change of a lent part runs, at its holder or at its shard.
+    pub lent: Option<Lent>,
+}
+
+/// The run of a change of lent parts. It waits for nothing, and begins no transaction.
+#[derive(Clone, Debug)]
+pub struct Lent {
+    /// The grant of which the lock does not hinder this run. At a holder no lock is held.
+    pub grant: TxnId,
+    /// The number for an inode that it makes.
+    pub ino: Option<Ino>,
+    /// Whether opens count: at the holder. At the shard, which runs an element, they are told with
+    /// the return.
+    pub counts_opens: bool,
 }
 
 /// What a finished [`Ctx`] leaves to the shard.
@@ -93,6 +107,7 @@ impl<'a> Ctx<'a> {
             stat: (0, 0),
             meta: GroupMeta { now: now.wall, ..GroupMeta::default() },
             trace: 0,
+            lent: None,
         }
     }
 
@@ -168,6 +183,26 @@ impl<'a> Ctx<'a> {
             Write::DeleteRange(from, to) if &**from <= key && key < &**to => Some(None),
             _ => None,
         })
+    }
+
+    /// Whether a lock of this grant does not hinder this input.
+    pub fn is_of_grant(&self, grant: TxnId) -> bool {
+        self.lent.as_ref().is_some_and(|lent| lent.grant == grant)
+    }
+
+    /// Whether this input begins or ends a removal in steps.
+    pub fn has_shreds(&self) -> bool {
+        !self.shreds.is_empty()
+    }
+
+    /// Whether an element runs: a change that the holder of a lent part has answered.
+    pub fn runs_element(&self) -> bool {
+        self.lent.as_ref().is_some_and(|lent| !lent.counts_opens)
+    }
+
+    /// The headers that this input has changed.
+    pub fn headers(&self) -> &[(DirId, Header)] {
+        &self.headers
     }
 
     /// The value of `key` before this input.

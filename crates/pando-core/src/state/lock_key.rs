@@ -30,6 +30,11 @@ pub enum LockKey {
     HashSlot(HashSlot),
     /// At a new shard: that it becomes one of the volume's shards.
     Join,
+    /// News of a session's grants: never held. The session waits here.
+    Grants(SessionId),
+    /// What a lent part does not hold: never held. Where requests run over lent parts only, those
+    /// that need more than these end here.
+    Beyond,
 }
 
 /// How a lock is held.
@@ -60,4 +65,7 @@ pub enum Hold {
         /// One past the last order that arrives.
         to: u64,
     },
+    /// The partition, or a directory's content beside its partition 0, is lent to a session. The
+    /// owner of the lock is the grant's generation. Whoever waits for it recalls the grant.
+    Lent,
 }

@@ -251,9 +251,9 @@ impl Locks {
             .collect()
     }
 
-    /// Number of locks held.
-    pub fn count(&self) -> usize {
-        self.held.len()
+    /// Number of locks held, without those of grants.
+    pub fn count_unlent(&self) -> usize {
+        self.held.values().filter(|lock| lock.hold != Hold::Lent).count()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod concerned;
 pub mod ctx;
+pub mod grants;
 pub mod lock_key;
 pub mod locks;
 pub mod lookup_cache;

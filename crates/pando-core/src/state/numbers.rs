@@ -5,6 +5,7 @@
 //! 2. A new block is reserved when half a block is left. The reservation is durable before it is
 //!    needed: the shell syncs at least every second, and blocks are large (`Config::number_block`).
 
+use pando_types::lend::Inos;
 use pando_types::{Ino, ShardIndex, TxnId};
 
 use crate::records::keys::{self, Table};
@@ -63,6 +64,18 @@ impl Numbers {
             self.reserve(ctx);
         }
         ino
+    }
+
+    /// Takes `count` new inos, at most half a block.
+    pub fn inos(&mut self, ctx: &mut Ctx<'_>, count: u64) -> Inos {
+        let first = Ino::new(self.shard, self.next_ino);
+        self.next_ino += count.clamp(1, (self.block / 2).max(1));
+        // A block is reserved when its first half is used up.
+        if self.next_ino + self.block / 2 >= self.reserved.inos {
+            self.reserved.inos += self.block;
+            self.reserve(ctx);
+        }
+        Inos { first, end: Ino::new(self.shard, self.next_ino) }
     }
 
     /// Takes a new transaction id.

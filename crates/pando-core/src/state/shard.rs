@@ -3,6 +3,7 @@
 use crate::contract::Config;
 use crate::counters::Counters;
 use crate::state::concerned::Concerned;
+use crate::state::grants::parts::Grants;
 use crate::state::locks::Locks;
 use crate::state::migration::parts::Migration;
 use crate::state::namespace::parts::Namespace;
@@ -41,6 +42,8 @@ pub struct Shard {
     pub(crate) migration: Migration,
     /// Versions of directories: what callers may remember of paths.
     pub(crate) paths: Paths,
+    /// Parts of directories that are lent.
+    pub(crate) grants: Grants,
     /// Inputs that are handled later.
     pub(crate) queue: RunQueue,
 }

@@ -28,6 +28,7 @@ impl Shard {
         self.end_expired(ctx)?;
         self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
+        self.tick_grants(ctx);
         // A step may not fit on the disk. Messages of this tick must not be dropped with it.
         if !self.concerned.has_acted() { self.shred_on(ctx) } else { Ok(()) }
     }
@@ -68,6 +69,7 @@ impl Shard {
             self.versions_wake(),
             self.sessions.leases.next_look(),
             self.votes_wake(),
+            self.grants.next_due(),
         ];
         let moves =
             moves.into_iter().chain([self.namespace.shreds.next_due(), self.sessions_wake()]);

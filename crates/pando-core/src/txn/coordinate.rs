@@ -7,6 +7,7 @@ use pando_types::{Errno, ShardIndex, TxnId};
 
 use crate::contract::{ClientTag, Halt, Need};
 use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop, broken};
 use crate::state::txn::plan::Plan;
@@ -23,6 +24,9 @@ impl Shard {
         request: &Request,
         plan: Plan,
     ) -> Result<Ran, Stop> {
+        if ctx.lent.is_some() {
+            return Err(Stop::Wait(LockKey::Beyond));
+        }
         let number = self.numbers.txn(ctx).number;
         self.enter(number, Some((tag, request)), plan);
         self.advance(ctx, number)?;

@@ -28,6 +28,11 @@ use crate::state::stop::{Stop, broken};
 use crate::state::txn::step_lock::lock_of;
 use crate::txn::redo::{can_redo, votes_unsynced};
 
+/// Shortest time until a vote about a lent part, nanoseconds.
+const VOTES_AFTER: u64 = 1_000_000;
+/// Longest time until a vote about a lent part, nanoseconds.
+const VOTES_WITHIN: u64 = 250_000_000;
+
 /// Whether the vote for this step only reads, so that a vote of no leaves nothing changed.
 const fn only_looks(prepare: &Prepare) -> bool {
     matches!(
@@ -154,6 +159,9 @@ impl Shard {
         let vote = match self.vote(ctx, peer.txn, &mut prepare) {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
+            Err(Stop::Wait(key)) if self.recall_lock(ctx.now, key) => {
+                return self.vote_later(ctx, peer, (place, prepare), key);
+            }
             Err(Stop::Wait(key)) => {
                 self.counters.waited += 1;
                 self.locks.wait(key, Input::Peer(Box::new(peer)));
@@ -167,6 +175,27 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         self.send_vote(ctx, &peer, (place, prepare), vote)
+    }
+
+    /// Votes `Busy` about a part that is lent, but not at once: the transaction would begin again
+    /// without end while the holder is away.
+    fn vote_later(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        peer: Peer,
+        asked: (Place, Prepare),
+        key: LockKey,
+    ) -> Result<(), Halt> {
+        let at = (peer.txn, peer.step);
+        match self.wanted_since(ctx.now, key).filter(|_| self.grants.delay_vote(at)) {
+            Some(since) => {
+                let pause = (since / 4).clamp(VOTES_AFTER, VOTES_WITHIN);
+                let input = Input::Peer(Box::new(peer));
+                self.queue.put_off(ctx.now.nanos.saturating_add(pause), input);
+                Ok(())
+            }
+            None => self.send_vote(ctx, &peer, asked, Vote::Busy),
+        }
     }
 
     /// Records for what a vote of yes prepares this shard, and sends the vote.
@@ -214,6 +243,11 @@ impl Shard {
             Prepare::Graph(claim) => return self.claim(txn, claim),
             Prepare::Name { dir, name, credentials, .. } => {
                 self.see_name(ctx, txn, *dir, name, credentials.as_ref())?
+            }
+            // A holder does not change where its directory is.
+            Prepare::Look(dir) if self.content_is_settled(dir.id).is_ok() => {
+                self.open_hash_slot(dir.id.hash_slot())?;
+                self.see_content(ctx, *dir)?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => self.see_home(ctx, txn, *dir)?,
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
@@ -264,6 +298,10 @@ impl Shard {
     fn see_home(&mut self, ctx: &Ctx<'_>, txn: TxnId, dir: DirRef) -> Result<Seen, Stop> {
         self.open_hash_slot(dir.id.hash_slot())?;
         self.locks.free_for(LockKey::Home(dir.id), txn)?;
+        self.see_content(ctx, dir)
+    }
+
+    fn see_content(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Seen, Stop> {
         let content = self.content(ctx, dir)?;
         Ok(Seen::Home {
             parent: content.parent,
@@ -359,6 +397,10 @@ impl Shard {
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
         match hold {
             Some((_, Hold::Copy)) => {}
+            Some((grant, Hold::Lent)) => {
+                self.recall_grant(ctx.now, grant);
+                return Err(Stop::Wait(LockKey::Partition(dir.id, index)));
+            }
             Some((owner, _)) if owner != txn => return Ok(None),
             _ => {}
         }

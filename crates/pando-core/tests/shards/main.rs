@@ -2,6 +2,7 @@
 
 mod callers;
 mod disks;
+mod grants;
 mod growth;
 mod paths;
 #[cfg(feature = "planted")]

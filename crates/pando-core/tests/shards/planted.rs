@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use pando_core::{Planted, Shard};
 
+use crate::grants::{failures, others};
 use crate::growth::handovers;
 use crate::paths::births;
 use crate::sessions::holds;
@@ -44,6 +45,30 @@ fn a_tombstone_that_is_lost() {
 fn a_burial_of_another_directory() {
     let test = births::a_burial_that_comes_again_leaves_the_next_life_be;
     is_found_as("the next life is buried", Planted::BuriesAnother, test);
+}
+
+#[test]
+fn a_grant_that_a_loss_of_power_takes_back() {
+    let test = others::a_grant_is_durable_before_its_holder_begins;
+    is_found_as("a loss of power may take the grant back", Planted::LentUnsynced, test);
+}
+
+#[test]
+fn elements_that_run_too_early() {
+    let test = failures::elements_that_come_twice_or_too_early_change_nothing;
+    is_found_as("an element was refused", Planted::ElementsOutOfOrder, test);
+}
+
+#[test]
+fn elements_that_run_twice() {
+    let test = failures::elements_that_come_twice_or_too_early_change_nothing;
+    is_found_as("an element was refused", Planted::ElementsTwice, test);
+}
+
+#[test]
+fn opens_that_are_left_out_of_a_return() {
+    let test = failures::what_the_holder_has_open_is_open_at_the_shard_after_the_return;
+    is_found_as("the open file is gone", Planted::OpensNotReturned, test);
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub enum Key {
     Joined(ShardIndex),
     Incoming(HashSlot),
     Lock(Ino, SessionId),
+    Grant(TxnId),
 }
 
 /// Kinds of rows beside an inode.
@@ -139,6 +140,9 @@ impl Key {
                 return None;
             }
             Self::Lock(ino, SessionId(u64_at(rest, 10)?))
+        } else if is(Table::Grant) {
+            ends(10)?;
+            Self::Grant(TxnId { shard: ShardIndex(u16_at(rest, 0)?), number: u64_at(rest, 2)? })
         } else if is(Table::Shred) {
             Self::Shred(rest.to_vec())
         } else if is(Table::Owner) || is(Table::Incoming) {
@@ -192,7 +196,7 @@ const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Outcome | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
     Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
-    Table::Lock | Table::Shred => {}
+    Table::Lock | Table::Shred | Table::Grant => {}
 };
 
 // `parse` must agree with the schema's numbers.

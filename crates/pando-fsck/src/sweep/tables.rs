@@ -5,7 +5,8 @@
 use pando_core::Write;
 use pando_core::keys;
 use pando_core::record::{
-    Numbers, Open, Outcome, Owner, Prepared, Record as _, SessionRecord, SessionsHeard, Shred, Stat,
+    Grant, Numbers, Open, Outcome, Owner, Prepared, Record as _, SessionRecord, SessionsHeard,
+    Shred, Stat,
 };
 use pando_types::{DirId, HashSlot, Ino, LockSet, SessionId, ShardIndex};
 
@@ -67,6 +68,7 @@ impl Sweep<'_> {
             Key::Arrival(dir, partition) => self.arrival(dir, partition, &row),
             Key::Garbage(object) => self.needed.garbage(object),
             Key::Shred(_) => drop(self.record::<Shred>(&row)),
+            Key::Grant(_) => drop(self.record::<Grant>(&row)),
             Key::Owner(hash_slot) => self.owner(hash_slot, &row),
             Key::Incoming(_) => self.incoming(&row),
             Key::Lock(ino, session) => self.locks(ino, session, &row),

@@ -72,6 +72,8 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::OpenSession
         | Op::OpenLocalSession
         | Op::EndSession(..)
+        | Op::Borrow(..)
+        | Op::Attend { .. }
         | Op::GarbageDone(..) => CHANGE_BYTES,
         // A program that frees space must be able to lock the files in which it does so.
         Op::Lock(..) | Op::LockOf(..) | Op::Unlock(..) => CHANGE_BYTES + LOCKS_BYTES,
@@ -96,6 +98,9 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::Glimpse(..)
         | Op::HandOver(..)
         | Op::AddShard(..)
+        // Each element is an input of its own.
+        | Op::Stream { .. }
+        | Op::LentRows(..)
         | Op::Renew(..)
         | Op::Hold(..) => return None,
     })

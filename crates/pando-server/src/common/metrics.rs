@@ -153,6 +153,10 @@ kinds! {
     TestLock: Op::TestLock(..),
     LockOf: Op::LockOf(..),
     SyncFile: Op::SyncFile(..),
+    Borrow: Op::Borrow(..),
+    LentRows: Op::LentRows(..),
+    Attend: Op::Attend { .. },
+    Stream: Op::Stream { .. },
 }
 
 const BUCKETS: usize = 40;

@@ -132,6 +132,12 @@ impl Machine for pando_core::Shard {
             ("recovered_decided", counters.recovered_decided),
             ("recovered_prepared", counters.recovered_prepared),
             ("recovered_arrivals", counters.recovered_arrivals),
+            ("parts_lent", counters.lent),
+            ("parts_recalled", counters.recalls),
+            ("parts_returned", counters.returned),
+            ("parts_fenced", counters.fenced),
+            ("elements", counters.elements),
+            ("elements_refused", counters.elements_refused),
             ("begun_anew", counters.begun_anew),
         ]
         .map(|(name, count)| (name.to_owned(), count))

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use pando_client::{Client, Volume};
+use pando_lent::Borrowing;
 use pando_types::SessionId;
 
 use crate::base::lock::lock;
@@ -52,6 +53,8 @@ pub struct Shared {
     pub lock_patience: Option<u64>,
     /// The judge of locks.
     pub locks: Arc<Mutex<Locks>>,
+    /// Number of entries above which a partition splits, if clients borrow directories.
+    pub lends: Option<u64>,
     /// Objects, if files have them.
     pub objects: Option<Arc<Objects>>,
     /// The process that hosts all shards, if this client is in it.
@@ -73,6 +76,8 @@ pub struct ClientRun {
     /// What all clients share.
     pub shared: Shared,
     pub(crate) client: Mutex<Option<Arc<Client>>>,
+    /// What answers from lent parts, if the client borrows.
+    pub(crate) lender: Mutex<Option<Arc<Borrowing<Mail>>>>,
     pub(crate) known: Mutex<Known>,
     pub(crate) lanes_left: AtomicUsize,
     pub(crate) lanes_wanted: usize,
@@ -96,6 +101,7 @@ impl ClientRun {
             who,
             shared,
             client: Mutex::new(None),
+            lender: Mutex::new(None),
             known: Mutex::new(Known::new(names, moves)),
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,
@@ -110,6 +116,15 @@ impl ClientRun {
     /// The client, once it has connected.
     pub fn client(&self) -> Option<Arc<Client>> {
         lock(&self.client).clone()
+    }
+
+    /// Gives back what the client has borrowed, and closes it.
+    pub(crate) async fn close(&self, client: &Client) -> Result<(), pando_types::Errno> {
+        let lender = lock(&self.lender).clone();
+        if let Some(lender) = lender {
+            lender.give_all_back().await;
+        }
+        client.close().await
     }
 
     /// The session before the current one, or the current one if it is the first. Nothing was lost

@@ -1,22 +1,27 @@
 //! How a client gets its session, and keeps it.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 
-use pando_client::{Client, Options, Transport};
+use pando_client::{Client, Options, Transport, Volume};
+use pando_lent::{Borrowing, Settings};
 
 use crate::base::lock::lock;
 use crate::base::time::MILLISECOND;
 use crate::clients::client::ClientRun;
 use crate::clients::local::Local;
+use crate::network::mail::Mail;
 
 impl ClientRun {
     /// Opens a session, and retries until that succeeds.
     pub async fn connect(self: Arc<Self>) {
         loop {
             let mail = self.shared.mail.clone();
-            let transport: Arc<dyn Transport> = match self.shared.here.clone() {
-                Some(here) => Arc::new(Local { here, mail }),
-                None => Arc::new(mail),
+            let transport: Arc<dyn Transport> = match (self.shared.here.clone(), self.borrows()) {
+                (Some(here), _) => Arc::new(Local { here, mail }),
+                (None, Some(lender)) => lender,
+                (None, None) => Arc::new(mail),
             };
             // The client has few request slots, so that operations wait for them.
             let slots = self.lanes_wanted.max(2) as u16;
@@ -34,9 +39,29 @@ impl ClientRun {
         }
     }
 
+    /// A new transport over the client's own that borrows, if the client is to borrow.
+    fn borrows(&self) -> Option<Arc<Borrowing<Mail>>> {
+        let Volume { secrets, map, .. } = self.shared.volume.clone();
+        let settings =
+            Settings { secrets, map, split_threshold: self.shared.lends?, eager_after: 3 };
+        let lender = Arc::new(Borrowing::new(self.shared.mail.clone(), settings));
+        *lock(&self.lender) = Some(lender.clone());
+        Some(lender)
+    }
+
     /// Runs the client's own background work.
     pub async fn maintain(self: Arc<Self>) {
-        self.connected().await.maintain().await;
+        let client = self.connected().await;
+        let lender = lock(&self.lender).clone();
+        let Some(lender) = lender else { return client.maintain().await };
+        // The client's work ends when it is closed.
+        let (mut keeps, mut maintains) = (pin!(lender.keep()), pin!(client.maintain()));
+        let mut is_over = false;
+        poll_fn(|context| {
+            is_over = is_over || keeps.as_mut().poll(context).is_ready();
+            maintains.as_mut().poll(context)
+        })
+        .await;
     }
 
     pub(crate) async fn connected(&self) -> Arc<Client> {

@@ -105,6 +105,28 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which clients borrow directories from shards. A third of the seeds also
+    /// hand over hash slots, and a third split directories. What a client has answered and not sent
+    /// dies with it, so none dies, and none is cut off.
+    #[must_use]
+    pub fn lending(seed: u64) -> Self {
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "LENDING",
+            lends: true,
+            by_path: 0,
+            client_deaths: 0,
+            session_ends: 0,
+            pauses: 0,
+            cut_interval: 0,
+            ..base
+        }
+    }
+
     /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
     /// all shards and some of the clients. Of four seeds, one hands over hash slots, one splits
     /// directories, and in one disks and syncs of objects fail.

@@ -115,6 +115,8 @@ pub struct SimConfig {
     /// Mean number of operations of a lane between two uses of a file with objects; 0: it uses
     /// none.
     pub objects: u64,
+    /// Whether shards lend parts of directories to clients.
+    pub lends: bool,
     /// How long a lane waits for a lock at most, nanoseconds; `None`: without a limit.
     pub lock_patience: Option<u64>,
     /// Time between two network cuts, nanoseconds; 0: there are none.
@@ -141,7 +143,7 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 impl SimConfig {
     /// All kinds of runs. `PANDO_SIM_` with a kind's name, set to 1, chooses the kind when a single
     /// seed is run.
-    pub const KINDS: [Kind; 10] = [
+    pub const KINDS: [Kind; 11] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -152,6 +154,7 @@ impl SimConfig {
         ("LOCAL", Self::local),
         ("OBJECTS", Self::objects),
         ("SHARDS", Self::shards_moving),
+        ("LENDING", Self::lending),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -289,6 +292,7 @@ impl SimConfig {
             keeping: 0,
             locking: 0,
             objects: 0,
+            lends: false,
             session_ends: 0,
             disk_interval: 0,
             shard_moves: 0,

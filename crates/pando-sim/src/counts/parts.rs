@@ -42,6 +42,25 @@ counts! {
 }
 
 counts! {
+    /// Parts of directories that clients borrow.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub struct Loans {
+        /// Parts lent.
+        pub lent: u64,
+        /// Parts that somebody wanted meanwhile.
+        pub recalled: u64,
+        /// Parts that their holders gave back.
+        pub returned: u64,
+        /// Parts taken back without their holders.
+        pub fenced: u64,
+        /// Changes that holders had answered and shards applied.
+        pub elements: u64,
+        /// Changes that shards did not apply.
+        pub refused: u64,
+    }
+}
+
+counts! {
     /// Claims to move directories to another parent.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     pub struct Claims {
@@ -102,6 +121,19 @@ impl Handovers {
 impl Splits {
     pub(crate) const fn of(counters: &Counters) -> Self {
         Self { local: counters.splits_local, moved: counters.splits_moved }
+    }
+}
+
+impl Loans {
+    pub(crate) const fn of(counters: &Counters) -> Self {
+        Self {
+            lent: counters.lent,
+            recalled: counters.recalls,
+            returned: counters.returned,
+            fenced: counters.fenced,
+            elements: counters.elements,
+            refused: counters.elements_refused,
+        }
     }
 }
 

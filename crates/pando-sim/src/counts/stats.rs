@@ -12,7 +12,9 @@ use crate::counts::local::LocalCounts;
 use crate::counts::locks::Counts;
 use crate::counts::moves::MoveCounts;
 use crate::counts::objects::ObjectCounts;
-use crate::counts::parts::{Claims, Doubts, Guesses, Handovers, LostSessions, Promises, Splits};
+use crate::counts::parts::{
+    Claims, Doubts, Guesses, Handovers, Loans, LostSessions, Promises, Splits,
+};
 
 counts! {
     /// Counts of one run, or of many runs.
@@ -101,6 +103,8 @@ counts! {
         pub remote: BTreeMap<&'static str, u64>,
         /// Counts of splits.
         pub splits: Splits,
+        /// Counts of parts that clients borrow.
+        pub loans: Loans,
         /// Counts of live copies.
         pub copies: Copies,
         /// Counts of merges.

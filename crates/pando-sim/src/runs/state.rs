@@ -59,6 +59,7 @@ impl Run {
             locking,
             lock_patience,
             locks,
+            lends: world.config.lends.then_some(world.config.split_threshold),
             objects: world.objects.clone(),
             here: None,
         };

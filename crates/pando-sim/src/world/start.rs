@@ -147,6 +147,7 @@ fn core_config(
         number_block: config.number_block,
         versions_wait: config.versions_wait,
         votes_wait: config.votes_wait,
+        lends: config.lends,
         ..Config::new(shard, map.clone(), secrets.clone())
     }
 }

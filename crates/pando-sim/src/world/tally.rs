@@ -9,7 +9,7 @@ use pando_types::peer::{Claim, Prepare};
 use crate::check::History;
 use crate::counts::Count as _;
 use crate::counts::copies::{Copies, Merges};
-use crate::counts::parts::{Claims, Doubts, Handovers, Splits};
+use crate::counts::parts::{Claims, Doubts, Handovers, Loans, Splits};
 use crate::counts::stats::Stats;
 use crate::machines::host::{Host, Process};
 use crate::model::Op;
@@ -102,6 +102,7 @@ impl Stats {
             *self.remote.entry(kind.name()).or_default() += count;
         }
         self.splits.add(&Splits::of(counters));
+        self.loans.add(&Loans::of(counters));
         self.copies.add(&Copies::of(counters));
         self.merges.add(&Merges::of(counters));
         self.handovers.add(&Handovers::of(counters));

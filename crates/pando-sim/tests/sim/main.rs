@@ -6,6 +6,7 @@
 mod disks;
 mod forgiven;
 mod fresh;
+mod lending;
 mod local;
 mod locks;
 mod objects;

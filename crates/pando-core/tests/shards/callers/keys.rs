@@ -5,6 +5,7 @@ use pando_core::admission::{Asks, SESSIONS_MAX, asks};
 use pando_core::keys::{self, Table};
 use pando_core::record::{Record, SessionRecord};
 use pando_types::hold::Holding;
+use pando_types::lend::{LentRows, Part};
 use pando_types::op::{
     FileAt, FileRef, GARBAGE_MAX, GLIMPSES_MAX, LAYOUT_SLICES_MAX, MAX_SLOTS, NewNode, ObjectId,
     ObjectRange, Op, Payload, Piece, RenameFlags, RequestId, Target, XattrMode,
@@ -13,7 +14,7 @@ use pando_types::reply::{Body, Improper, Layout, Refusal};
 use pando_types::{
     Credentials, DirId, DirRef, Errno, FileKind, HashSlot, Ino, Judge, KeyId, Lock, LockKind,
     LockOwner, LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr,
-    ShardIndex, TimeSet, Timestamp,
+    ShardIndex, TimeSet, Timestamp, TxnId,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -74,6 +75,7 @@ fn all_ops() -> Vec<Op> {
     let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
     let flags = RenameFlags::default();
     let value = b"v".to_vec();
+    let grant = TxnId { shard: HERE, number: 1 };
     vec![
         Op::Lookup(ROOT, name()),
         Op::Create { dir: ROOT, name: name(), node, exclusive: false, open: true },
@@ -125,6 +127,10 @@ fn all_ops() -> Vec<Op> {
         Op::OpenLocalSession,
         Op::LockOf(Target::Dir(ROOT), lock()),
         Op::SyncFile(file()),
+        Op::Borrow(SessionId(1), 1, Part { dir: ROOT, partition: PartitionIndex(0) }),
+        Op::LentRows(HERE, grant, LentRows::Part(Vec::new())),
+        Op::Attend { shard: HERE, session: SessionId(1), recalled: Vec::new(), over: Vec::new() },
+        Op::Stream { shard: HERE, elements: Vec::new(), synced: false },
     ]
 }
 
@@ -176,6 +182,10 @@ fn number(op: &Op) -> usize {
         Op::OpenLocalSession => 42,
         Op::LockOf(..) => 43,
         Op::SyncFile(..) => 44,
+        Op::Borrow(..) => 45,
+        Op::LentRows(..) => 46,
+        Op::Attend { .. } => 47,
+        Op::Stream { .. } => 48,
     }
 }
 

@@ -49,6 +49,7 @@ impl Cluster {
             }
             let handled = self.faults.handle(core, (now, input), store);
             let Effects { writes, out, wake_at, .. } = handled.unwrap();
+            self.last_wake = wake_at;
             let bytes = writes.iter().map(|write| match write {
                 Write::Put(a, b) | Write::DeleteRange(a, b) => a.len() + b.len(),
                 Write::Delete(key) => key.len(),

@@ -74,6 +74,8 @@ pub struct Cluster {
     pub frame_max: usize,
     /// Messages sent, if they are noted, each with what it waited for.
     sent: Option<Vec<(Need, ShardIndex, Peer)>>,
+    /// When the last input wanted to be followed by a tick.
+    pub last_wake: Option<u64>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
     /// Log epoch of shards that start from now on.
@@ -126,6 +128,7 @@ impl Cluster {
             loses: |_, _| false,
             frame_max: usize::MAX,
             sent: None,
+            last_wake: None,
             last_need: None,
             epoch: 1,
             session: SessionId(0),

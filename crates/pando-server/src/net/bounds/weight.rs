@@ -30,6 +30,10 @@ pub(crate) fn of_reply(op: &Op) -> usize {
             Op::Readlink(_) => pando_types::op::SYMLINK_MAX,
             Op::Garbage(_, limit) => (*limit as usize).min(GARBAGE_MAX) * size_of::<u128>(),
             Op::Glimpse(_, places) => places.len() * GLIMPSE,
+            // A page ends after the row with which it exceeds this.
+            Op::LentRows(..) => 320 << 10,
+            Op::Attend { .. } => 64 << 10,
+            Op::Stream { elements, .. } => elements.len() * ENTRY,
             _ => 0,
         }
 }

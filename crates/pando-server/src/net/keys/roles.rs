@@ -137,7 +137,12 @@ pub(crate) const fn of_op(op: &Op) -> Kind {
         | Op::DirSetAttr(..)
         // Objects to be deleted, by clients that can delete them.
         | Op::Garbage(..)
-        | Op::GarbageDone(..) => Kind::Changes,
+        | Op::GarbageDone(..)
+        // Parts of directories that a client changes by itself.
+        | Op::Borrow(..)
+        | Op::LentRows(..)
+        | Op::Attend { .. }
+        | Op::Stream { .. } => Kind::Changes,
         // `shard add`.
         Op::HandOver(..) | Op::AddShard(_) => Kind::Spreads,
     }
@@ -152,6 +157,10 @@ pub(crate) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
         _ => {}
     }
     if let Some(squash) = who.squash() {
+        if borrows(&request.op) {
+            // Rows show names to every user, and elements have credentials of their own.
+            return Err(Errno::EOPNOTSUPP);
+        }
         if makes_device(&request.op) {
             // The holder of the key may be root at home, but must not make devices on other
             // machines.
@@ -160,6 +169,10 @@ pub(crate) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
         squash_request(squash, request);
     }
     Ok(())
+}
+
+const fn borrows(op: &Op) -> bool {
+    matches!(op, Op::Borrow(..) | Op::LentRows(..) | Op::Stream { .. })
 }
 
 fn makes_device(op: &Op) -> bool {

@@ -62,6 +62,7 @@ macro_rules! planted {
 // Some begin with a seed that found the fault when this was written. Before it are many that do
 // not, or of which the search for an order takes up to two minutes.
 planted! {
+    others_use_what_is_lent: Core::RecallNotAwaited, SimConfig::lending, [ORDER];
     an_outcome_that_is_not_recorded: Core::OutcomeNotRecorded, SimConfig::new, [ORDER];
     an_intent_forgotten_early: Core::IntentForgottenEarly, SimConfig::new, [STRUCTURE];
     a_split_whose_tail_is_open: Core::SplitTailUnlocked, SimConfig::new, [STRUCTURE];

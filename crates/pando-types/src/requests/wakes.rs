@@ -54,6 +54,8 @@ impl Op {
             Self::Sync(_) | Self::SyncFile(_) => false,
             // Contents that no file has.
             Self::GarbageDone(..) => false,
+            // What elements tell was answered as an operation of this list.
+            Self::Borrow(..) | Self::LentRows(..) | Self::Attend { .. } | Self::Stream { .. } => false,
             // Where names are kept does not show in them.
             Self::HandOver(..) | Self::AddShard(_) => false,
             // Sessions do not show in the tree.

@@ -1,0 +1,7 @@
+//! The side of the holder: the shard's own code over the parts that a session has borrowed
+//! (docs/design/delegations.md, "What a holder does").
+
+mod core;
+mod store;
+
+pub use core::{LentCore, Said};

@@ -1,0 +1,6 @@
+//! Parts of directories that are lent: what the shard remembers of them.
+
+pub mod batch;
+pub mod held;
+pub mod parts;
+pub mod pauses;

@@ -1,0 +1,140 @@
+//! A request at a shard of which parts are held: what becomes of it.
+
+use pando_core::Said;
+use pando_types::op::{FileRef, Op, Request};
+use pando_types::reply::{Body, Reply};
+use pando_types::requests::asked::changes_at;
+use pando_types::{Order, ShardIndex, TxnId};
+
+use crate::requests::dirs_of;
+use crate::settings::{OLDEST, UNSENT_MAX};
+use crate::side::State;
+
+/// What becomes of a request now.
+pub(crate) enum Step {
+    /// It is answered here.
+    Answered(Box<Reply>),
+    /// It travels.
+    Travels,
+    /// It waits until something changes.
+    Waits,
+    /// It needs the rows of a file.
+    Fetches(TxnId, Order),
+    /// It asks that what was changed under these grants be durable.
+    Syncs,
+}
+
+impl State {
+    /// Looks at a request, and answers it if all that it needs is here. `now`: by the clock that
+    /// goes on while the machine sleeps.
+    pub(crate) fn step(&mut self, shard: ShardIndex, request: &Request, now: u64) -> Step {
+        if self.requests.was_sent(request.head.id) || request.trail.is_some() {
+            return self.travels(request, now);
+        }
+        if !self.borrowing.is_empty()
+            && dirs_of(&request.op).iter().any(|dir| self.borrowing.contains(dir))
+        {
+            return Step::Waits;
+        }
+        let id = request.head.id;
+        let Some(lent) = &self.lent else { return Step::Travels };
+        if id.sequence > 0 && id.session != self.session {
+            return self.travels(request, now);
+        }
+        match &request.op {
+            Op::ReleaseAll(_, files) => return self.release_all(shard, request, files, now),
+            Op::SyncFile(file) if self.holds(file) => return Step::Syncs,
+            Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs,
+            _ => {}
+        }
+        let is_held = now < lent.until;
+        let changes = changes_at(&request.op).is_some();
+        if changes && self.is_late(now) {
+            return Step::Waits;
+        }
+        let moment = self.moment(now);
+        let Some(lent) = &mut self.lent else { return Step::Travels };
+        if !is_held {
+            // Whether it concerns a part at all is not known before it has run.
+            return match dirs_of(&request.op).iter().any(|dir| lent.core.has_dir(*dir)) {
+                true => Step::Waits,
+                false => Step::Travels,
+            };
+        }
+        match lent.core.answer(moment, request) {
+            Ok(Said::Answer(result, element)) => {
+                self.note_used(&request.op, now);
+                if let Some(element) = element {
+                    self.queue.push(element, now);
+                }
+                Step::Answered(self.reply_of(request, shard, now, result))
+            }
+            Ok(Said::Fetch(grant, order)) => Step::Fetches(grant, order),
+            Ok(Said::Travel(grants)) => {
+                self.give_back(&grants, now);
+                Step::Travels
+            }
+            // The rows cannot be decoded. The shard judges its own.
+            Err(_) => self.travels(request, now),
+        }
+    }
+
+    /// Lets a request travel, and gives back what it is about.
+    fn travels(&mut self, request: &Request, now: u64) -> Step {
+        if let Some(lent) = &self.lent {
+            let dirs = dirs_of(&request.op);
+            let grants: Vec<_> = lent
+                .core
+                .parts()
+                .filter(|(_, part)| dirs.contains(&part.dir.id))
+                .map(|(grant, _)| grant)
+                .collect();
+            self.give_back(&grants, now);
+        }
+        Step::Travels
+    }
+
+    /// Whether too much is on its way to the shard, or has been for too long.
+    fn is_late(&self, now: u64) -> bool {
+        self.queue.unsent() >= UNSENT_MAX
+            || self.queue.oldest().is_some_and(|at| at.saturating_add(OLDEST) <= now)
+    }
+
+    fn holds(&self, file: &FileRef) -> bool {
+        let op = Op::GetAttr(file.clone());
+        let lent = self.lent.as_ref();
+        lent.is_some_and(|lent| dirs_of(&op).iter().any(|dir| lent.core.has_dir(*dir)))
+    }
+
+    fn note_used(&mut self, op: &Op, now: u64) {
+        if let Some(lent) = &mut self.lent {
+            for grant in lent.core.grants_of(op) {
+                lent.used.insert(grant, now);
+            }
+        }
+    }
+
+    /// Closes the files that are here. The client closes the others one by one.
+    fn release_all(
+        &mut self,
+        shard: ShardIndex,
+        request: &Request,
+        files: &[FileRef],
+        now: u64,
+    ) -> Step {
+        if !files.iter().any(|file| self.holds(file)) {
+            return Step::Travels;
+        }
+        let moment = self.moment(now);
+        let Some(lent) = &mut self.lent else { return Step::Travels };
+        let mut left = Vec::new();
+        for (nth, file) in files.iter().enumerate() {
+            let one = Request { op: Op::Release(file.clone()), ..request.clone() };
+            match lent.core.answer(moment, &one) {
+                Ok(Said::Answer(Ok(_), _)) => {}
+                _ => left.push(nth as u32),
+            }
+        }
+        Step::Answered(self.reply_of(request, shard, now, Ok(Body::Left(left))))
+    }
+}

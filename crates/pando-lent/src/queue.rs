@@ -1,0 +1,134 @@
+//! Elements that are not known to be durable at their shard.
+
+use std::collections::VecDeque;
+
+use pando_types::lend::{Act, Element, PartOpen};
+use pando_types::{Epoch, Lsn, TxnId};
+
+/// Most bytes of a batch.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// About how many bytes an element has on its way.
+fn bytes_of(element: &Element) -> usize {
+    64 + match &element.act {
+        Act::Change(change) => change.asked.len(),
+        Act::Return(opens) => opens.as_ref().map_or(0, Vec::len) * size_of::<PartOpen>(),
+    }
+}
+
+/// Elements in the order in which they were answered.
+#[derive(Default, Debug)]
+pub(crate) struct Queue {
+    /// Not known to be applied, each with the moment of its answer.
+    unsent: VecDeque<(Element, u64)>,
+    /// Applied, each with the log position that has it.
+    applied: VecDeque<(Element, (Epoch, Lsn))>,
+}
+
+impl Queue {
+    /// Adds an element that is answered at `now`.
+    pub(crate) fn push(&mut self, element: Element, now: u64) {
+        self.unsent.push_back((element, now));
+    }
+
+    /// The oldest elements that are not known to be applied: so many at most, and as many bytes,
+    /// but one in any case.
+    pub(crate) fn batch(&self, most: usize) -> Vec<Element> {
+        let mut bytes = 0;
+        let fits = |element: &&Element| {
+            let is_first = bytes == 0;
+            bytes += bytes_of(element);
+            is_first || bytes <= BATCH_BYTES
+        };
+        self.unsent.iter().take(most).map(|(it, _)| it).take_while(fits).cloned().collect()
+    }
+
+    /// Number of elements that are not known to be applied.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// When the oldest of these was answered.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.unsent.front().map(|(_, at)| *at)
+    }
+
+    /// Whether nothing is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unsent.is_empty() && self.applied.is_empty()
+    }
+
+    /// Notes that elements of a grant up to this number are in the log up to a position.
+    pub(crate) fn applied(&mut self, grant: TxnId, number: u64, at: (Epoch, Lsn)) {
+        let is_it = |element: &Element| element.grant == grant && element.number <= number;
+        let (done, left): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.unsent).into_iter().partition(|(element, _)| is_it(element));
+        self.unsent = left;
+        self.applied.extend(done.into_iter().map(|(element, _)| (element, at)));
+    }
+
+    /// Forgets what is durable by now.
+    pub(crate) fn durable(&mut self, epoch: Epoch, lsn: Lsn) {
+        while self.applied.front().is_some_and(|(_, at)| at.0 == epoch && at.1 <= lsn) {
+            self.applied.pop_front();
+        }
+    }
+
+    /// The shard was started anew, and may have lost what was not durable: all is sent again. What
+    /// it has it does not apply twice.
+    pub(crate) fn started_anew(&mut self, now: u64) {
+        for (element, _) in std::mem::take(&mut self.applied).into_iter().rev() {
+            self.unsent.push_front((element, now));
+        }
+    }
+
+    /// Drops what is left of a grant. Returns the elements that are not applied.
+    pub(crate) fn drop_grant(&mut self, grant: TxnId) -> Vec<Element> {
+        self.applied.retain(|(element, _)| element.grant != grant);
+        let (lost, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.unsent)
+            .into_iter()
+            .partition(|(element, _)| element.grant == grant);
+        self.unsent = left;
+        lost.into_iter().map(|(element, _)| element).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_types::ShardIndex;
+
+    use super::*;
+
+    fn grant(number: u64) -> TxnId {
+        TxnId { shard: ShardIndex(0), number }
+    }
+
+    fn element(of: u64, number: u64) -> Element {
+        Element { grant: grant(of), number, act: Act::Return(None) }
+    }
+
+    fn numbers(queue: &Queue) -> Vec<(u64, u64)> {
+        queue.batch(99).iter().map(|it| (it.grant.number, it.number)).collect()
+    }
+
+    #[test]
+    fn what_is_not_durable_is_sent_again_in_order_after_a_start() {
+        let mut queue = Queue::default();
+        for (of, number) in [(1, 1), (2, 1), (1, 2), (1, 3)] {
+            queue.push(element(of, number), 5);
+        }
+        queue.applied(grant(1), 2, (Epoch(1), Lsn(10)));
+        assert_eq!(numbers(&queue), [(2, 1), (1, 3)]);
+        queue.applied(grant(2), 1, (Epoch(1), Lsn(12)));
+        queue.durable(Epoch(1), Lsn(11));
+        queue.started_anew(6);
+        assert_eq!(numbers(&queue), [(2, 1), (1, 3)]);
+        queue.applied(grant(2), 1, (Epoch(2), Lsn(13)));
+        // A position of another epoch says nothing.
+        queue.durable(Epoch(1), Lsn(99));
+        assert!(!queue.is_empty());
+        assert_eq!(queue.drop_grant(grant(1)).len(), 1);
+        queue.durable(Epoch(2), Lsn(13));
+        assert!(queue.is_empty());
+    }
+}

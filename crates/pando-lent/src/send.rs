@@ -1,0 +1,80 @@
+//! Elements on their way to one shard: one batch at a time.
+
+use pando_client::Transport;
+use pando_types::lend::{GrantState, Standing};
+use pando_types::op::{ELEMENTS_MAX, Op};
+use pando_types::reply::{Body, Reply};
+use pando_types::{ShardIndex, TxnId};
+
+use crate::borrowing::{Borrowing, either};
+use crate::settings::{AGAIN, BATCH, LINGER};
+use crate::side::State;
+
+impl<T: Transport> Borrowing<T> {
+    /// Sends what is queued for a shard, until the transport is stopped.
+    pub(crate) async fn send(&self, shard: ShardIndex) {
+        let side = self.side(shard);
+        loop {
+            let (count, is_urgent) = {
+                let state = side.lock();
+                (state.queue.unsent(), state.is_urgent)
+            };
+            if count == 0 {
+                side.to_send.notified().await;
+                continue;
+            }
+            if count < BATCH && !is_urgent {
+                either(self.inner.sleep(LINGER), self.is_full(shard)).await;
+            }
+            let elements = side.lock().queue.batch(ELEMENTS_MAX);
+            let stream = Op::Stream { shard, elements, synced: false };
+            let Some(reply) = self.ask(shard, stream).await else { return };
+            match &reply.result {
+                Ok(Body::Streamed(states)) => {
+                    let now = self.inner.machine_nanos();
+                    let mut state = side.lock();
+                    for (grant, told) in states {
+                        state.streamed(*grant, told, &reply, now);
+                    }
+                    if state.queue.unsent() == 0 {
+                        state.is_urgent = false;
+                    }
+                }
+                // The disk is full, or the request was refused in another way: later.
+                _ => self.inner.sleep(AGAIN).await,
+            }
+            side.changed.notify_waiters();
+            side.to_attend.notify_one();
+        }
+    }
+
+    /// Ready when a batch is full, or somebody waits for it.
+    async fn is_full(&self, shard: ShardIndex) {
+        let side = self.side(shard);
+        loop {
+            {
+                let state = side.lock();
+                if state.queue.unsent() >= BATCH || state.is_urgent {
+                    return;
+                }
+            }
+            side.to_send.notified().await;
+        }
+    }
+}
+
+impl State {
+    /// Takes in how far a grant has come.
+    fn streamed(&mut self, grant: TxnId, told: &GrantState, reply: &Reply, now: u64) {
+        self.queue.applied(grant, told.applied, (reply.epoch, reply.seen));
+        match told.standing {
+            Standing::Stands => self.take_inos(grant, &told.inos, (reply.epoch, reply.seen)),
+            Standing::Returned => self.is_over(grant),
+            Standing::Refused => self.lose(grant, Some(told.applied), now),
+            Standing::Fenced | Standing::Unknown => {
+                self.lose(grant, None, now);
+                self.is_over(grant);
+            }
+        }
+    }
+}

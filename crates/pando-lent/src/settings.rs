@@ -1,0 +1,32 @@
+//! What a holder must know of the volume, and its limits.
+
+use pando_placement::{ClusterMap, Secrets};
+
+/// Nanoseconds of a millisecond.
+pub(crate) const MILLIS: u64 = 1_000_000;
+/// Elements that may wait for their shard at a time.
+pub(crate) const UNSENT_MAX: usize = 256;
+/// Elements that are sent at once, however new.
+pub(crate) const BATCH: usize = 32;
+/// How long an element waits for others, nanoseconds.
+pub(crate) const LINGER: u64 = 2 * MILLIS;
+/// Age of an element that its shard has not acknowledged, at which no further change is answered,
+/// nanoseconds.
+pub(crate) const OLDEST: u64 = 1_000 * MILLIS;
+/// A part that is not used for so long is returned, nanoseconds.
+pub(crate) const IDLE: u64 = 5_000 * MILLIS;
+/// Pause before something is sent again that was lost, nanoseconds.
+pub(crate) const AGAIN: u64 = 20 * MILLIS;
+
+/// What a holder must know of the volume.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The secrets of its hashes.
+    pub secrets: Secrets,
+    /// Its shards, and the owners of hash slots.
+    pub map: ClusterMap,
+    /// Number of entries above which a partition splits.
+    pub split_threshold: u64,
+    /// Number of changes of a directory after which it is borrowed.
+    pub eager_after: u32,
+}

@@ -1,0 +1,37 @@
+//! Clients borrow directories from shards, and no program can tell.
+
+use pando_sim::SimConfig;
+use pando_sim::holding::hit;
+use pando_sim::run;
+
+use crate::forgiven::all_hold;
+
+/// Enough seeds to hit everything that can happen to a loan.
+const SEEDS: u64 = 40;
+
+#[test]
+fn what_is_lent_is_seen_by_nobody_else_and_all_that_was_answered_comes_back() {
+    let Some(stats) = all_hold(SEEDS, false, SimConfig::lending).if_enough() else { return };
+    let (loans, runs) = (stats.loans, stats.runs);
+    hit("parts lent", loans.lent, runs * 3);
+    hit("parts wanted by others", loans.recalled, runs * 2);
+    hit("parts given back", loans.returned, runs * 2);
+    hit("changes of holders", loans.elements, runs * 5);
+    assert_eq!(loans.refused, 0, "shards came to other rows than holders");
+}
+
+/// Seeds that once failed: docs/TESTING.md tells how.
+#[test]
+fn seeds_that_once_failed_hold() {
+    for seed in [28, 31, 37, 44, 56, 78] {
+        assert_eq!(run(SimConfig::lending(seed)).fault, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_again() {
+    for seed in [3, 4, 5] {
+        let [first, second] = [(); 2].map(|()| run(SimConfig::lending(seed)));
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+    }
+}

@@ -1,0 +1,4 @@
+//! What follows from an operation alone.
+
+pub mod asked;
+mod wakes;
