@@ -93,6 +93,8 @@ impl Cluster {
                 let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
                 Ok(Body::Session(SessionId(number)))
             }
+            // No kernel remembers anything here.
+            Op::Hold(..) => Ok(Body::Done),
             Op::Create { name, .. } => {
                 let order = self.secrets.order(name.as_bytes());
                 let state = &mut *self.owned(shard, order)?;
