@@ -47,12 +47,15 @@ impl Shard {
     /// Forgets grants of which the holder knows that they are over. Returns whether there is one. A
     /// full disk has no room for that.
     fn forget_known(&mut self, ctx: &mut Ctx<'_>, key: KeyId, known: &[TxnId]) -> bool {
+        if ctx.now.is_spent {
+            return false;
+        }
         let mut is_any = false;
-        for generation in known.iter().filter(|_| !ctx.now.is_spent).copied().collect::<Vec<_>>() {
-            let held = self.grants.get(generation);
+        for generation in known {
+            let held = self.grants.get(*generation);
             if held.is_some_and(|held| held.grant.key == key && !held.grant.is_lent()) {
-                ctx.delete(keys::grant(generation));
-                self.grants.forget(generation);
+                ctx.delete(keys::grant(*generation));
+                self.grants.forget(*generation);
                 is_any = true;
             }
         }

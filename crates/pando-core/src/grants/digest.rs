@@ -1,13 +1,14 @@
 //! A digest of what a change of a lent part wrote, to tell whether holder and shard came to the
-//! same rows. Times are left out: the shard may have taken its own. Numbers of machines are not
-//! secret here, and nobody is to be kept from finding another change of one digest.
+//! same rows. Times are left out: the shard may have taken its own. It finds faults, not liars: a
+//! holder may do what an element says in any case.
+
+use pando_types::Timestamp;
+use pando_types::peer::EntryValue;
 
 use crate::contract::{Halt, Write};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Entry, Header, Record};
 use crate::state::ctx::Ctx;
-use pando_types::Timestamp;
-use pando_types::peer::EntryValue;
 
 /// FNV-1a, 64 bits: it is the same on every machine.
 struct Fnv(u64);

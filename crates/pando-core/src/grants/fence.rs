@@ -43,7 +43,6 @@ impl Shard {
             }
         }
         if self.grants.is_look_due(now) {
-            self.grants.forget_requests(|session| self.sessions.is_alive(session));
             self.look_for_over(ctx);
         }
     }

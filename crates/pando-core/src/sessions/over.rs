@@ -36,6 +36,7 @@ impl Shard {
         if key.is_none() {
             return Ok(());
         }
+        self.grants.forget_requests(session);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
         let is_its = |id: pando_types::op::RequestId| id.sequence > 0 && id.session == session;

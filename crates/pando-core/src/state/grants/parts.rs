@@ -103,9 +103,9 @@ impl Grants {
         is_new
     }
 
-    /// Forgets what sessions have asked for which `lives` is false.
-    pub fn forget_requests(&mut self, lives: impl Fn(SessionId) -> bool) {
-        self.asked.retain(|session, _| lives(*session));
+    /// Forgets the requests of a session that is over: none of it is granted any more.
+    pub fn forget_requests(&mut self, session: SessionId) {
+        self.asked.remove(&session);
     }
 
     /// Number of grants of a session, with those that are over.
