@@ -14,6 +14,8 @@ use crate::side::State;
 pub(crate) enum Step {
     /// It is answered here.
     Answered(Box<Reply>),
+    /// It is answered here once the shard has what it changed: that could not be noted.
+    Unnoted(Box<Reply>),
     /// It travels.
     Travels,
     /// It waits until something changes.
@@ -31,8 +33,8 @@ impl State {
         if self.requests.was_sent(request.head.id) || request.trail.is_some() {
             return self.travels(request, now);
         }
-        if !self.borrowing.is_empty()
-            && dirs_of(&request.op).iter().any(|dir| self.borrowing.contains(dir))
+        if !self.held_up.is_empty()
+            && dirs_of(&request.op).iter().any(|dir| self.held_up.contains(dir))
         {
             return Step::Waits;
         }
@@ -47,8 +49,11 @@ impl State {
             Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs,
             _ => {}
         }
-        let is_held = now < lent.until;
+        let is_held = lent.is_held(&request.op, now);
         let changes = changes_at(&request.op).is_some();
+        if changes && self.queue.is_broken() {
+            return self.travels(request, now);
+        }
         if changes && self.is_late(now) {
             return Step::Waits;
         }
@@ -64,10 +69,15 @@ impl State {
         match lent.core.answer(moment, request) {
             Ok(Said::Answer(result, element)) => {
                 self.note_used(&request.op, now);
+                let is_change = element.is_some();
                 if let Some(element) = element {
                     self.queue.push(element, now);
                 }
-                Step::Answered(self.reply_of(request, shard, now, result))
+                let reply = self.reply_of(request, shard, now, result);
+                match is_change && self.queue.is_broken() {
+                    true => Step::Unnoted(reply),
+                    false => Step::Answered(reply),
+                }
             }
             Ok(Said::Fetch(grant, order)) => Step::Fetches(grant, order),
             Ok(Said::Travel(grants)) => {
@@ -97,6 +107,7 @@ impl State {
     /// Whether too much is on its way to the shard, or has been for too long.
     fn is_late(&self, now: u64) -> bool {
         self.queue.unsent() >= UNSENT_MAX
+            || !self.queue.has_room()
             || self.queue.oldest().is_some_and(|at| at.saturating_add(OLDEST) <= now)
     }
 
@@ -109,7 +120,9 @@ impl State {
     fn note_used(&mut self, op: &Op, now: u64) {
         if let Some(lent) = &mut self.lent {
             for grant in lent.core.grants_of(op) {
-                lent.used.insert(grant, now);
+                if let Some(its) = lent.uses.get_mut(&grant) {
+                    its.last = now;
+                }
             }
         }
     }

@@ -5,16 +5,19 @@ use std::pin::{Pin, pin};
 use std::sync::OnceLock;
 use std::task::Poll;
 
-use futures_util::future::{join_all, join3};
+use futures_util::future::{join_all, join4};
 use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
-use pando_types::op::{Head, Op, Request};
+use pando_types::op::{Op, Request};
 use pando_types::reply::Body;
-use pando_types::{Credentials, DirRef, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
+use crate::aside::{Hears, SetAside};
+use crate::counts::{Counts, Sums, add};
 use crate::eager::changed_dir;
-use crate::settings::{AGAIN, Settings};
+use crate::requests::own;
+use crate::settings::{AGAIN, BATCH, Settings};
 use crate::side::Side;
 
 /// A transport that answers from lent parts, over another.
@@ -22,13 +25,15 @@ pub struct Borrowing<T> {
     pub(crate) inner: T,
     pub(crate) settings: Settings,
     sides: Vec<OnceLock<Side>>,
+    hears: OnceLock<Box<dyn Hears>>,
+    pub(crate) sums: Sums,
 }
 
 impl<T: Transport> Borrowing<T> {
     /// Answers from lent parts, over `inner`. Without [`Borrowing::keep`] nothing is borrowed.
     pub fn new(inner: T, settings: Settings) -> Self {
         let sides = (0..SHARDS_MAX).map(|_| OnceLock::new()).collect();
-        Self { inner, settings, sides }
+        Self { inner, settings, sides, hears: OnceLock::new(), sums: Sums::default() }
     }
 
     pub(crate) fn side(&self, shard: ShardIndex) -> &Side {
@@ -41,14 +46,19 @@ impl<T: Transport> Borrowing<T> {
 
     /// Borrows, sends, and attends, for as long as the client lives: drive it once.
     pub async fn keep(&self) {
-        let shards = self
-            .shards()
-            .map(|shard| join3(self.borrow(shard), self.send(shard), self.attend(shard)));
+        let shards = self.shards().map(|shard| {
+            join4(self.borrow(shard), self.send(shard), self.attend(shard), self.sync(shard))
+        });
         join_all(shards).await;
     }
 
+    /// What is known of shards that were asked something.
+    fn begun(&self) -> impl Iterator<Item = &Side> {
+        self.sides.iter().filter_map(OnceLock::get)
+    }
+
     /// Gives all parts back, waits until their shards have them, and borrows no more.
-    pub async fn give_all_back(&self) {
+    async fn give_all_back(&self) {
         for shard in self.shards() {
             let side = self.side(shard);
             loop {
@@ -70,15 +80,16 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Waits until a shard has applied all that was answered.
+    /// Waits until a shard has applied all that was answered by now.
     async fn flush(&self, shard: ShardIndex) {
         let side = self.side(shard);
+        let answered = side.lock().queue.places();
         loop {
             let mut changed = pin!(side.changed.notified());
             changed.as_mut().enable();
             {
                 let mut state = side.lock();
-                if state.queue.unsent() == 0 {
+                if state.queue.is_sent(answered) {
                     return;
                 }
                 state.is_urgent = true;
@@ -88,16 +99,56 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Elements that were answered and could not be applied, since the last call.
-    pub fn take_set_aside(&self) -> Vec<Element> {
-        let all =
-            self.shards().flat_map(|shard| std::mem::take(&mut self.side(shard).lock().set_aside));
-        all.collect()
+    /// Removes the journal, if shards have all that was answered. Nothing is answered any more.
+    pub fn end_notes(&self) -> std::io::Result<()> {
+        let is_sent = self.begun().all(|side| side.lock().queue.unsent() == 0);
+        self.settings.notes.as_ref().filter(|_| is_sent).map_or(Ok(()), |notes| notes.end())
     }
 
-    /// A request of this side itself.
-    pub(crate) fn own(op: Op) -> Box<Request> {
-        Box::new(Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None })
+    /// What it has done, and what it has.
+    pub fn counts(&self) -> Counts {
+        let of =
+            |sum: &std::sync::atomic::AtomicU64| sum.load(std::sync::atomic::Ordering::Relaxed);
+        let Sums { answered, lent, set_aside } = &self.sums;
+        let mut counts = Counts {
+            answered: of(answered),
+            lent: of(lent),
+            set_aside: of(set_aside),
+            ..Counts::default()
+        };
+        for side in self.begun() {
+            let state = side.lock();
+            counts.parts += state.lent.as_ref().map_or(0, |lent| lent.uses.len() as u64);
+            counts.unsent += state.queue.unsent() as u64;
+        }
+        counts
+    }
+
+    /// Has `hears` told of what is lost. Only the first one counts.
+    pub fn watch(&self, hears: Box<dyn Hears>) {
+        let _ = self.hears.set(hears);
+    }
+
+    pub(crate) fn hears(&self) -> Option<&dyn Hears> {
+        self.hears.get().map(Box::as_ref)
+    }
+
+    /// Tells of what was set aside, if somebody is to hear. Before requests go on that waited.
+    pub(crate) fn tell_set_aside(&self, shard: ShardIndex) {
+        let Some(hears) = self.hears() else { return };
+        let lost = self.side(shard).lock().take_set_aside();
+        let lost: Vec<_> =
+            lost.iter().filter_map(|(it, why)| SetAside::of(shard, it, *why)).collect();
+        if !lost.is_empty() {
+            add(&self.sums.set_aside, lost.len());
+            hears.set_aside(lost);
+        }
+    }
+
+    /// Elements that were answered and could not be applied, since the last call.
+    pub fn take_set_aside(&self) -> Vec<Element> {
+        let all = self.shards().flat_map(|shard| self.side(shard).lock().take_set_aside());
+        all.map(|(element, _)| element).collect()
     }
 
     /// Asks a shard until it answers. `None`: the transport is stopped.
@@ -107,10 +158,12 @@ impl<T: Transport> Borrowing<T> {
         op: Op,
     ) -> Option<Box<pando_types::reply::Reply>> {
         loop {
-            match self.inner.call(shard, Self::own(op.clone())).await {
+            match self.inner.call(shard, own(op.clone())).await {
                 Ok(reply) => {
                     let now = self.inner.machine_nanos();
-                    self.side(shard).lock().heard(&reply, now);
+                    if self.side(shard).lock().heard(&reply, now) {
+                        self.side(shard).to_send.notify_one();
+                    }
                     return Some(reply);
                 }
                 Err(TransportError::Stopped) => return None,
@@ -124,8 +177,14 @@ impl<T: Transport> Borrowing<T> {
         let now = self.inner.machine_nanos();
         let mut state = side.lock();
         let step = state.step(shard, request, now);
-        let has_more = state.queue.unsent() > 0;
+        // Between the first element and a whole batch the sender wakes by itself.
+        let unsent = state.queue.unsent();
+        let has_more =
+            unsent == 1 || unsent > 0 && (unsent.is_multiple_of(BATCH) || state.is_urgent);
         drop(state);
+        if matches!(step, Step::Answered(_)) {
+            add(&self.sums.answered, 1);
+        }
         if has_more {
             side.to_send.notify_one();
         }
@@ -145,6 +204,7 @@ impl<T: Transport> Borrowing<T> {
             changed.as_mut().enable();
             match self.step(shard, &request) {
                 Step::Answered(reply) => return Ok(reply),
+                Step::Unnoted(reply) => return self.unnoted(shard, reply).await,
                 Step::Travels => return self.travel(shard, request).await,
                 Step::Waits => changed.await,
                 Step::Fetches(grant, order) => self.fetch(shard, grant, order).await?,
@@ -154,6 +214,13 @@ impl<T: Transport> Borrowing<T> {
                 }
             }
         }
+    }
+
+    /// Answers what could not be noted, once the shard has it.
+    async fn unnoted(&self, shard: ShardIndex, reply: Box<pando_types::reply::Reply>) -> Called {
+        self.journal_failed(shard);
+        self.flush(shard).await;
+        Ok(reply)
     }
 
     /// The request that waits for a sync of the shard, for one that asks that something be durable.
@@ -224,7 +291,9 @@ impl<T: Transport> Borrowing<T> {
         let side = self.side(shard);
         let now = self.inner.machine_nanos();
         let mut state = side.lock();
-        state.heard(reply, now);
+        if state.heard(reply, now) {
+            side.to_send.notify_one();
+        }
         state.requests.answered(id);
         if let (Some(dir), Ok(body)) = (changed, &reply.result)
             && !id.session.is_local()
@@ -237,8 +306,11 @@ impl<T: Transport> Borrowing<T> {
                 state.eager.note(dir, body, (now, self.settings.eager_after));
             }
         }
-        let borrows = state.eager.has_ready();
+        let (borrows, is_held_up) = (state.eager.has_ready(), !state.held_up.is_empty());
         drop(state);
+        if is_held_up {
+            side.changed.notify_waiters();
+        }
         if borrows {
             side.to_borrow.notify_one();
         }
@@ -253,6 +325,7 @@ impl<T: Transport> Transport for Borrowing<T> {
         match self.step(shard, &request) {
             Step::Answered(reply) => Calling::answered(Ok(reply)),
             Step::Travels => self.travel(shard, request),
+            Step::Unnoted(reply) => Calling::waiting(self.unnoted(shard, reply)),
             _ => Calling::waiting(self.call_later(shard, request)),
         }
     }
@@ -271,6 +344,14 @@ impl<T: Transport> Transport for Borrowing<T> {
 
     fn is_local(&self) -> bool {
         self.inner.is_local()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.begun().all(|side| side.lock().queue.is_empty()) && self.inner.is_settled()
+    }
+
+    fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(self.give_all_back())
     }
 
     fn afterwards(&self) {

@@ -20,28 +20,36 @@
 //! | file | holds |
 //! |---|---|
 //! | `settings.rs` | what it must know of the volume, and its limits |
+//! | `counts.rs` | what it has done, as users are shown |
 //! | `requests.rs` | requests that travel: which are not answered yet, and where they change something |
 //! | `eager.rs` | which directories are worth borrowing |
+//! | `journal/` | what was answered, noted where it outlives the process |
 //! | `queue.rs` | elements that are not known to be durable |
+//! | `aside.rs` | what was answered and is lost |
 //! | `side.rs` | what is known and held of one shard |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
-//! | `attend.rs`, `send.rs`, `borrow.rs` | news of grants; elements; new grants |
+//! | `keep/` | news of grants; elements on their way; new grants |
+//! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
 
 mod answer;
-mod attend;
-mod borrow;
+mod aside;
 mod borrowing;
+mod counts;
 mod eager;
+pub mod journal;
+mod keep;
 mod queue;
+pub mod replay;
 mod requests;
-mod send;
 mod settings;
 mod side;
 
 #[cfg(doc)]
 use pando_client::Transport;
 
+pub use aside::{Hears, SetAside};
 pub use borrowing::Borrowing;
+pub use counts::Counts;
 pub use settings::Settings;

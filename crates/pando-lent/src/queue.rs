@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use pando_types::lend::{Act, Element, PartOpen};
 use pando_types::{Epoch, Lsn, TxnId};
 
+use crate::journal::{Half, Journal};
+
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 512 << 10;
 
@@ -16,19 +18,79 @@ fn bytes_of(element: &Element) -> usize {
     }
 }
 
+/// An element that is kept.
+#[derive(Debug)]
+struct Kept {
+    element: Element,
+    /// Its place among all that were answered.
+    place: u64,
+    /// Where the journal has it.
+    half: Option<Half>,
+}
+
 /// Elements in the order in which they were answered.
 #[derive(Default, Debug)]
 pub(crate) struct Queue {
     /// Not known to be applied, each with the moment of its answer.
-    unsent: VecDeque<(Element, u64)>,
+    unsent: VecDeque<(Kept, u64)>,
     /// Applied, each with the log position that has it.
-    applied: VecDeque<(Element, (Epoch, Lsn))>,
+    applied: VecDeque<(Kept, (Epoch, Lsn))>,
+    /// How many were answered so far.
+    places: u64,
+    /// Where elements are noted, if they are.
+    pub(crate) journal: Option<Journal>,
 }
 
 impl Queue {
     /// Adds an element that is answered at `now`.
     pub(crate) fn push(&mut self, element: Element, now: u64) {
-        self.unsent.push_back((element, now));
+        let half = match (&element.act, &mut self.journal) {
+            (Act::Change(_), Some(journal)) => Some(journal.element(&element)),
+            (Act::Return(_), Some(journal)) => {
+                journal.part_ends(element.grant);
+                None
+            }
+            _ => None,
+        };
+        self.places += 1;
+        self.unsent.push_back((Kept { element, place: self.places, half }, now));
+    }
+
+    /// How many elements were answered so far.
+    pub(crate) const fn places(&self) -> u64 {
+        self.places
+    }
+
+    /// Whether all of the first so many are applied.
+    pub(crate) fn is_sent(&self, places: u64) -> bool {
+        self.unsent.iter().all(|(kept, _)| kept.place > places)
+    }
+
+    /// The place of the oldest element that is not known to be applied.
+    pub(crate) fn front(&self) -> Option<u64> {
+        self.unsent.front().map(|(kept, _)| kept.place)
+    }
+
+    /// Notes that a grant is over.
+    pub(crate) fn over(&mut self, grant: TxnId) {
+        if let Some(journal) = &mut self.journal {
+            journal.over(grant);
+        }
+    }
+
+    /// Whether the journal takes another element.
+    pub(crate) fn has_room(&self) -> bool {
+        self.journal.as_ref().is_none_or(Journal::has_room)
+    }
+
+    /// Whether the shard should soon make durable what it has, so that there is room.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::wants_room)
+    }
+
+    /// Whether the journal has failed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::is_broken)
     }
 
     /// The oldest elements that are not known to be applied: so many at most, and as many bytes,
@@ -40,7 +102,7 @@ impl Queue {
             bytes += bytes_of(element);
             is_first || bytes <= BATCH_BYTES
         };
-        self.unsent.iter().take(most).map(|(it, _)| it).take_while(fits).cloned().collect()
+        self.unsent.iter().take(most).map(|(it, _)| &it.element).take_while(fits).cloned().collect()
     }
 
     /// Number of elements that are not known to be applied.
@@ -60,36 +122,54 @@ impl Queue {
 
     /// Notes that elements of a grant up to this number are in the log up to a position.
     pub(crate) fn applied(&mut self, grant: TxnId, number: u64, at: (Epoch, Lsn)) {
-        let is_it = |element: &Element| element.grant == grant && element.number <= number;
+        let is_it = |it: &Element| it.grant == grant && it.number <= number;
         let (done, left): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.unsent).into_iter().partition(|(element, _)| is_it(element));
+            std::mem::take(&mut self.unsent).into_iter().partition(|(it, _)| is_it(&it.element));
         self.unsent = left;
-        self.applied.extend(done.into_iter().map(|(element, _)| (element, at)));
+        self.applied.extend(done.into_iter().map(|(kept, _)| (kept, at)));
     }
 
     /// Forgets what is durable by now.
     pub(crate) fn durable(&mut self, epoch: Epoch, lsn: Lsn) {
         while self.applied.front().is_some_and(|(_, at)| at.0 == epoch && at.1 <= lsn) {
-            self.applied.pop_front();
+            if let Some((kept, _)) = self.applied.pop_front() {
+                self.forget(&kept);
+            }
+        }
+    }
+
+    fn forget(&mut self, kept: &Kept) {
+        if let (Some(half), Some(journal)) = (kept.half, &mut self.journal) {
+            journal.forget(half);
         }
     }
 
     /// The shard was started anew, and may have lost what was not durable: all is sent again. What
     /// it has it does not apply twice.
     pub(crate) fn started_anew(&mut self, now: u64) {
-        for (element, _) in std::mem::take(&mut self.applied).into_iter().rev() {
-            self.unsent.push_front((element, now));
+        for (kept, _) in std::mem::take(&mut self.applied).into_iter().rev() {
+            self.unsent.push_front((kept, now));
         }
     }
 
     /// Drops what is left of a grant. Returns the elements that are not applied.
     pub(crate) fn drop_grant(&mut self, grant: TxnId) -> Vec<Element> {
-        self.applied.retain(|(element, _)| element.grant != grant);
+        let (gone, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.applied)
+            .into_iter()
+            .partition(|(it, _)| it.element.grant == grant);
+        self.applied = left;
+        gone.iter().for_each(|(kept, _)| self.forget(kept));
+        self.drop_unsent(grant)
+    }
+
+    /// Drops the elements of a grant that are not applied.
+    pub(crate) fn drop_unsent(&mut self, grant: TxnId) -> Vec<Element> {
         let (lost, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.unsent)
             .into_iter()
-            .partition(|(element, _)| element.grant == grant);
+            .partition(|(it, _)| it.element.grant == grant);
         self.unsent = left;
-        lost.into_iter().map(|(element, _)| element).collect()
+        lost.iter().for_each(|(kept, _)| self.forget(kept));
+        lost.into_iter().map(|(kept, _)| kept.element).collect()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use pando_types::op::{FileAt, FileRef, Op, Request, RequestId, Target};
-use pando_types::{DirId, SessionId};
+use pando_types::op::{FileAt, FileRef, Head, Op, Request, RequestId, Target};
+use pando_types::{Credentials, DirId, SessionId};
 
 /// The directories in which an operation looks at names or changes something, twice if need be.
 pub(crate) fn dirs_of(op: &Op) -> Vec<DirId> {
@@ -46,6 +46,11 @@ pub(crate) fn dirs_of(op: &Op) -> Vec<DirId> {
         },
         _ => Vec::new(),
     }
+}
+
+/// A request of this side itself.
+pub(crate) fn own(op: Op) -> Box<Request> {
+    Box::new(Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None })
 }
 
 /// Changing requests that were sent and are not answered.

@@ -1,6 +1,10 @@
 //! What a holder must know of the volume, and its limits.
 
+use std::sync::Arc;
+
 use pando_placement::{ClusterMap, Secrets};
+
+use crate::journal::Notes;
 
 /// Nanoseconds of a millisecond.
 pub(crate) const MILLIS: u64 = 1_000_000;
@@ -18,6 +22,9 @@ pub(crate) const IDLE: u64 = 5_000 * MILLIS;
 /// Pause before something is sent again that was lost, nanoseconds.
 pub(crate) const AGAIN: u64 = 20 * MILLIS;
 
+/// How long requests of a directory that is to be lent wait for those under way, nanoseconds.
+pub(crate) const STILL_WITHIN: u64 = 50 * MILLIS;
+
 /// What a holder must know of the volume.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,8 +32,8 @@ pub struct Settings {
     pub secrets: Secrets,
     /// Its shards, and the owners of hash slots.
     pub map: ClusterMap,
-    /// Number of entries above which a partition splits.
-    pub split_threshold: u64,
     /// Number of changes of a directory after which it is borrowed.
     pub eager_after: u32,
+    /// Where what was answered is noted. `None`: nowhere, so it ends with the process.
+    pub notes: Option<Arc<Notes>>,
 }

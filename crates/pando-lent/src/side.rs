@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use pando_core::LentCore;
 use pando_core::contract::Now;
-use pando_types::lend::{Act, Element, HOLD, Inos};
+use pando_types::lend::{Act, Element, GrantState, HOLD, Inos, Standing};
+use pando_types::op::Op;
 use pando_types::reply::Reply;
 use pando_types::{DirId, Epoch, Lsn, SessionId, TxnId};
 use parking_lot::{Mutex, MutexGuard};
@@ -26,6 +27,8 @@ pub(crate) struct Side {
     pub(crate) to_attend: Notify,
     /// Told when a directory is to be borrowed.
     pub(crate) to_borrow: Notify,
+    /// Told when the shard should make durable what it has.
+    pub(crate) to_sync: Notify,
 }
 
 #[derive(Default)]
@@ -35,8 +38,11 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     pub(crate) eager: Eager,
     pub(crate) queue: Queue,
-    /// Directories that are being borrowed: requests about them wait.
-    pub(crate) borrowing: HashSet<DirId>,
+    /// Directories about which requests wait. They are being borrowed, or were fenced, and the
+    /// shard is yet to hear what is open in them.
+    pub(crate) held_up: HashSet<DirId>,
+    /// Fenced parts of which the shard is yet to hear what is open.
+    pub(crate) reopening: BTreeMap<TxnId, DirId>,
     /// Grants that are returned, and of which the shard has not said that they are over.
     pub(crate) returning: BTreeSet<TxnId>,
     /// Grants of which the shard is to be told that this holder knows that they are over.
@@ -49,8 +55,8 @@ pub(crate) struct State {
     pub(crate) borrowed: u64,
     /// Whether somebody waits for elements to be applied.
     pub(crate) is_urgent: bool,
-    /// Elements that were answered and could not be applied.
-    pub(crate) set_aside: Vec<Element>,
+    /// Elements that were answered and could not be applied, with what became of their grant.
+    pub(crate) set_aside: Vec<(Element, Standing)>,
     /// Numbers of inodes that count once the shard is durable up to a position.
     inos: BTreeMap<TxnId, (Vec<Inos>, (Epoch, Lsn))>,
     told: Told,
@@ -61,8 +67,24 @@ pub(crate) struct Lent {
     pub(crate) core: LentCore,
     /// Until when they may be used, by the clock that goes on while the machine sleeps.
     pub(crate) until: u64,
-    /// When each was used last.
-    pub(crate) used: BTreeMap<TxnId, u64>,
+    pub(crate) uses: BTreeMap<TxnId, Use>,
+}
+
+/// When a part was used last, and until when it may be used whatever becomes of the hold. That
+/// counts from when it was asked for, and prolongs no other part: the shard may want those back
+/// without this holder knowing.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) last: u64,
+    pub(crate) until: u64,
+}
+
+impl Lent {
+    /// Whether what a request is about may be used at `now`.
+    pub(crate) fn is_held(&self, op: &Op, now: u64) -> bool {
+        let is_new = |grant: &TxnId| self.uses.get(grant).is_some_and(|its| now < its.until);
+        now < self.until || self.core.grants_of(op).iter().all(is_new)
+    }
 }
 
 /// What the shard's last replies told.
@@ -83,12 +105,14 @@ impl Side {
 
 impl State {
     /// Notes what a reply tells besides its result. Returns whether the shard was started anew.
-    pub(crate) fn heard(&mut self, reply: &Reply, now: u64) {
+    pub(crate) fn heard(&mut self, reply: &Reply, now: u64) -> bool {
         if reply.epoch < self.told.epoch {
-            return;
+            return false;
         }
-        if reply.epoch > self.told.epoch {
+        let is_new = reply.epoch > self.told.epoch;
+        if is_new {
             self.queue.started_anew(now);
+            self.inos.clear();
             self.told.durable = Lsn(0);
         }
         let told = &mut self.told;
@@ -100,6 +124,12 @@ impl State {
         }
         self.queue.durable(told.epoch, told.durable);
         self.use_durable_inos();
+        is_new
+    }
+
+    /// The start of the shard that has answered last.
+    pub(crate) const fn epoch(&self) -> Epoch {
+        self.told.epoch
     }
 
     /// The shard's time of day, as far as is known.
@@ -150,7 +180,7 @@ impl State {
                 continue;
             }
             let last = self.lent.as_mut().and_then(|lent| {
-                lent.used.remove(grant);
+                lent.uses.remove(grant);
                 lent.core.end(*grant)
             });
             let never = Element { grant: *grant, number: 1, act: Act::Return(None) };
@@ -164,7 +194,7 @@ impl State {
     /// Borrows no more, and gives all parts back. False: a part is being borrowed, so not yet.
     pub(crate) fn close(&mut self, now: u64) -> bool {
         self.is_closed = true;
-        if !self.borrowing.is_empty() {
+        if !self.held_up.is_empty() {
             return false;
         }
         let parts = self.lent.iter().flat_map(|lent| lent.core.parts());
@@ -179,30 +209,67 @@ impl State {
         }
     }
 
-    /// The shard takes no more elements of a grant: what is left of it is set aside. `returns`: the
-    /// shard waits for the part to be returned after the elements up to that number.
-    pub(crate) fn lose(&mut self, grant: TxnId, returns: Option<u64>, now: u64) {
+    /// The shard takes no more elements of a grant: what is left of it is set aside. If the shard
+    /// still knows the grant, it hears what is open in the part. Requests about a part that was
+    /// fenced wait for that: they may close files.
+    pub(crate) fn lose(&mut self, grant: TxnId, told: &GrantState, now: u64) {
         let lost = self.queue.drop_grant(grant);
-        self.set_aside.extend(lost.into_iter().filter(|it| matches!(it.act, Act::Change(_))));
-        let last = self.lent.as_mut().and_then(|lent| {
-            lent.used.remove(&grant);
-            lent.core.end(grant)
-        });
-        if let Some(applied) = returns
-            && !self.over.contains(&grant)
-        {
-            let act = last.map_or(Act::Return(None), |last| last.act);
-            self.queue.push(Element { grant, number: applied + 1, act }, now);
-            self.returning.insert(grant);
-            self.is_urgent = true;
+        self.set_aside(lost, told.applied, told.standing);
+        let (mut dir, mut last) = (None, None);
+        if let Some(lent) = &mut self.lent {
+            lent.uses.remove(&grant);
+            dir = lent.core.parts().find(|(id, _)| *id == grant).map(|(_, part)| part.dir.id);
+            last = lent.core.end(grant);
         }
         self.drop_empty_core();
+        let is_fenced = told.standing == Standing::Fenced;
+        // Of a part that never answered, the shard knows what is open.
+        let knows_opens = last.as_ref().is_some_and(|it| it.act != Act::Return(None));
+        let is_to_tell = match told.standing {
+            Standing::Refused => true,
+            Standing::Fenced => knows_opens,
+            _ => false,
+        };
+        if !is_to_tell || self.over.contains(&grant) {
+            return;
+        }
+        let act = last.map_or(Act::Return(None), |last| last.act);
+        self.queue.push(Element { grant, number: told.applied + 1, act }, now);
+        self.returning.insert(grant);
+        if let Some(dir) = dir.filter(|_| is_fenced) {
+            self.held_up.insert(dir);
+            self.reopening.insert(grant, dir);
+        }
+        self.is_urgent = true;
+    }
+
+    /// The shard has a part back, and takes no element of it beyond those applied.
+    pub(crate) fn is_returned(&mut self, grant: TxnId, applied: u64) {
+        let left = self.queue.drop_unsent(grant);
+        self.set_aside(left, applied, Standing::Returned);
+        self.is_over(grant);
+    }
+
+    fn set_aside(&mut self, lost: Vec<Element>, applied: u64, why: Standing) {
+        let is_lost = |it: &Element| matches!(it.act, Act::Change(_)) && it.number > applied;
+        let changes = lost.into_iter().filter(is_lost);
+        self.set_aside.extend(changes.map(|it| (it, why)));
     }
 
     /// Takes in that a grant is over.
     pub(crate) fn is_over(&mut self, grant: TxnId) {
         self.returning.remove(&grant);
+        if let Some(dir) = self.reopening.remove(&grant) {
+            self.held_up.remove(&dir);
+        }
+        self.queue.over(grant);
+        self.inos.remove(&grant);
         self.over.insert(grant);
+    }
+
+    /// Takes what was set aside.
+    pub(crate) fn take_set_aside(&mut self) -> Vec<(Element, Standing)> {
+        std::mem::take(&mut self.set_aside)
     }
 
     /// Lets the parts be used for a whole hold from `asked` on.
@@ -214,8 +281,22 @@ impl State {
 
     /// Takes in numbers of inodes for a grant, which the shard has given out at a log position.
     pub(crate) fn take_inos(&mut self, grant: TxnId, inos: &[Inos], at: (Epoch, Lsn)) {
-        self.inos.insert(grant, (inos.to_vec(), at));
-        self.use_durable_inos();
+        let Some(end) = inos.last().map(|range| range.end) else { return };
+        let is_known = self.lent.as_ref().is_none_or(|lent| lent.core.has_inos(grant, end));
+        // Told again they count from when they were told first.
+        let is_told = self.inos.get(&grant).is_some_and(|(told, since)| {
+            since.0 == at.0 && told.last().is_some_and(|range| range.end == end)
+        });
+        if !is_known && !is_told {
+            self.inos.insert(grant, (inos.to_vec(), at));
+            self.use_durable_inos();
+        }
+    }
+
+    /// Whether the shard should soon make durable what it has: the journal needs room, or there are
+    /// numbers of inodes that count only then.
+    pub(crate) fn wants_durable(&self) -> bool {
+        self.queue.wants_room() || !self.inos.is_empty()
     }
 
     /// Uses the numbers that the shard cannot give to others any more.

@@ -26,6 +26,17 @@ pub struct Inos {
     pub end: Ino,
 }
 
+/// What a session is told whose request for a part was granted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Loan {
+    /// The grant, by its generation.
+    pub grant: TxnId,
+    /// Numbers of inodes that the holder may give.
+    pub inos: Vec<Inos>,
+    /// Most entries of the part: with more, it is returned and splits.
+    pub entries_max: u64,
+}
+
 /// Which rows of a lent part a holder reads.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LentRows {
@@ -144,6 +155,10 @@ pub struct GrantNews {
     /// Whether the holder may go on using its parts for [`HOLD`] from when it sent the question.
     pub prolongs: bool,
 }
+
+/// Number of the rules by which holders and shards run changes. It is raised when the same element
+/// may come to other rows than before. Elements of other rules are not sent.
+pub const RULES: u32 = 1;
 
 /// How long a holder may use its parts of a shard without hearing from it, nanoseconds. It counts
 /// from when it sent the [`Attend`](crate::op::Op::Attend) that was answered, by a clock that runs

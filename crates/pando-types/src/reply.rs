@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::lend::{GrantNews, GrantState, Inos, LentPage};
+use crate::lend::{GrantNews, GrantState, LentPage, Loan};
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
     Attr, DirRef, Epoch, Errno, FileKind, HashSlot, Judged, LockHolder, Lsn, Name, News, Order,
@@ -347,8 +347,8 @@ pub enum Body {
     /// The lock is granted. It rests on begins and ends of sessions up to this position. The client
     /// sends that position in [`Head::heard`](crate::op::Head::heard) from then on.
     Locked(u64),
-    /// Borrow: the grant, by its generation, and the numbers of inodes that the holder may give.
-    Lent(TxnId, Vec<Inos>),
+    /// Borrow: the part is lent.
+    Lent(Loan),
     /// Rows of a part that is lent.
     LentRows(LentPage),
     /// Attend: news of grants.

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 #[cfg(doc)]
@@ -71,9 +72,55 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Whether shards have all changes that this transport has answered by itself, and will not
+    /// lose them with their power.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// Ready when shards have all that this transport has answered by itself. Its client closes,
+    /// and changes nothing any more.
+    fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Lets the transport do deferred work. The calling thread has passed on the reply of its last
     /// call, and has nothing else to do.
     fn afterwards(&self) {}
+}
+
+impl<T: Transport + ?Sized> Transport for Arc<T> {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+        (**self).call(shard, request)
+    }
+
+    fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
+        (**self).sleep(nanos)
+    }
+
+    fn now_nanos(&self) -> u64 {
+        (**self).now_nanos()
+    }
+
+    fn machine_nanos(&self) -> u64 {
+        (**self).machine_nanos()
+    }
+
+    fn is_local(&self) -> bool {
+        (**self).is_local()
+    }
+
+    fn is_settled(&self) -> bool {
+        (**self).is_settled()
+    }
+
+    fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
+        (**self).settle()
+    }
+
+    fn afterwards(&self) {
+        (**self).afterwards();
+    }
 }
 
 /// Why there is no reply.

@@ -61,6 +61,7 @@ impl Client {
     /// Ends the session, and closes all that it has open. No call is possible afterwards.
     pub async fn close(&self) -> Result<(), Errno> {
         let deadline = self.deadline(Via::Current);
+        self.within(deadline, self.transport.settle()).await.ok_or(Errno::ETIMEDOUT)?;
         let session = self.within(deadline, self.sessions.to_end()).await;
         if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
             match self.run(SYSTEM, Op::EndSession(session.id)).await {

@@ -107,7 +107,10 @@ impl Client {
             }
             let Some(session) = self.sessions.live() else { continue };
             let seen = session.stance.look();
-            if watch.is_still(session.id, seen) && self.doubts.count() == 0 {
+            // What a transport answers by itself, it answers to a change under way. So nothing that
+            // is to be sent comes between this look and the end.
+            let is_settled = self.doubts.count() == 0 && self.transport.is_settled();
+            if watch.is_still(session.id, seen) && is_settled {
                 session.stance.be_quiet(seen);
             }
             self.say_to_shard_0(&session).await;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::lend::{Inos, LentPage, LentRow, LentRows, Part, PartOpen, Standing};
+use pando_types::lend::{Inos, LentPage, LentRow, LentRows, Loan, Part, PartOpen, Standing};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirId, Errno, Ino, KeyId, Order, Radix, SessionId, TxnId};
 
@@ -17,8 +17,16 @@ use crate::state::stop::{Ran, Stop, bad_key};
 
 /// Most grants of a session at one shard, with those that are over and not yet known to be.
 pub const GRANTS_MAX: usize = 4_096;
-/// Numbers of inodes that a holder gets at a time.
-pub const INOS: u64 = 1_024;
+/// Numbers of inodes that a holder gets at first.
+const INOS: u64 = 2_048;
+/// Most numbers that it gets at a time.
+const INOS_MAX: u64 = 32_768;
+
+/// How many numbers of inodes a holder gets that has changed its part so often: as many as it may
+/// use until the shard is durable. So what is left over is in proportion to what was used.
+pub fn inos_after(applied: u64) -> u64 {
+    applied.saturating_mul(2).clamp(INOS, INOS_MAX)
+}
 /// Bytes at which a page of rows ends.
 const PAGE_BYTES: usize = 256 << 10;
 
@@ -66,8 +74,9 @@ impl Shard {
         if header.partition != part.partition {
             return Err(Errno::EAGAIN.into());
         }
-        if let Some((generation, inos)) = self.is_lent_to(session, part) {
-            return Ok(Ran::Answer(Body::Lent(generation, inos), Need::Synced));
+        let entries_max = self.threshold(part.dir.id, part.partition);
+        if let Some((grant, inos)) = self.is_lent_to(session, part) {
+            return Ok(Ran::Answer(Body::Lent(Loan { grant, inos, entries_max }), Need::Synced));
         }
         // A copy that comes late would get a grant of which its holder does not know.
         if !self.grants.is_new_request(session, nth) {
@@ -90,12 +99,13 @@ impl Shard {
         ctx.put(keys::grant(generation), grant.encode());
         self.enter_grant(generation, grant, ctx.now.nanos);
         self.counters.lent += 1;
-        // The holder's changes must not outlive the grant.
+        let loan = Loan { grant: generation, inos, entries_max };
+        // The holder's changes must not outlive the grant, nor the rows that it reads.
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::LentUnsynced) {
-            return Ok(Ran::Answer(Body::Lent(generation, inos), Need::Committed));
+            return Ok(Ran::Answer(Body::Lent(loan), Need::Committed));
         }
-        Ok(Ran::Answer(Body::Lent(generation, inos), Need::Synced))
+        Ok(Ran::Answer(Body::Lent(loan), Need::Synced))
     }
 
     /// The grant of a part that the session has, and has not used.

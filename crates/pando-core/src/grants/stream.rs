@@ -11,12 +11,13 @@ use pando_types::{CLOCK_SLACK_NANOS, DirRef, Errno, Ino, KeyId, Name, Timestamp,
 
 use crate::contract::{ClientTag, Halt, Need};
 use crate::grants::attend::state;
-use crate::grants::lend::INOS;
+use crate::grants::lend::inos_after;
 use crate::records::keys;
 use crate::records::record::{Entry, Grant, Header, Record};
 use crate::requests::admission::asks_too_much;
 use crate::state::ctx::{Ctx, Lent};
 use crate::state::grants::batch::Batch;
+use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop};
 
@@ -85,10 +86,19 @@ impl Shard {
                 .entry(element.grant)
                 .or_insert_with(|| self.state_of(batch.tag.1, element.grant));
         }
-        // What the holder sets aside must not stand again after a loss of power.
-        let is_lost =
-            |state: &GrantState| !matches!(state.standing, Standing::Stands | Standing::Returned);
-        let need = match (*synced, states.values().any(is_lost)) {
+        // What the holder sets aside must not stand again after a loss of power. Nor may it forget
+        // what it has told with a return beyond what was applied.
+        let is_told = |grant: &TxnId, state: &GrantState| {
+            elements.iter().any(|it| {
+                it.grant == *grant && matches!(it.act, Act::Return(_)) && it.number > state.applied
+            })
+        };
+        let is_lost = |(grant, state): (&TxnId, &GrantState)| match state.standing {
+            Standing::Stands => false,
+            Standing::Returned => is_told(grant, state),
+            _ => true,
+        };
+        let need = match (*synced, states.iter().any(is_lost)) {
             (true, _) => Need::Synced,
             (false, true) => Need::Durable,
             (false, false) => Need::Committed,
@@ -130,6 +140,11 @@ impl Shard {
             (Act::Return(opens), Standing::Stands | Standing::Refused) if is_next => {
                 return self.take_return(ctx, element, grant, opens.as_deref());
             }
+            // What is open in a part that was fenced. Its holder lets nothing travel that opens or
+            // closes a file of it, until it has heard that this was taken in.
+            (Act::Return(Some(opens)), Standing::Fenced) if is_next => {
+                return self.take_late_return(ctx, element.grant, grant, opens);
+            }
             _ => Fate::Passed,
         };
         match fate {
@@ -164,8 +179,9 @@ impl Shard {
                 first.first = Ino(first.first.0.max(ino.0 + 1));
             }
             let left: u64 = grant.inos.iter().map(|range| range.end.0 - range.first.0).sum();
-            if left < INOS / 2 {
-                grant.inos.push(self.numbers.inos(ctx, INOS));
+            let more = inos_after(grant.applied);
+            if left < more / 2 {
+                grant.inos.push(self.numbers.inos(ctx, more));
             }
         }
         ctx.put(keys::grant(element.grant), grant.encode());
@@ -251,6 +267,30 @@ impl Shard {
         };
         let grant = Grant { applied, ..grant };
         self.end_grant(ctx, element.grant, grant, Standing::Returned);
+        Ok(())
+    }
+
+    /// Takes in what the holder of a fenced part has open in it. Others may use the part since.
+    /// What they removed is gone.
+    fn take_late_return(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        generation: TxnId,
+        grant: Grant,
+        opens: &[PartOpen],
+    ) -> Result<(), Halt> {
+        let part = grant.part;
+        // Another holder knows what is open there. The return comes again.
+        let lock = LockKey::Partition(part.dir.id, part.partition);
+        if self.recall_lock(ctx.now, lock) {
+            return Ok(());
+        }
+        if let Some(header) = self.header_of(ctx, part.dir.id, part.partition)? {
+            self.put_opens(ctx, &grant, &header, opens)?;
+        }
+        let grant = Grant { standing: Standing::Returned, ..grant };
+        ctx.put(keys::grant(generation), grant.encode());
+        self.grants.update(generation, grant);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::lend::{Act, Change, Element, Inos, LentPage, Part, PartOpen};
+use pando_types::lend::{Act, Change, Element, Inos, LentPage, Loan, Part, PartOpen};
 use pando_types::op::{CHANGE_MAX, Op, Request};
 use pando_types::reply::{Body, HashSlotNews, Refusal};
 use pando_types::requests::asked::{Asked, changes_at, reads_at};
@@ -39,6 +39,8 @@ struct LentPart {
     generation: TxnId,
     dir: DirRef,
     partition: PartitionIndex,
+    /// Beyond this number of entries it is returned.
+    entries_max: u64,
     orders: Range<u64>,
     /// Whether all its rows are here.
     is_whole: bool,
@@ -72,9 +74,11 @@ impl LentCore {
     }
 
     /// Takes in a part that was lent, as yet without rows.
-    pub fn begin(&mut self, generation: TxnId, part: Part, inos: Vec<Inos>) {
+    pub fn begin(&mut self, loan: Loan, part: Part) {
+        let Loan { grant: generation, inos, entries_max } = loan;
         let part = LentPart {
             generation,
+            entries_max,
             dir: part.dir,
             partition: part.partition,
             orders: 0..0,
@@ -149,6 +153,13 @@ impl LentCore {
                 part.inos.push(Inos { first, end: range.end });
             }
         }
+    }
+
+    /// Whether numbers of inodes up to this one were taken in.
+    #[must_use]
+    pub fn has_inos(&self, generation: TxnId, end: Ino) -> bool {
+        let part = self.parts.get(&generation);
+        part.is_none_or(|part| part.inos.last().map_or(part.given, |range| range.end) >= end)
     }
 
     /// Answers a request, or says what else it needs. `session` of the request is this session.
@@ -238,7 +249,8 @@ impl LentCore {
             order: Order(open.at),
             count: open.count,
         });
-        let act = Act::Return(Some(told.collect()));
+        // Of a part that never answered, what the shard has recorded stands.
+        let act = Act::Return(part.is_whole.then(|| told.collect()));
         for open in &opens {
             self.shard.namespace.opens.update(&OpenChange::Clear(open.ino, open.session));
         }
@@ -332,8 +344,7 @@ impl LentCore {
         let key = keys::dir(part.dir.id, Kind::Header, part.orders.start);
         let header = crate::contract::Rows::get(&self.store, &key);
         let header = header.ok().flatten().and_then(|bytes| Header::decode(&bytes).ok());
-        let most = self.shard.threshold(part.dir.id, part.partition);
-        header.is_none_or(|header| header.entries > most)
+        header.is_none_or(|header| header.entries > part.entries_max)
     }
 
     /// The parts that a request is about which travels.

@@ -91,7 +91,9 @@ impl DataFs {
             self.flush(ino)?;
         }
         self.sync_store()?;
-        self.metadata.sync_file(ino)
+        self.metadata.sync_file(ino)?;
+        // Also of what was lost meanwhile, and of a directory.
+        if self.losses.tell(ino) { Err(Errno::EIO) } else { Ok(()) }
     }
 
     /// Flushes every file. Returns the first error, after trying all.

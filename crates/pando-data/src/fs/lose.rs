@@ -8,6 +8,7 @@ use pando_types::{Errno, Ino};
 use crate::fs::files::DataFs;
 use crate::fs::guards::lock;
 use crate::fs::losses::{Known, Loss, Lost, NAMED_MAX, Told};
+use crate::inode::plan::Form;
 use crate::inode::state::{Inode, State};
 
 impl DataFs {
@@ -22,6 +23,25 @@ impl DataFs {
         self.losses.is_untold(ino)
     }
 
+    /// Notes that changes of a file or directory were acknowledged and are lost. The next `close`
+    /// or `fsync` of it says `EIO`, once. Waits for nothing.
+    pub fn is_lost(&self, ino: Ino) {
+        let mut known = lock(&self.losses.known);
+        known.untold.insert(ino);
+        self.losses.count_untold(&known);
+    }
+
+    /// Believes nothing of a file's contents any more: the same data versions come again for other
+    /// contents. Its unflushed writes stay. Waits for other users of the file, and so for shards.
+    pub fn taken_back(&self, ino: Ino) {
+        lock(&self.pages).remove(&ino);
+        if let Some(inode) = self.file(ino) {
+            let mut state = self.write_state(&inode);
+            (state.version, state.form, state.kept) = (0, Form::Unknown, None);
+            *lock(&inode.layout) = None;
+        }
+    }
+
     /// Drops the dirty bytes, which cannot be stored. The next program that closes or syncs the
     /// file is told, unless one was.
     pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, told: Told) {
@@ -34,7 +54,7 @@ impl DataFs {
         let mut known = lock(&self.losses.known);
         if told == Told::NotYet {
             known.untold.insert(inode.ino);
-            self.losses.untold.store(known.untold.len(), Ordering::SeqCst);
+            self.losses.count_untold(&known);
         }
         let is_full = known.files.len() >= NAMED_MAX;
         if let Some(lost) = known.files.get_mut(&inode.ino) {

@@ -71,6 +71,10 @@ impl Losses {
         self.untold.load(Ordering::SeqCst) > 0 && lock(&self.known).untold.contains(&ino)
     }
 
+    pub(super) fn count_untold(&self, known: &Known) {
+        self.untold.store(known.untold.len(), Ordering::SeqCst);
+    }
+
     /// Notes that a program is told of the file's loss. Returns whether there was one to tell.
     pub(super) fn tell(&self, ino: Ino) -> bool {
         if self.untold.load(Ordering::SeqCst) == 0 {
@@ -78,7 +82,7 @@ impl Losses {
         }
         let mut known = lock(&self.known);
         let was_untold = known.untold.remove(&ino);
-        self.untold.store(known.untold.len(), Ordering::SeqCst);
+        self.count_untold(&known);
         was_untold
     }
 }

@@ -169,3 +169,43 @@ fn a_flush_that_fails_again_and_again_stores_nothing_more() {
     fs.flush(FILE).unwrap();
     assert_eq!(fs.read(FILE, 0, 1).unwrap(), [2], "who asks is not put off");
 }
+
+/// Shards had acknowledged changes, and have lost them.
+#[test]
+fn a_change_that_shards_have_lost_is_told_once_by_file_and_directory() {
+    let Setup { fs, .. } = setup();
+    let dir = Ino(300);
+    for ino in [FILE, dir] {
+        fs.is_lost(ino);
+        assert_eq!(fs.fsync(ino), Err(Errno::EIO));
+        assert_eq!(fs.fsync(ino), Ok(()));
+    }
+    fs.is_lost(FILE);
+    assert_eq!(fs.flush(FILE), Err(Errno::EIO));
+    assert_eq!(fs.flush(FILE), Ok(()));
+    assert_eq!(fs.lost_bytes(), 0);
+}
+
+/// The same data version comes again, for other contents.
+#[test]
+fn contents_that_shards_have_lost_are_asked_for_again() {
+    let Setup { fs, shards, store } = setup();
+    fs.write(FILE, Some(0), b"lost", None).unwrap();
+    fs.flush(FILE).unwrap();
+    assert_eq!(fs.read(FILE, 0, 10).unwrap(), b"lost");
+    let version = shards.getattr(FILE).unwrap().data_version;
+    // The file is as it was before, and another client writes it.
+    let other = DataFs::new(
+        Arc::clone(&shards) as Arc<dyn Metadata>,
+        Arc::clone(&store) as Arc<dyn ObjectStore>,
+        Limits::default(),
+    );
+    other.created(&shards.create(FILE));
+    other.write(FILE, Some(0), b"new", None).unwrap();
+    other.flush(FILE).unwrap();
+    let attr = shards.getattr(FILE).unwrap();
+    assert_eq!(attr.data_version, version);
+    fs.taken_back(FILE);
+    assert!(!fs.opened(&attr).keep_pages);
+    assert_eq!(fs.read(FILE, 0, 10).unwrap(), b"new");
+}

@@ -13,7 +13,7 @@ use pando_types::{SHARDS_MAX, ShardIndex, Timestamp};
 use parking_lot::Mutex;
 
 use crate::common::clock::{Clock, RealTime, Wall};
-use crate::common::options::HostOptions;
+use crate::common::options::{Durability, HostOptions};
 use crate::folder::layout::Folder;
 use crate::folder::superblock::Superblock;
 use crate::host::shards::Host;
@@ -81,6 +81,8 @@ fn config(superblock: &Superblock, shard: ShardIndex, options: &HostOptions) -> 
     config.split_threshold = options.split_threshold;
     config.partitions_per_shard = options.partitions_per_shard.map_or(u16::MAX, u16::from);
     config.lease = u64::try_from(options.lease.as_nanos()).unwrap_or(u64::MAX);
+    // In the other mode what is answered is on disk: nobody but the shard may answer.
+    config.lends = options.durability == Durability::Os;
     config
 }
 

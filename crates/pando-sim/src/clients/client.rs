@@ -53,8 +53,8 @@ pub struct Shared {
     pub lock_patience: Option<u64>,
     /// The judge of locks.
     pub locks: Arc<Mutex<Locks>>,
-    /// Number of entries above which a partition splits, if clients borrow directories.
-    pub lends: Option<u64>,
+    /// Whether clients borrow directories.
+    pub lends: bool,
     /// Objects, if files have them.
     pub objects: Option<Arc<Objects>>,
     /// The process that hosts all shards, if this client is in it.
@@ -116,15 +116,6 @@ impl ClientRun {
     /// The client, once it has connected.
     pub fn client(&self) -> Option<Arc<Client>> {
         lock(&self.client).clone()
-    }
-
-    /// Gives back what the client has borrowed, and closes it.
-    pub(crate) async fn close(&self, client: &Client) -> Result<(), pando_types::Errno> {
-        let lender = lock(&self.lender).clone();
-        if let Some(lender) = lender {
-            lender.give_all_back().await;
-        }
-        client.close().await
     }
 
     /// The session before the current one, or the current one if it is the first. Nothing was lost

@@ -41,9 +41,11 @@ impl ClientRun {
 
     /// A new transport over the client's own that borrows, if the client is to borrow.
     fn borrows(&self) -> Option<Arc<Borrowing<Mail>>> {
+        if !self.shared.lends {
+            return None;
+        }
         let Volume { secrets, map, .. } = self.shared.volume.clone();
-        let settings =
-            Settings { secrets, map, split_threshold: self.shared.lends?, eager_after: 3 };
+        let settings = Settings { secrets, map, eager_after: 3, notes: None };
         let lender = Arc::new(Borrowing::new(self.shared.mail.clone(), settings));
         *lock(&self.lender) = Some(lender.clone());
         Some(lender)

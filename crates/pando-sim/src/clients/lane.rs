@@ -112,7 +112,7 @@ impl ClientRun {
             let since = history.last_alive(client.session());
             history.gone(self.who, since);
         }
-        while self.close(client).await.is_err() {
+        while client.close().await.is_err() {
             self.shared.mail.sleep(10 * MILLISECOND).await;
         }
     }

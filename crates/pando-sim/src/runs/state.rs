@@ -59,7 +59,7 @@ impl Run {
             locking,
             lock_patience,
             locks,
-            lends: world.config.lends.then_some(world.config.split_threshold),
+            lends: world.config.lends,
             objects: world.objects.clone(),
             here: None,
         };

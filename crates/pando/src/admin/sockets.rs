@@ -17,6 +17,11 @@ pub fn log(mountpoint: &Path) -> Result<PathBuf, Failure> {
     file_of(mountpoint, "log")
 }
 
+/// The folder of the journals of this user's mounts.
+pub fn journals() -> Result<PathBuf, Failure> {
+    Ok(runtime_folder()?.join("journals"))
+}
+
 /// The path of a mount's file. The name holds a hash of the mountpoint.
 fn file_of(mountpoint: &Path, ending: &str) -> Result<PathBuf, Failure> {
     let hash = blake3::hash(mountpoint.as_os_str().as_bytes()).to_hex();

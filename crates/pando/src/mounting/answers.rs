@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use pando_client::Client;
 use pando_data::DataFs;
 use pando_fuse::Mounted;
+use pando_lent::Counts;
 use pando_server::superblock::unhex;
 use pando_types::Name;
 
@@ -38,6 +39,20 @@ impl MountStatus {
             messages: named(client.counters().requests_by_op()),
             counters: named(counters),
         }
+    }
+
+    /// Adds what was lent to the mount.
+    pub fn with_lent(mut self, counts: Counts) -> Self {
+        let Counts { parts, unsent, answered, lent, set_aside } = counts;
+        let named = [
+            ("lent_parts", parts),
+            ("lent_unsent", unsent),
+            ("lent_answered", answered),
+            ("lent_so_far", lent),
+            ("lent_set_aside", set_aside),
+        ];
+        self.counters.extend(named.map(|(name, count)| (name.to_owned(), count)));
+        self
     }
 }
 

@@ -6,4 +6,5 @@ pub mod losses;
 pub mod mount;
 pub mod mountpoint;
 pub mod outspoken;
+pub mod set_aside;
 pub mod stop;

@@ -6,19 +6,32 @@ use std::time::Duration;
 
 use pando_client::net::{Net, NetOptions};
 use pando_client::{Transport, Volume};
+use pando_lent::journal::Mounts;
+use pando_lent::replay::keep_replaying;
+use pando_lent::{Borrowing, Settings};
 use pando_net::Keys;
 use pando_server::folder::objects_of;
 use pando_wire::{VolumeFacts, uuid};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::named::Named;
+use crate::console::output::say;
 use crate::failure::Failure;
+use crate::mounting::set_aside::Teller;
+
+/// Number of changes of a directory in a row after which a mount borrows it.
+const EAGER_AFTER: u32 = 8;
 
 /// A transport whose sockets are served by a thread of their own. The thread ends when this is
 /// dropped.
 pub struct Connected {
     pub transport: Arc<dyn Transport>,
     pub facts: VolumeFacts,
+    net: Arc<Net>,
+    runtime: Handle,
+    /// What shards lend, if they do.
+    borrowing: Option<Arc<Borrowing<Arc<Net>>>>,
     _end: oneshot::Sender<()>,
 }
 
@@ -58,7 +71,7 @@ fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure
         runtime.block_on(async {
             match Net::connect(&target, options).await {
                 Ok(connected) => {
-                    let _ = send.send(Ok(Ok(connected)));
+                    let _ = send.send(Ok(Ok((connected, Handle::current()))));
                     let _ = ended.await;
                 }
                 Err(error) => drop(send.send(Ok(Err(error)))),
@@ -72,14 +85,54 @@ fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure
         .name("pando-net".to_owned())
         .spawn(body)
         .map_err(|error| no_thread(&error))?;
-    let (net, facts) = receive
+    let ((net, facts), runtime) = receive
         .recv()
         .map_err(|_| no_thread(&"it ended"))??
         .map_err(|error| named.explain(&error))?;
-    Ok(Connected { transport: net, facts, _end: end })
+    Ok(Connected { transport: net.clone(), facts, net, runtime, borrowing: None, _end: end })
 }
 
 impl Connected {
+    /// Lets shards lend parts of directories to the client that is to use this connection: it
+    /// answers from these by itself. What it has answered is noted in a journal.
+    pub fn borrow(&mut self, mounts: &Mounts, teller: &Teller) {
+        let Volume { secrets, map, .. } = self.volume();
+        let notes = match mounts.begin() {
+            Ok(notes) => Arc::new(notes),
+            Err(error) => {
+                return say!(
+                    "no journal can be kept, so this mount sends each change before it is \
+                     answered: {error}"
+                );
+            }
+        };
+        let settings = Settings { secrets, map, eager_after: EAGER_AFTER, notes: Some(notes) };
+        let borrowing = Arc::new(Borrowing::new(self.net.clone(), settings));
+        borrowing.watch(Box::new(teller.clone()));
+        let keeps = borrowing.clone();
+        self.runtime.spawn(async move { keeps.keep().await });
+        self.transport = borrowing.clone();
+        self.borrowing = Some(borrowing);
+    }
+
+    /// Sends what ended processes have answered, as long as this process lives.
+    pub fn replay(&self, mounts: Mounts, teller: Teller) {
+        let net = self.net.clone();
+        self.runtime.spawn(async move { keep_replaying(&net, &mounts, &teller).await });
+    }
+
+    /// What shards lend, if they do.
+    pub fn borrowing(&self) -> Option<&Arc<Borrowing<Arc<Net>>>> {
+        self.borrowing.as_ref()
+    }
+
+    /// Removes the journal, after the client was closed.
+    pub fn end_notes(&self) {
+        if let Some(Err(error)) = self.borrowing.as_ref().map(|it| it.end_notes()) {
+            say!("the journal of this mount cannot be removed: {error}");
+        }
+    }
+
     pub fn volume(&self) -> Volume {
         Volume::from(&self.facts)
     }

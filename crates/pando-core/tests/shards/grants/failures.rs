@@ -1,9 +1,9 @@
 //! Holders that die, shards that die, messages that come late or twice.
 
-use pando_types::lend::{Act, HOLD, Standing};
+use pando_types::lend::{Act, Element, HOLD, Standing};
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno};
+use pando_types::{DirRef, Errno, KeyId};
 
 use super::{cluster, first, lent};
 use crate::support::{Cluster, Fault};
@@ -237,4 +237,59 @@ fn a_full_disk_takes_no_elements_and_loses_none() {
     assert!(c.lookup(dir, "a").is_ok());
     let refused = holder.borrow(&mut c, first(dir));
     assert_eq!(refused, Err(super::NOT_NOW), "nothing is lent while the disk is full");
+}
+
+/// A holder with two open files, of which the shard knows one, that is fenced. Returns what it has
+/// open, as it tells that late.
+fn fenced_with_opens(c: &mut Cluster) -> (DirRef, super::Holder, pando_types::Ino, Element) {
+    let (dir, mut holder, grant) = lent(c);
+    let op = c.create_open_op(dir, "open");
+    let Ok(Body::Created(attr, true, _)) = holder.here(c, op) else { panic!() };
+    holder.stream(c);
+    let op = c.create_open_op(dir, "lost");
+    assert!(matches!(holder.here(c, op), Ok(Body::Created(_, true, _))));
+    c.begin_session(Op::OpenSession);
+    let wants = c.send(holder.shard, Op::Lookup(dir, c.name("open")));
+    c.tick(c.all(), FENCED_AFTER + 1_000_000_000);
+    assert!(c.answer(wants).is_some(), "it is not fenced");
+    let late = Element { number: 2, ..holder.core.end(grant).unwrap() };
+    (dir, holder, attr.ino, late)
+}
+
+#[test]
+fn a_holder_that_was_fenced_tells_what_it_has_open() {
+    let mut c = cluster(1);
+    let (dir, holder, ino, late) = fenced_with_opens(&mut c);
+    for _ in 0..2 {
+        let states = holder.send(&mut c, vec![late.clone()]);
+        assert_eq!((states[0].1.standing, states[0].1.applied), (Standing::Returned, 1));
+    }
+    // Another session removes the name. The file outlives it.
+    c.unlink(dir, "open").unwrap();
+    let file = FileRef { ino, at: FileAt::Link };
+    assert!(c.on_owner(&Op::GetAttr(file)).is_ok(), "an open file was removed");
+}
+
+/// The next holder would else remove what it takes for a file that nobody has open.
+#[test]
+fn a_late_return_waits_until_the_next_holder_has_given_the_part_back() {
+    let mut c = cluster(1);
+    let (dir, holder, ino, late) = fenced_with_opens(&mut c);
+    c.tick(c.all(), 1_000_000_000);
+    // The key that was fenced gets nothing for a while.
+    c.key = KeyId(9);
+    c.begin_session(Op::OpenSession);
+    while c.step() {}
+    let mut next = super::Holder::new(&c, holder.shard);
+    let grant = next.borrow(&mut c, first(dir)).unwrap();
+    c.key = KeyId::OWNER;
+    assert_eq!(holder.send(&mut c, vec![late.clone()])[0].1.standing, Standing::Fenced);
+    c.key = KeyId(9);
+    assert_eq!(next.attend(&mut c).recalled, [grant]);
+    next.give_back(&mut c, grant);
+    c.key = KeyId::OWNER;
+    assert_eq!(holder.send(&mut c, vec![late])[0].1.standing, Standing::Returned);
+    c.key = KeyId(9);
+    c.unlink(dir, "open").unwrap();
+    assert!(c.on_owner(&Op::GetAttr(FileRef { ino, at: FileAt::Link })).is_ok());
 }

@@ -3,7 +3,7 @@
 use pando_core::Need;
 use pando_core::Said;
 use pando_core::keys::{self, Table};
-use pando_types::lend::{Act, Element, HOLD, Part, PartOpen, Standing};
+use pando_types::lend::{Act, Element, HOLD, Loan, Part, PartOpen, Standing};
 use pando_types::op::{
     ATTEND_FOR, CHANGE_MAX, FileAt, FileRef, ObjectId, ObjectRange, Op, Payload, Piece,
 };
@@ -238,7 +238,8 @@ fn a_liar_that_acknowledges_nothing_leaves_a_bounded_number_of_rows() {
     let shard = c.home(dir);
     let holder = Holder::new(&c, shard);
     for nth in 1..5_000 {
-        let Ok(Body::Lent(grant, _)) = c.run(shard, Op::Borrow(holder.session, nth, first(dir)))
+        let Ok(Body::Lent(Loan { grant, .. })) =
+            c.run(shard, Op::Borrow(holder.session, nth, first(dir)))
         else {
             return;
         };

@@ -48,11 +48,12 @@ impl Holder {
         c.session = self.session;
         self.borrowed += 1;
         let borrow = Op::Borrow(self.session, self.borrowed, part);
-        let (generation, inos) = match c.run(self.shard, borrow)? {
-            Body::Lent(generation, inos) => (generation, inos),
+        let loan = match c.run(self.shard, borrow)? {
+            Body::Lent(loan) => loan,
             other => panic!("{other:?}"),
         };
-        self.core.begin(generation, part, inos);
+        let generation = loan.grant;
+        self.core.begin(loan, part);
         let mut from = Vec::new();
         loop {
             let which = LentRows::Part(from);

@@ -33,6 +33,12 @@ pub struct MountArgs {
     /// Folder of the volume's objects on this machine [default: the path that the servers use]
     #[arg(long, value_name = "FOLDER")]
     pub objects: Option<PathBuf>,
+    /// Send each change of a name or an attribute to its shard before it is answered
+    ///
+    /// Otherwise directories that only this mount uses are lent to it: it answers by itself, and
+    /// sends changes within milliseconds.
+    #[arg(long)]
+    pub sync_metadata: bool,
     /// Run in the background once the mount is usable
     #[arg(short, long)]
     pub detach: bool,

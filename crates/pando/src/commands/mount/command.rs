@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Weak};
 
+use pando_client::net::Net;
 use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, LocalStore, SyncObjects};
 use pando_fuse::Mounted;
 use pando_keys::Squash;
+use pando_lent::Borrowing;
+use pando_lent::journal::Mounts;
 use pando_server::admin::{self, SocketFile};
 use pando_server::inspect::Inspector;
 use pando_types::op::Request;
 
 use crate::admin::protocol::{MountStatus, Query, Told};
-use crate::admin::sockets::{log, socket};
+use crate::admin::sockets::{journals, log, socket};
 use crate::commands::mount::args::MountArgs;
 use crate::console::output::say;
 use crate::failure::Failure;
@@ -23,6 +26,7 @@ use crate::mounting::answers::{parse_names, pong, sync, unmount};
 use crate::mounting::mount::{Mounting, Plan, can_mount};
 use crate::mounting::mountpoint;
 use crate::mounting::outspoken::Outspoken;
+use crate::mounting::set_aside::Teller;
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounts;
 use crate::process::background::{self, Service, Way};
@@ -67,7 +71,17 @@ fn bring_up(
 ) -> Result<(Tree, Receiver<Stop>), Failure> {
     let keys = keys::find(named, args.key.as_ref())?;
     let squash = keys.as_ref().and_then(|keys| keys.identity().squash);
-    let connected = connect_for(named, keys, args.timeout)?;
+    let key =
+        keys.as_ref().map_or_else(|| "none".to_owned(), |keys| keys.identity().key.to_string());
+    let mut connected = connect_for(named, keys, args.timeout)?;
+    let folder = journals()?;
+    let teller = Teller::new(&folder);
+    let mounts = Mounts::new(&folder, &connected.volume().id, &key);
+    if !args.sync_metadata {
+        connected.borrow(&mounts, &teller);
+    }
+    // Of processes that have ended no program is here.
+    connected.replay(mounts, Teller::new(&folder));
     let objects = connected.objects(args.objects.as_ref())?;
     let store = LocalStore::open(&objects).map_err(|error| {
         Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
@@ -88,6 +102,7 @@ fn bring_up(
         as_openers: matches!(squash, Some(Squash::Root { .. })),
         kernel: args.kernel,
     })?;
+    teller.tell_programs(&mounting.data);
     let socket = socket(&path)?;
     let named = named.shown();
     let mut tree = Tree { mounting, connected, named, socket: None, own_log };
@@ -116,6 +131,7 @@ impl Service for Tree {
         let result = self.mounting.finish(stops);
         // On failure the socket stays. It tells `pando umount` that not all data is stored.
         result?;
+        self.connected.end_notes();
         say!("{shown} is unmounted, all is stored");
         // The log goes before the socket. Once the socket is gone, another mount may begin here.
         if let Some(log) = &self.own_log {
@@ -143,6 +159,7 @@ fn remove_log(log: &Path) {
 /// What the answers need. Weak, so that a late query does not keep a mount alive.
 struct Parts {
     transport: Weak<dyn Transport>,
+    borrowing: Option<Weak<Borrowing<Arc<Net>>>>,
     client: Weak<Client>,
     data: Weak<DataFs>,
     mounted: Weak<Mounted>,
@@ -154,6 +171,7 @@ struct Parts {
 fn answer(tree: &Tree, socket: &Path, stop: Sender<Stop>) -> Result<SocketFile, Failure> {
     let parts = Parts {
         transport: Arc::downgrade(&tree.connected.transport),
+        borrowing: tree.connected.borrowing().map(Arc::downgrade),
         client: Arc::downgrade(&tree.mounting.client),
         data: Arc::downgrade(&tree.mounting.data),
         mounted: Arc::downgrade(&tree.mounting.mounted),
@@ -176,7 +194,11 @@ impl Parts {
                 let data = self.data.upgrade().ok_or(ENDING)?;
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;
                 let status = MountStatus::of(&self.path, &client, &data, &mounted);
-                Ok(Told::Mount(status))
+                let lent = self.borrowing.as_ref().and_then(Weak::upgrade);
+                Ok(Told::Mount(match lent {
+                    Some(lent) => status.with_lent(lent.counts()),
+                    None => status,
+                }))
             }
             Query::Info { names } => {
                 let transport = self.transport.upgrade().ok_or(ENDING)?;

@@ -8,7 +8,7 @@ use pando_types::{SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
 use crate::settings::{AGAIN, IDLE};
-use crate::side::State;
+use crate::side::{State, Use};
 
 impl<T: Transport> Borrowing<T> {
     /// Asks a shard for news while something of it is held, until the transport is stopped.
@@ -25,10 +25,12 @@ impl<T: Transport> Borrowing<T> {
             match &reply.result {
                 Ok(Body::Attended(news)) => {
                     self.attended(shard, news, &over, asked);
+                    // Whoever waits for what is lost hears of it.
+                    self.tell_set_aside(shard);
+                    side.changed.notify_waiters();
+                    side.to_send.notify_one();
                     if !news.prolongs {
                         // Such an answer does not wait.
-                        side.changed.notify_waiters();
-                        side.to_send.notify_one();
                         self.inner.sleep(AGAIN).await;
                     }
                 }
@@ -60,6 +62,9 @@ impl<T: Transport> Borrowing<T> {
         let now = self.inner.machine_nanos();
         let mut state = self.side(shard).lock();
         state.return_idle(now);
+        if state.queue.unsent() > 0 {
+            self.side(shard).to_send.notify_one();
+        }
         let recalled = state.returning.iter().copied().collect();
         let over = state.over.iter().copied().collect();
         state.attends().then_some((state.session, recalled, over))
@@ -70,10 +75,17 @@ impl State {
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
-            if told.standing == Standing::Fenced {
-                self.lose(*grant, None, now);
+            // It is not over before the shard has heard what is open.
+            match told.standing {
+                Standing::Fenced if self.reopening.contains_key(grant) => {}
+                Standing::Fenced => {
+                    self.lose(*grant, told, now);
+                    if !self.reopening.contains_key(grant) {
+                        self.is_over(*grant);
+                    }
+                }
+                _ => self.is_returned(*grant, told.applied),
             }
-            self.is_over(*grant);
         }
         if news.prolongs {
             self.prolong(asked);
@@ -83,9 +95,9 @@ impl State {
     /// Gives back what has not been used for a while.
     fn return_idle(&mut self, now: u64) {
         let Some(lent) = &self.lent else { return };
-        let is_idle = |at: &u64| at.saturating_add(IDLE) <= now;
+        let is_idle = |its: &Use| its.last.saturating_add(IDLE) <= now;
         let idle: Vec<_> =
-            lent.used.iter().filter(|(_, at)| is_idle(at)).map(|(grant, _)| *grant).collect();
+            lent.uses.iter().filter(|(_, its)| is_idle(its)).map(|(grant, _)| *grant).collect();
         self.give_back(&idle, now);
     }
 

@@ -31,20 +31,34 @@ impl<T: Transport> Borrowing<T> {
             let Some(reply) = self.ask(shard, stream).await else { return };
             match &reply.result {
                 Ok(Body::Streamed(states)) => {
-                    let now = self.inner.machine_nanos();
-                    let mut state = side.lock();
-                    for (grant, told) in states {
-                        state.streamed(*grant, told, &reply, now);
-                    }
-                    if state.queue.unsent() == 0 {
-                        state.is_urgent = false;
+                    let has_more =
+                        side.lock().take_states(states, &reply, self.inner.machine_nanos());
+                    if !has_more {
+                        // What it waits for takes a while.
+                        self.inner.sleep(AGAIN).await;
                     }
                 }
                 // The disk is full, or the request was refused in another way: later.
                 _ => self.inner.sleep(AGAIN).await,
             }
+            self.tell_set_aside(shard);
+            if side.lock().wants_durable() {
+                side.to_sync.notify_one();
+            }
             side.changed.notify_waiters();
             side.to_attend.notify_one();
+        }
+    }
+
+    /// Has the shard make durable what it has, when the journal needs room, until the transport is
+    /// stopped.
+    pub(crate) async fn sync(&self, shard: ShardIndex) {
+        loop {
+            self.side(shard).to_sync.notified().await;
+            if self.ask(shard, Op::Sync(shard)).await.is_none() {
+                return;
+            }
+            self.side(shard).changed.notify_waiters();
         }
     }
 
@@ -64,16 +78,35 @@ impl<T: Transport> Borrowing<T> {
 }
 
 impl State {
+    /// Takes in how far grants have come. Returns whether one has come further.
+    fn take_states(&mut self, states: &[(TxnId, GrantState)], reply: &Reply, now: u64) -> bool {
+        let before = self.queue.front();
+        for (grant, told) in states {
+            self.streamed(*grant, told, reply, now);
+        }
+        if self.queue.unsent() == 0 {
+            self.is_urgent = false;
+        }
+        self.queue.front() != before
+    }
+
     /// Takes in how far a grant has come.
     fn streamed(&mut self, grant: TxnId, told: &GrantState, reply: &Reply, now: u64) {
+        // A later start of the shard may not have what it tells of.
+        if reply.epoch < self.epoch() {
+            return;
+        }
         self.queue.applied(grant, told.applied, (reply.epoch, reply.seen));
         match told.standing {
             Standing::Stands => self.take_inos(grant, &told.inos, (reply.epoch, reply.seen)),
-            Standing::Returned => self.is_over(grant),
-            Standing::Refused => self.lose(grant, Some(told.applied), now),
+            Standing::Returned => self.is_returned(grant, told.applied),
+            Standing::Refused => self.lose(grant, told, now),
+            Standing::Fenced if self.reopening.contains_key(&grant) => {}
             Standing::Fenced | Standing::Unknown => {
-                self.lose(grant, None, now);
-                self.is_over(grant);
+                self.lose(grant, told, now);
+                if !self.reopening.contains_key(&grant) {
+                    self.is_over(grant);
+                }
             }
         }
     }

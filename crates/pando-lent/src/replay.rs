@@ -1,0 +1,220 @@
+//! Sends what a process that has ended had answered, from its journal.
+//!
+//! 1. Each part goes back to its shard with what was changed in it, once the shard has all of that
+//!    on its disk. Nothing of that part was open: its process is gone.
+//! 2. What the shard does not take any more is set aside, and never sent again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use futures_util::future::join_all;
+use pando_client::{Transport, TransportError};
+use pando_types::lend::{Act, Element, GrantState, Standing};
+use pando_types::op::{ELEMENTS_MAX, Op};
+use pando_types::reply::Body;
+use pando_types::{Epoch, Lsn, ShardIndex, TxnId};
+
+use crate::aside::{Hears, SetAside};
+use crate::journal::{Found, Mounts, Noted, read};
+use crate::queue::Queue;
+use crate::requests::own;
+use crate::settings::MILLIS;
+
+/// Pause between two looks for processes that have ended, nanoseconds.
+const LOOK_EVERY: u64 = 1_000 * MILLIS;
+/// Most different messages about journals.
+const TOLD_MAX: usize = 1_000;
+/// How long a shard is asked that does not answer, nanoseconds.
+const ASK_FOR: u64 = 5_000 * MILLIS;
+
+/// Looks for journals of processes that have ended, and sends what they have, until the transport
+/// is stopped.
+pub async fn keep_replaying<T: Transport>(transport: &T, mounts: &Mounts, hears: &dyn Hears) {
+    let mut told = BTreeSet::new();
+    loop {
+        let mut tell = |what: String| {
+            // The same again is no news.
+            if told.len() < TOLD_MAX && told.insert(what.clone()) {
+                hears.journal_fails(what);
+            }
+        };
+        match mounts.ended() {
+            Ok(found) => {
+                for found in found {
+                    if let Err(what) = replay_one(transport, found, hears).await {
+                        tell(what);
+                    }
+                }
+            }
+            Err(error) => tell(format!("the journals cannot be listed: {error}")),
+        }
+        let before = transport.now_nanos();
+        transport.sleep(LOOK_EVERY).await;
+        if transport.now_nanos().saturating_sub(before) < LOOK_EVERY / 2 {
+            // The transport is stopped.
+            return;
+        }
+    }
+}
+
+/// Sends the journals of one process. What cannot be sent now stays for the next look.
+async fn replay_one<T: Transport>(
+    transport: &T,
+    found: Found,
+    hears: &dyn Hears,
+) -> Result<(), String> {
+    let journals = found.journals().map_err(|error| format!("a journal: {error}"))?;
+    // Shards that do not answer keep no other shard from getting what is its own.
+    let sent = journals.into_iter().map(|(path, bytes)| replay_file(transport, path, bytes, hears));
+    join_all(sent).await.into_iter().collect::<Result<(), _>>()?;
+    found.end().map_err(|error| format!("a journal: {error}"))
+}
+
+async fn replay_file<T: Transport>(
+    transport: &T,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    hears: &dyn Hears,
+) -> Result<(), String> {
+    let shown = path.display();
+    let noted = read(&bytes).map_err(|rules| {
+        format!(
+            "{shown} was left by another version of Pando, with rules {rules}: start that \
+             version once on this volume, or remove the file and lose what it has"
+        )
+    })?;
+    if let Some((shard, noted)) = noted {
+        let lost = replay(transport, shard, noted)
+            .await
+            .map_err(|_| format!("{shown}: shard {shard} does not answer; it is tried again"))?;
+        if !lost.is_empty() {
+            hears.set_aside(lost);
+        }
+    }
+    std::fs::remove_file(&path).map_err(|error| format!("{shown}: {error}"))
+}
+
+/// Sends what is noted about a shard, oldest first, and returns the parts. Returns what the shard
+/// does not take.
+pub async fn replay<T: Transport>(
+    transport: &T,
+    shard: ShardIndex,
+    noted: Vec<Noted>,
+) -> Result<Vec<SetAside>, TransportError> {
+    let mut sending = Sending::new(transport, shard, noted);
+    sending.probe().await?;
+    while sending.queue.unsent() > 0 {
+        let elements = sending.queue.batch(ELEMENTS_MAX);
+        let grants: BTreeSet<_> = elements.iter().map(|it| it.grant).collect();
+        if !sending.send(elements).await? {
+            sending.give_up(&grants);
+        }
+    }
+    sending.return_all().await?;
+    Ok(sending.lost)
+}
+
+struct Sending<'a, T> {
+    transport: &'a T,
+    shard: ShardIndex,
+    queue: Queue,
+    parts: BTreeMap<TxnId, GrantState>,
+    lost: Vec<SetAside>,
+}
+
+impl<'a, T: Transport> Sending<'a, T> {
+    fn new(transport: &'a T, shard: ShardIndex, noted: Vec<Noted>) -> Self {
+        let (mut queue, mut parts) = (Queue::default(), BTreeMap::new());
+        let unknown = || GrantState { applied: 0, standing: Standing::Unknown, inos: Vec::new() };
+        let over: BTreeSet<_> = noted
+            .iter()
+            .filter_map(|noted| match noted {
+                Noted::Over(grant) => Some(*grant),
+                _ => None,
+            })
+            .collect();
+        for noted in noted {
+            match noted {
+                Noted::Over(_) => {}
+                Noted::Part(grant) | Noted::Element(Element { grant, .. })
+                    if over.contains(&grant) => {}
+                Noted::Part(grant) => drop(parts.entry(grant).or_insert_with(unknown)),
+                Noted::Element(element) => {
+                    parts.entry(element.grant).or_insert_with(unknown);
+                    queue.push(element, 0);
+                }
+            }
+        }
+        Self { transport, shard, queue, parts, lost: Vec::new() }
+    }
+
+    /// Finds out how far each grant has come: no element has number 0.
+    async fn probe(&mut self) -> Result<(), TransportError> {
+        let ask = |grant: &TxnId| Element { grant: *grant, number: 0, act: Act::Return(None) };
+        let asked: Vec<_> = self.parts.keys().map(ask).collect();
+        for elements in asked.chunks(ELEMENTS_MAX) {
+            self.send(elements.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends elements. Returns whether fewer are left than before.
+    async fn send(&mut self, elements: Vec<Element>) -> Result<bool, TransportError> {
+        let before = self.queue.unsent();
+        let op = Op::Stream { shard: self.shard, elements, synced: true };
+        let Body::Streamed(states) = self.ask(op).await? else { return Ok(false) };
+        for (grant, told) in states {
+            self.queue.applied(grant, told.applied, (Epoch(0), Lsn(0)));
+            if told.standing != Standing::Stands {
+                let lost = self.queue.drop_grant(grant);
+                let lost = lost.iter().filter_map(|it| SetAside::of(self.shard, it, told.standing));
+                self.lost.extend(lost);
+            }
+            self.parts.insert(grant, told);
+        }
+        self.queue.durable(Epoch(0), Lsn(0));
+        Ok(self.queue.unsent() < before)
+    }
+
+    /// An element is missing before those that are left of these grants.
+    fn give_up(&mut self, grants: &BTreeSet<TxnId>) {
+        for grant in grants {
+            let lost = self.queue.drop_grant(*grant);
+            let lost = lost.iter().filter_map(|it| SetAside::of(self.shard, it, Standing::Refused));
+            self.lost.extend(lost);
+        }
+    }
+
+    /// Returns the parts that the shard still has lent.
+    async fn return_all(&mut self) -> Result<(), TransportError> {
+        let is_lent =
+            |state: &GrantState| matches!(state.standing, Standing::Stands | Standing::Refused);
+        let returns: Vec<_> = self
+            .parts
+            .iter()
+            .filter(|(_, state)| is_lent(state))
+            .map(|(grant, state)| Element {
+                grant: *grant,
+                number: state.applied + 1,
+                act: Act::Return(Some(Vec::new())),
+            })
+            .collect();
+        for elements in returns.chunks(ELEMENTS_MAX) {
+            self.send(elements.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, op: Op) -> Result<Body, TransportError> {
+        let until = self.transport.now_nanos().saturating_add(ASK_FOR);
+        loop {
+            match self.transport.call(self.shard, own(op.clone())).await {
+                Ok(reply) => return reply.result.map_err(|_| TransportError::Lost),
+                Err(TransportError::Lost) if self.transport.now_nanos() < until => {
+                    self.transport.sleep(100 * MILLIS).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
