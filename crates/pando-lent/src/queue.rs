@@ -105,6 +105,13 @@ impl Queue {
         self.unsent.iter().take(most).map(|(it, _)| &it.element).take_while(fits).cloned().collect()
     }
 
+    /// Whether an element of a grant is kept.
+    pub(crate) fn has(&self, grant: TxnId) -> bool {
+        let is_its = |kept: &Kept| kept.element.grant == grant;
+        self.applied.iter().any(|(kept, _)| is_its(kept))
+            || self.unsent.iter().any(|(kept, _)| is_its(kept))
+    }
+
     /// Number of elements that are not known to be applied.
     pub(crate) fn unsent(&self) -> usize {
         self.unsent.len()

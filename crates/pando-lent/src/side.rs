@@ -262,7 +262,6 @@ impl State {
         if let Some(dir) = self.reopening.remove(&grant) {
             self.held_up.remove(&dir);
         }
-        self.queue.over(grant);
         self.inos.remove(&grant);
         self.over.insert(grant);
     }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::{DirRef, Ino, Order, PartitionIndex, TxnId};
+use crate::{DirRef, Epoch, Ino, Order, PartitionIndex, TxnId};
 
 /// What is lent as one: a partition of a directory, with the inodes of the files in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -36,6 +36,21 @@ pub struct Loan {
     /// Most entries of the part: with more, it is returned and splits.
     pub entries_max: u64,
 }
+
+/// The number of a session's `nth` request for a part of a shard, of which it knows the start
+/// `epoch`. Another start of the shard takes none of it: it does not know which it has had.
+#[must_use]
+pub const fn request_number(epoch: Epoch, nth: u64) -> u64 {
+    (epoch.0 << NTH_BITS) | (nth & ((1 << NTH_BITS) - 1))
+}
+
+/// The start of the shard to which a request for a part was sent.
+#[must_use]
+pub const fn request_epoch(number: u64) -> Epoch {
+    Epoch(number >> NTH_BITS)
+}
+
+const NTH_BITS: u32 = 32;
 
 /// Which rows of a lent part a holder reads.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -24,10 +24,19 @@ enum Place {
 impl Place {
     /// Both places, with this number of entries as the threshold of splits.
     fn both(threshold: &str) -> [Self; 2] {
+        Self::both_with(threshold, &[])
+    }
+
+    /// Both places, of which shards answer every request: nothing is lent to the mount.
+    fn of_shards(threshold: &str) -> [Self; 2] {
+        Self::both_with(threshold, &["--sync-metadata"])
+    }
+
+    fn both_with(threshold: &str, mount: &[&str]) -> [Self; 2] {
         let sizes = ["--split-threshold", threshold];
         let near = Volume::up(&sizes);
         let mut far = Site::new(&["all"], &sizes);
-        far.mount(&[]);
+        far.mount(mount);
         [Self::Near(near), Self::Far(far)]
     }
 
@@ -107,7 +116,7 @@ fn counts(names: &[(String, u64)]) -> HashMap<&str, usize> {
 /// another.
 #[test]
 fn the_first_names_take_one_page_whatever_the_size() {
-    for place in Place::both("500") {
+    for place in Place::of_shards("500") {
         let dir = place.fill(3000);
         let known = place.known_inodes();
         let opened = open(&dir);
@@ -131,7 +140,7 @@ fn the_first_names_take_one_page_whatever_the_size() {
 
 #[test]
 fn a_small_directory_takes_one_page() {
-    for place in Place::both("1000") {
+    for place in Place::of_shards("1000") {
         let dir = place.fill(20);
         let before = place.pages();
         assert_eq!(names(&open(&dir), |_| ()).len(), 20);

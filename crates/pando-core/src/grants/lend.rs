@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::lend::{Inos, LentPage, LentRow, LentRows, Loan, Part, PartOpen, Standing};
+use pando_types::lend::{
+    Inos, LentPage, LentRow, LentRows, Loan, Part, PartOpen, Standing, request_epoch,
+};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirId, Errno, Ino, KeyId, Order, Radix, SessionId, TxnId};
 
@@ -60,7 +62,7 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         key: KeyId,
-        (session, nth): (SessionId, u64),
+        (session, number): (SessionId, u64),
         part: Part,
     ) -> Result<Ran, Stop> {
         if !self.config.lends || session.is_local() {
@@ -79,7 +81,8 @@ impl Shard {
             return Ok(Ran::Answer(Body::Lent(Loan { grant, inos, entries_max }), Need::Synced));
         }
         // A copy that comes late would get a grant of which its holder does not know.
-        if !self.grants.is_new_request(session, nth) {
+        let is_its_own = request_epoch(number) == ctx.now.epoch;
+        if !is_its_own || !self.grants.is_new_request(session, number) {
             return Err(Errno::EAGAIN.into());
         }
         if !self.may_lend(ctx, (key, session), part, &header)? {

@@ -66,12 +66,23 @@ impl<T: Transport> Borrowing<T> {
             self.side(shard).to_send.notify_one();
         }
         let recalled = state.returning.iter().copied().collect();
-        let over = state.over.iter().copied().collect();
+        let over = state.over_for_good();
         state.attends().then_some((state.session, recalled, over))
     }
 }
 
 impl State {
+    /// Grants that the shard may forget: none of which something may be sent again. That is noted
+    /// first.
+    fn over_for_good(&mut self) -> Vec<TxnId> {
+        let is_done = |grant: &TxnId| !self.queue.has(*grant);
+        let done: Vec<_> = self.over.iter().copied().filter(is_done).collect();
+        for grant in &done {
+            self.queue.over(*grant);
+        }
+        done
+    }
+
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
@@ -106,5 +117,41 @@ impl State {
         let Some(lent) = &self.lent else { return };
         let all: Vec<_> = lent.core.parts().map(|(grant, _)| grant).collect();
         self.give_back(&all, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_types::lend::{Act, Change, Element, GrantState};
+    use pando_types::{Epoch, Ino, Lsn};
+
+    use super::*;
+
+    const GRANT: TxnId = TxnId { shard: ShardIndex(0), number: 7 };
+
+    #[test]
+    fn a_shard_does_not_forget_a_grant_of_which_something_may_be_sent_again() {
+        let mut state = State::default();
+        state.queue.push(Element { grant: GRANT, number: 1, act: Act::Return(None) }, 5);
+        state.queue.applied(GRANT, 1, (Epoch(1), Lsn(9)));
+        state.is_over(GRANT);
+        assert_eq!(state.over_for_good(), []);
+        state.queue.durable(Epoch(1), Lsn(9));
+        assert_eq!(state.over_for_good(), [GRANT]);
+    }
+
+    #[test]
+    fn what_was_applied_before_a_fence_is_not_set_aside() {
+        let change = || Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0 };
+        let mut state = State::default();
+        for number in 1..=3 {
+            state.queue.push(Element { grant: GRANT, number, act: Act::Change(change()) }, 5);
+        }
+        let fenced = GrantState { applied: 2, standing: Standing::Fenced, inos: Vec::new() };
+        let news = GrantNews { over: vec![(GRANT, fenced)], ..GrantNews::default() };
+        state.take_news(&news, 6, 7);
+        let lost: Vec<_> = state.take_set_aside().iter().map(|(it, _)| it.number).collect();
+        assert_eq!(lost, [3]);
+        assert!(state.queue.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use pando_client::Transport;
 use pando_core::LentCore;
 use pando_core::contract::Config;
-use pando_types::lend::{HOLD, LentRows, Loan, Part};
+use pando_types::lend::{HOLD, LentRows, Loan, Part, request_number};
 use pando_types::op::Op;
 use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, PartitionIndex, SessionId, ShardIndex, TxnId};
@@ -96,13 +96,13 @@ impl<T: Transport> Borrowing<T> {
 
     async fn ask_for(&self, shard: ShardIndex, session: SessionId, dir: DirRef) -> Option<bool> {
         let part = Part { dir, partition: PartitionIndex(0) };
-        let nth = {
+        let number = {
             let mut state = self.side(shard).lock();
             state.borrowed += 1;
-            state.borrowed
+            request_number(state.epoch(), state.borrowed)
         };
         let asked = self.inner.machine_nanos();
-        let reply = self.ask(shard, Op::Borrow(session, nth, part)).await?;
+        let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
         let Ok(Body::Lent(loan)) = reply.result else { return Some(false) };
         let grant = loan.grant;
         let is_lent = match self.enter(shard, session, (loan, part), asked) {

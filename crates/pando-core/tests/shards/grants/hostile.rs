@@ -238,9 +238,8 @@ fn a_liar_that_acknowledges_nothing_leaves_a_bounded_number_of_rows() {
     let shard = c.home(dir);
     let holder = Holder::new(&c, shard);
     for nth in 1..5_000 {
-        let Ok(Body::Lent(Loan { grant, .. })) =
-            c.run(shard, Op::Borrow(holder.session, nth, first(dir)))
-        else {
+        let borrow = Op::Borrow(holder.session, super::number(&c, nth), first(dir));
+        let Ok(Body::Lent(Loan { grant, .. })) = c.run(shard, borrow) else {
             return;
         };
         holder.send(&mut c, vec![Element { grant, number: 1, act: Act::Return(Some(vec![])) }]);

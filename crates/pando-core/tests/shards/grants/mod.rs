@@ -30,6 +30,11 @@ pub fn cluster(count: u16) -> Cluster {
     Cluster::with(count, |config| (config.lends, config.split_threshold) = (true, 1_000))
 }
 
+/// The number of a session's request for a part.
+pub fn number(c: &Cluster, nth: u64) -> u64 {
+    pando_types::lend::request_number(pando_types::Epoch(c.epoch), nth)
+}
+
 /// Partition 0 of a directory.
 pub fn first(dir: DirRef) -> Part {
     Part { dir, partition: PartitionIndex(0) }
@@ -47,7 +52,7 @@ impl Holder {
     pub fn borrow(&mut self, c: &mut Cluster, part: Part) -> Result<TxnId, Refusal> {
         c.session = self.session;
         self.borrowed += 1;
-        let borrow = Op::Borrow(self.session, self.borrowed, part);
+        let borrow = Op::Borrow(self.session, number(c, self.borrowed), part);
         let loan = match c.run(self.shard, borrow)? {
             Body::Lent(loan) => loan,
             other => panic!("{other:?}"),

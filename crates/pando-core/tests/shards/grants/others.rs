@@ -129,7 +129,8 @@ pub fn a_grant_is_durable_before_its_holder_begins() {
     let mut c = cluster(1);
     let mut holder = Holder::new(&c, ShardIndex(0));
     holder.borrowed += 1;
-    let borrow = Op::Borrow(holder.session, holder.borrowed, first(DirRef::ROOT));
+    let number = super::number(&c, holder.borrowed);
+    let borrow = Op::Borrow(holder.session, number, first(DirRef::ROOT));
     assert!(c.run(holder.shard, borrow).is_ok());
     assert_eq!(c.last_need, Some(Need::Synced), "a loss of power may take the grant back");
 }
@@ -153,7 +154,8 @@ fn what_others_have_open_or_locked_is_not_lent() {
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     let grant = holder.borrow(&mut c, first(dir)).unwrap();
     // Nobody else gets it. A repetition gets the same grant.
-    let again = c.run(holder.shard, Op::Borrow(holder.session, holder.borrowed, first(dir)));
+    let number = super::number(&c, holder.borrowed);
+    let again = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
     assert!(matches!(again, Ok(Body::Lent(ref loan)) if loan.grant == grant), "{again:?}");
     another(&mut c);
     let mut second = Holder::new(&c, c.home(dir));
@@ -211,7 +213,16 @@ fn a_request_for_a_part_that_comes_late_gets_nothing() {
     let mut c = cluster(1);
     let (dir, mut holder, grant) = lent(&mut c);
     holder.give_back(&mut c, grant);
-    let late = c.run(holder.shard, Op::Borrow(holder.session, holder.borrowed, first(dir)));
+    let number = super::number(&c, holder.borrowed);
+    let late = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
+    assert_eq!(late, Err(NOT_NOW), "a grant of which nobody knows");
+    let grant = holder.borrow(&mut c, first(dir)).unwrap();
+    let number = super::number(&c, holder.borrowed);
+    holder.give_back(&mut c, grant);
+    // Another start of the shard does not know which it has had.
+    c.epoch += 1;
+    c.restart(c.all());
+    let late = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
     assert_eq!(late, Err(NOT_NOW), "a grant of which nobody knows");
     assert!(holder.borrow(&mut c, first(dir)).is_ok());
 }
