@@ -1,10 +1,10 @@
 //! News of grants, from one shard.
 
 use pando_client::Transport;
-use pando_types::lend::{GrantNews, Standing};
+use pando_types::lend::GrantNews;
 use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{SessionId, ShardIndex, TxnId};
+use pando_types::{Epoch, Lsn, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
 use crate::settings::{AGAIN, IDLE};
@@ -61,7 +61,7 @@ impl<T: Transport> Borrowing<T> {
         let mut state = self.side(shard).lock();
         state.return_idle(now);
         let recalled = state.returning.iter().copied().collect();
-        let over = state.over.iter().copied().collect();
+        let over = state.over_for_good();
         state.attends().then_some((state.session, recalled, over))
     }
 }
@@ -70,14 +70,19 @@ impl State {
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
-            if told.standing == Standing::Fenced {
-                self.lose(*grant, None, now);
-            }
+            // This is durable. Of some that were applied, only the answer was lost.
+            self.queue.applied(*grant, told.applied, (Epoch(0), Lsn(0)));
+            self.lose(*grant, None, now);
             self.is_over(*grant);
         }
         if news.prolongs {
-            self.prolong(asked);
+            self.prolong(if is_planted!(HoldFromAnswer) { now } else { asked });
         }
+    }
+
+    /// Grants that the shard may forget: none of which something may be sent again.
+    fn over_for_good(&self) -> Vec<TxnId> {
+        self.over.iter().copied().filter(|grant| !self.queue.has(*grant)).collect()
     }
 
     /// Gives back what has not been used for a while.
@@ -94,5 +99,72 @@ impl State {
         let Some(lent) = &self.lent else { return };
         let all: Vec<_> = lent.core.parts().map(|(grant, _)| grant).collect();
         self.give_back(&all, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pando_core::LentCore;
+    use pando_core::contract::Config;
+    use pando_placement::{ClusterMap, Secrets};
+    use pando_types::Ino;
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Standing};
+
+    use super::*;
+    use crate::side::Lent;
+
+    /// Until when parts may be used after an answer that comes late.
+    fn held_until(asked: u64, now: u64) -> u64 {
+        let secrets = Secrets { dir: [0; 32], name: [0; 16] };
+        let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
+        let mut state = State::default();
+        let core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        state.lent = Some(Lent { core, until: 0, used: BTreeMap::new() });
+        state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
+        state.lent.map_or(0, |lent| lent.until)
+    }
+
+    #[test]
+    fn a_hold_is_counted_from_the_question() {
+        assert_eq!(held_until(5, 5 + HOLD), 5 + HOLD);
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn a_hold_that_is_counted_from_the_answer_is_found() {
+        crate::Planted::plant(Some(crate::Planted::HoldFromAnswer));
+        let until = held_until(5, 5 + HOLD);
+        crate::Planted::plant(None);
+        assert_ne!(until, 5 + HOLD);
+    }
+
+    #[test]
+    fn a_shard_does_not_forget_a_grant_of_which_something_may_be_sent_again() {
+        let grant = TxnId { shard: ShardIndex(0), number: 7 };
+        let mut state = State::default();
+        state.queue.push(Element { grant, number: 1, act: Act::Return(None) }, 5);
+        state.queue.applied(grant, 1, (Epoch(1), Lsn(9)));
+        state.is_over(grant);
+        assert_eq!(state.over_for_good(), []);
+        state.queue.durable(Epoch(1), Lsn(9));
+        assert_eq!(state.over_for_good(), [grant]);
+    }
+
+    #[test]
+    fn what_was_applied_before_a_fence_is_not_set_aside() {
+        let grant = TxnId { shard: ShardIndex(0), number: 7 };
+        let change = || Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0 };
+        let mut state = State::default();
+        for number in 1..=3 {
+            state.queue.push(Element { grant, number, act: Act::Change(change()) }, 5);
+        }
+        let fenced = GrantState { applied: 2, standing: Standing::Fenced, inos: Vec::new() };
+        let news = GrantNews { over: vec![(grant, fenced)], ..GrantNews::default() };
+        state.take_news(&news, 6, 7);
+        let numbers: Vec<_> = state.set_aside.iter().map(|element| element.number).collect();
+        assert_eq!(numbers, [3]);
+        assert!(state.queue.is_empty());
     }
 }

@@ -73,6 +73,12 @@ impl<T: Transport> Borrowing<T> {
                     ..Config::new(shard, self.settings.map.clone(), self.settings.secrets.clone())
                 };
                 let Ok(core) = LentCore::new(config, session, moment) else { return Some(false) };
+                #[cfg(feature = "planted")]
+                let core = {
+                    let mut core = core;
+                    crate::planted::plant_into(&mut core);
+                    core
+                };
                 state.lent = Some(Lent { core, until: 0, used: BTreeMap::new() });
                 state.session = session;
             }

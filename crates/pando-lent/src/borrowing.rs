@@ -95,6 +95,24 @@ impl<T: Transport> Borrowing<T> {
         all.collect()
     }
 
+    /// Elements that were answered, and are not known to be durable.
+    pub fn not_durable(&self) -> Vec<Element> {
+        let of = |shard| self.side(shard).lock().queue.all().cloned().collect::<Vec<_>>();
+        self.shards().flat_map(of).collect()
+    }
+
+    /// Number of elements that are not known to be applied.
+    pub fn unsent(&self) -> usize {
+        self.shards().map(|shard| self.side(shard).lock().queue.unsent()).sum()
+    }
+
+    /// The grant under which an operation is answered here, and the number of its last element.
+    pub fn stands_on(&self, shard: ShardIndex, op: &Op) -> Option<(TxnId, u64)> {
+        let state = self.side(shard).lock();
+        let core = &state.lent.as_ref()?.core;
+        core.grants_of(op).into_iter().find_map(|it| Some((it, core.last_element(it)?)))
+    }
+
     /// A request of this side itself.
     pub(crate) fn own(op: Op) -> Box<Request> {
         Box::new(Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None })

@@ -21,6 +21,7 @@
 //! |---|---|
 //! | `settings.rs` | what it must know of the volume, and its limits |
 //! | `requests.rs` | requests that travel: which are not answered yet, and where they change something |
+//! | `planted.rs` | faults for tests |
 //! | `eager.rs` | which directories are worth borrowing |
 //! | `queue.rs` | elements that are not known to be durable |
 //! | `side.rs` | what is known and held of one shard |
@@ -28,6 +29,9 @@
 //! | `answer.rs` | a request at a shard of which parts are held |
 //! | `attend.rs`, `send.rs`, `borrow.rs` | news of grants; elements; new grants |
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod planted;
 
 mod answer;
 mod attend;
@@ -44,4 +48,6 @@ mod side;
 use pando_client::Transport;
 
 pub use borrowing::Borrowing;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use settings::Settings;

@@ -43,6 +43,17 @@ impl Queue {
         self.unsent.iter().take(most).map(|(it, _)| it).take_while(fits).cloned().collect()
     }
 
+    /// Whether an element of a grant is kept.
+    pub(crate) fn has(&self, grant: TxnId) -> bool {
+        self.all().any(|element| element.grant == grant)
+    }
+
+    /// All elements that are kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Element> {
+        let applied = self.applied.iter().map(|(element, _)| element);
+        applied.chain(self.unsent.iter().map(|(element, _)| element))
+    }
+
     /// Number of elements that are not known to be applied.
     pub(crate) fn unsent(&self) -> usize {
         self.unsent.len()

@@ -182,7 +182,10 @@ impl State {
     /// The shard takes no more elements of a grant: what is left of it is set aside. `returns`: the
     /// shard waits for the part to be returned after the elements up to that number.
     pub(crate) fn lose(&mut self, grant: TxnId, returns: Option<u64>, now: u64) {
-        let lost = self.queue.drop_grant(grant);
+        let mut lost = self.queue.drop_grant(grant);
+        if is_planted!(ForgetsLost) {
+            lost.clear();
+        }
         self.set_aside.extend(lost.into_iter().filter(|it| matches!(it.act, Act::Change(_))));
         let last = self.lent.as_mut().and_then(|lent| {
             lent.used.remove(&grant);
