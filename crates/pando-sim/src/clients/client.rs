@@ -127,6 +127,27 @@ impl ClientRun {
         client.close().await
     }
 
+    /// Tells the judge what the client has set aside. Returns whether that is something.
+    pub(crate) fn tell_set_aside(&self) -> bool {
+        let lender = lock(&self.lender).clone();
+        let elements = lender.map(|lender| lender.take_set_aside()).unwrap_or_default();
+        lock(&self.shared.history).loans.sets_aside(&elements);
+        !elements.is_empty()
+    }
+
+    /// Whether the client has answered what its shard is not known to have applied.
+    pub(crate) fn has_unsent(&self) -> bool {
+        lock(&self.lender).as_ref().is_some_and(|lender| lender.unsent() > 0)
+    }
+
+    /// Tells the judge what dies with the client.
+    pub(crate) fn tell_death(&self) {
+        self.tell_set_aside();
+        let lender = lock(&self.lender).clone();
+        let elements = lender.map(|lender| lender.not_durable()).unwrap_or_default();
+        lock(&self.shared.history).loans.dies(self.who, &elements);
+    }
+
     /// The session before the current one, or the current one if it is the first. Nothing was lost
     /// before the time when this session was last known to be alive.
     pub fn session_noticed(&self) -> SessionId {

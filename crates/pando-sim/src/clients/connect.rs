@@ -11,6 +11,7 @@ use crate::base::lock::lock;
 use crate::base::time::MILLISECOND;
 use crate::clients::client::ClientRun;
 use crate::clients::local::Local;
+use crate::clients::noted::Noted;
 use crate::network::mail::Mail;
 
 impl ClientRun {
@@ -20,7 +21,10 @@ impl ClientRun {
             let mail = self.shared.mail.clone();
             let transport: Arc<dyn Transport> = match (self.shared.here.clone(), self.borrows()) {
                 (Some(here), _) => Arc::new(Local { here, mail }),
-                (None, Some(lender)) => lender,
+                (None, Some(lender)) => {
+                    let history = Arc::clone(&self.shared.history);
+                    Arc::new(Noted { lender, mail, history })
+                }
                 (None, None) => Arc::new(mail),
             };
             // The client has few request slots, so that operations wait for them.

@@ -6,6 +6,7 @@ mod connect;
 pub mod execute;
 mod lane;
 pub mod local;
+pub mod noted;
 mod perform;
 pub mod programs;
 pub mod workload;

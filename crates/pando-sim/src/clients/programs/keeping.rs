@@ -57,10 +57,13 @@ impl ClientRun {
     /// Changes and fsyncs a file of the lane's own. Sometimes a machine then loses power. At last
     /// it looks at one of the lane's files.
     pub async fn keep(&self, client: &Arc<Client>, keeper: &mut Keeper, random: &mut Random) {
+        self.tell_set_aside();
         let losses = self.shared.mail.power_losses();
         // After an error it is unknown which calls ran, so nothing is promised of the names.
         let promises = self.change(client, keeper, random).await.unwrap_or_default();
-        if self.shared.mail.power_losses() == losses {
+        // What a fence has taken is not promised by a later fsync.
+        let has_lost = self.tell_set_aside();
+        if self.shared.mail.power_losses() == losses && !has_lost {
             for (at, promise) in promises {
                 lock(&self.shared.promises).make(at, promise);
             }
