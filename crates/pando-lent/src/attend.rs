@@ -109,8 +109,8 @@ mod tests {
     use pando_core::LentCore;
     use pando_core::contract::Config;
     use pando_placement::{ClusterMap, Secrets};
-    use pando_types::Ino;
-    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Standing};
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Part, Standing};
+    use pando_types::{DirRef, Ino, PartitionIndex};
 
     use super::*;
     use crate::side::Lent;
@@ -120,7 +120,9 @@ mod tests {
         let secrets = Secrets { dir: [0; 32], name: [0; 16] };
         let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
         let mut state = State::default();
-        let core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        let mut core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        let part = Part { dir: DirRef::ROOT, partition: PartitionIndex(0) };
+        core.begin(TxnId { shard: ShardIndex(0), number: 7 }, part, Vec::new());
         state.lent = Some(Lent { core, until: 0, used: BTreeMap::new() });
         state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
         state.lent.map_or(0, |lent| lent.until)
