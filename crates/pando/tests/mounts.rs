@@ -247,7 +247,7 @@ fn nothing_is_left_in_the_folder_of_sockets_and_logs_after_all_is_unmounted() {
     };
     run(&["mount".as_ref(), site.folder.as_ref(), path.as_ref(), "-d".as_ref()]);
     let left = || fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(left().count(), 2, "a socket and a log");
+    assert_eq!(left().count(), 3, "a socket, a log, and the folder of journals");
     fs::write(path.join("file"), "text").unwrap();
     run(&["umount".as_ref(), path.as_ref()]);
     assert_eq!(left().collect::<Vec<_>>(), [""; 0]);

@@ -109,9 +109,15 @@ impl Notes {
         Journal::new(Box::new(file), shard)
     }
 
-    /// Removes the journals, of which nothing is needed any more.
+    /// Removes the journals, of which nothing is needed any more, and the folder of all if it is
+    /// empty then.
     pub fn end(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.folder)
+        fs::remove_dir_all(&self.folder)?;
+        if let Some(all) = self.folder.parent() {
+            // Other journals may be there.
+            let _ = fs::remove_dir(all);
+        }
+        Ok(())
     }
 }
 
