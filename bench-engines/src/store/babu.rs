@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use babu::{Batch, CheckpointDone, Db, Definition, Options, RealDisk, Syncer};
+use babu::{Batch, CheckpointDone, Db, Definition, MergeDone, Options, RealDisk, Syncer};
 
 use super::{Setup, Store};
 use crate::data::{Glance, KEY_BYTES, Sum};
@@ -16,6 +16,7 @@ pub struct Babu {
     syncer: Option<Syncer>,
     tree_bytes: usize,
     job: Option<JoinHandle<Result<Option<CheckpointDone>>>>,
+    merge: Option<JoinHandle<Result<MergeDone>>>,
 }
 
 impl Store for Babu {
@@ -30,7 +31,7 @@ impl Store for Babu {
         let (db, _) = Db::open(Arc::new(RealDisk::open(&setup.folder)?), options)?;
         let syncer = setup.sync.then(|| db.syncer());
         let tree_bytes = setup.tree_bytes;
-        Ok(Babu { db, batch: Batch::new(), syncer, tree_bytes, job: None })
+        Ok(Babu { db, batch: Batch::new(), syncer, tree_bytes, job: None, merge: None })
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Glance>> {
@@ -85,6 +86,7 @@ impl Store for Babu {
 
     fn checkpoint(&mut self) -> Result<()> {
         self.take_over()?;
+        self.end_merge()?;
         Ok(self.db.checkpoint()?)
     }
 
@@ -110,6 +112,10 @@ impl Store for Babu {
         if self.job.is_none() && bytes >= self.tree_bytes {
             self.job = Some(self.start_checkpoint()?);
         }
+        if self.merge.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.end_merge()?;
+            self.begin_merge();
+        }
         Ok(())
     }
 }
@@ -120,6 +126,24 @@ impl Babu {
         if let Some(job) = self.job.take() {
             let done = job.join().ok().context("the checkpoint panicked")??;
             self.finish_checkpoint(done)?;
+            self.begin_merge();
+        }
+        Ok(())
+    }
+
+    /// Begins the merge that is due, if none is in progress.
+    fn begin_merge(&mut self) {
+        if let Some(job) = self.db.merge_job() {
+            self.merge = Some(std::thread::spawn(|| Ok(job.run()?)));
+        }
+    }
+
+    /// Waits for the merge in progress, if there is one.
+    fn end_merge(&mut self) -> Result<()> {
+        if let Some(merge) = self.merge.take() {
+            let done = merge.join().ok().context("the merge panicked")??;
+            let retired = self.db.install_merge(done);
+            std::thread::spawn(|| retired.remove());
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 //!
 //! Keys and values are opaque bytes, and keys are ordered. One database is one folder, reached
 //! through a [`Disk`]. It has one writer and any number of readers. The crate has no threads and no
-//! clock: syncing and checkpointing are blocking calls, which the caller makes from any thread.
+//! clock: syncing, checkpoints and merges are blocking calls, which the caller makes from any
+//! thread.
 //!
 //! ```text
 //!              apply                  write              sync (any thread)
@@ -58,7 +59,7 @@
 //! 24 u64 epoch                                  zeros (preallocated)
 //! 32 u64 last group in index files       header
 //! 40 u64 first log of this epoch          0 [u8;8] "babuLOG\n"
-//! 48 u64 next index file number           8 u16 version (1), 6 zeros
+//! 48 u64 next index file number           8 u16 version (2), 6 zeros
 //! 56 indices, with the files of          16 u64 database id
 //!    each level and their spans          24 u64 log number
 //!    snapshots, the same                 32 u64 epoch
@@ -69,14 +70,15 @@
 //!  32    blocks (index/block.rs)         16 u64 newest durable log
 //!        filter, hidden ranges,          24 u32 0, u32 checksum
 //!          block list                    group
-//!  end-96 footer                          0 [u8;4] "bGRP", u32 checksum
-//!                                         8 u16 version (1), u16 0
-//! change: see batch.rs                   12 u32 length of meta and changes
-//!                                        16 u64 epoch, u64 LSN
-//!                                        32 u64 durable LSN
-//!                                        40 u32 meta length, u32 changes
-//!                                        48 meta, changes, zeros to 8
+//!  end-96 footer                          0 u16 0xBA 0xB2, u32 checksum
+//!                                         6 u32 length, with a bit for a claim
+//! change: see batch.rs                   10 u32 low half of the LSN
+//!                                        14 u64 durable LSN, if there is a claim
+//!                                           varint meta length, varint changes
+//!                                           meta, changes, zeros to 4
 //! ```
+//!
+//! Logs of version 1 can be read: see `log/group.rs`. Earlier programs refuse those of version 2.
 //!
 //! # Rooms
 //!
@@ -99,8 +101,8 @@
 //! [`Recovered::torn`]. If a group that had been durable is missing, that is damage, and the
 //! database refuses to open.
 //!
-//! Each group and mark claims the highest LSN that was known to be durable when it was written. The
-//! highest claim anywhere in the last epoch's logs decides.
+//! Marks, and the first group of a write, claim the highest LSN that was known to be durable when
+//! they were written. The highest claim anywhere in the last epoch's logs decides.
 //!
 //! A failed sync may leave the kernel with unwritten pages that it takes for written. What an
 //! opening on the same boot reads from them is only as durable as the disk is honest.
@@ -128,6 +130,7 @@ mod types;
 pub use db::checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError};
 pub use db::database::Db;
 pub use db::ingest::{IngestError, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
+pub use db::merge::{MergeDone, MergeJob};
 pub use db::open::Recovered;
 pub use db::retired::Retired;
 pub use db::snapshot::SnapshotError;

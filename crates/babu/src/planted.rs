@@ -33,6 +33,10 @@ pub enum Planted {
     TornGroupBelieved,
     /// A tombstone is dropped at a level that is not the lowest.
     TombstoneDropped,
+    /// A flush leaves out all tombstones, also of keys that files below have.
+    FlushForgetsTombstones,
+    /// A merge is published with the levels that it began with, without flushes since.
+    MergeForgetsFlush,
     /// A filter denies one in sixteen keys that are there.
     FilterDenies,
     /// A snapshot holds what is written after it.

@@ -1,8 +1,8 @@
-//! Checkpoints: jobs that bring frozen layers into the levels while the database goes on.
+//! Checkpoints: jobs that write frozen layers to runs while the database goes on.
 //!
 //! ```text
 //! checkpoint_job   picks layers and snapshots                           (owner of the database)
-//! run              merges into new files, syncs them and the log,
+//! run              writes runs, syncs them and the log,
 //!                  replaces the manifest                                (any thread; all the I/O)
 //! install          swaps the layers in memory                           (owner of the database)
 //! remove           deletes what the manifest no longer names, frees trees (any thread)
@@ -10,11 +10,12 @@
 //!
 //! 1. Until `install`, the database reads from the old files, and recovers from old and new files
 //!    alike: `run` deletes nothing that was there. A job or its result may be dropped at any point,
-//!    and another job made.
-//! 2. At most one job is under way, so that manifests are replaced in order.
+//!    and another job made. The next job then takes over what was published.
+//! 2. At most one job is under way. Merges go on beside it: see [`crate::db::merge`].
 //! 3. The log is synced before the manifest. So the first log that the manifest names is on disk
 //!    with its header.
-//! 4. A checkpoint writes only what has changed. Files without news stay: see [`crate::levels`].
+//! 4. A checkpoint writes each change once, as a run of its own, and reads no file. Logs and trees
+//!    are given up before any merge.
 
 use crate::Retired;
 use std::collections::BTreeSet;
@@ -22,9 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use crate::db::database::Db;
-use crate::db::published::Published;
 use crate::db::published::is_kept;
 use crate::db::published::kept_at;
+use crate::db::published::{Current, Flushed, Published, facts_of, moved};
 use crate::db::snapshot;
 use crate::db::state::frozen::Content;
 use crate::db::state::frozen::Frozen;
@@ -35,9 +36,8 @@ use crate::index::pool::Pool;
 use crate::index::run::FileMaker;
 use crate::levels::compact::Merger;
 use crate::levels::layer::Layer;
-use crate::levels::manifest::{IndexRecord, LevelFacts, Manifest, SnapshotRecord};
+use crate::levels::manifest::{IndexRecord, Manifest, SnapshotRecord};
 use crate::levels::version::Version;
-use crate::levels::{Level, Levels};
 use crate::log::ballast::{Ballast, Lent};
 use crate::log::sync::Syncer;
 use crate::log::{SealedLog, log_name};
@@ -71,12 +71,8 @@ pub struct CheckpointJob {
 /// A checkpoint that is made and not yet installed.
 #[must_use = "the database goes on with the old files until the checkpoint is installed"]
 pub struct CheckpointDone {
-    frozen_count: usize,
     version: Arc<Version>,
-    made: Vec<(String, Lsn, Arc<Version>)>,
-    named: BTreeSet<u64>,
     bytes_written: u64,
-    last: Lsn,
     lent: Option<Lent>,
     alive: Arc<()>,
 }
@@ -85,21 +81,28 @@ impl Db {
     /// A job that takes over all frozen layers. `None` if there are none, or another job is under
     /// way.
     pub fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
-        // Layers after the last one that owns logs belong to the active log.
-        let count = self.state.frozen.iter().rposition(|held| !held.logs.is_empty())? + 1;
         if self.job.strong_count() > 0 {
             return None;
         }
+        let is_left = self.take_over().is_some();
+        // Layers after the last one that owns logs belong to the active log.
+        let owner = self.state.frozen.iter().rposition(|held| !held.logs.is_empty());
+        let count = owner.map_or(0, |position| position + 1);
+        if count == 0 && !is_left {
+            return None;
+        }
         let taken = &self.state.frozen[..count];
-        let newest = taken.last()?;
         let alive = Arc::new(());
         self.job = Arc::downgrade(&alive);
-        let manifest = Manifest {
-            epoch: self.epoch(),
-            checkpoint: newest.layer.last,
-            // Every log older than the active one belongs to a frozen layer.
-            first_log: self.log.as_sealed().number,
-            ..Manifest::new(self.database_id())
+        let manifest = match taken.last() {
+            Some(newest) => Manifest {
+                epoch: self.epoch(),
+                checkpoint: newest.layer.last,
+                // Every log older than the active one belongs to a frozen layer.
+                first_log: self.log.as_sealed().number,
+                ..Manifest::new(self.database_id())
+            },
+            None => self.published.lock().manifest.clone(),
         };
         Some(CheckpointJob {
             disk: self.disk.clone(),
@@ -137,32 +140,57 @@ impl Db {
             std::ptr::eq(self.job.as_ptr(), Arc::as_ptr(&done.alive)),
             "a checkpoint of another database, or from before another"
         );
-        let held: Vec<_> = self.state.frozen.drain(..done.frozen_count).collect();
-        let mut names = Vec::new();
-        for log in held.iter().flat_map(|held| &held.logs) {
-            match is_kept(log, self.kept_from) {
-                true => self.kept_logs.push(log.clone()),
-                false => names.push(log_name(log.number)),
+        let (layers, former) = self.take_over().unwrap_or_default();
+        self.retire_unnamed(layers, former).with_loan(done.lent)
+    }
+
+    /// Goes over to what the last flush has published, if the database has not yet. Returns the
+    /// layers and files that it has gone over from.
+    fn take_over(&mut self) -> Option<(Vec<Arc<Frozen>>, Arc<Version>)> {
+        let mut current = self.published.lock();
+        let Flushed { frozen_count, last, made } = current.flushed.take()?;
+        let version = current.version.clone();
+        drop(current);
+        let mut layers = Vec::new();
+        for held in self.state.frozen.drain(..frozen_count) {
+            for log in &held.logs {
+                match is_kept(log, self.kept_from) {
+                    true => self.kept_logs.push(log.clone()),
+                    false => self.superseded.push(log_name(log.number)),
+                }
             }
+            if let Content::Run(_, files) = &held.layer.content {
+                self.named.extend(files.iter().map(|file| file.number()));
+            }
+            layers.push(held.layer);
         }
-        let ingested = held.iter().flat_map(|held| match &held.layer.content {
-            Content::Run(_, files) => &files[..],
-            Content::Trees(_) => &[],
-        });
-        let mut old = std::mem::replace(&mut self.named, done.named);
-        old.extend(ingested.map(|file| file.number()));
+        Some((layers, self.state.install(last, version, made)))
+    }
+
+    /// Goes over to the files that are published, and gives up those that nothing names any more.
+    pub(crate) fn retire_unnamed(
+        &mut self,
+        layers: Vec<Arc<Frozen>>,
+        former: Arc<Version>,
+    ) -> Retired {
+        let current = self.published.lock();
+        self.state.version = current.version.clone();
+        let now: BTreeSet<u64> = current.manifest.files().map(|facts| facts.number).collect();
+        drop(current);
+        self.state.expect_reads();
+        let old = std::mem::replace(&mut self.named, now);
         let files: Vec<u64> = old.difference(&self.named).copied().collect();
+        let mut names = std::mem::take(&mut self.superseded);
         names.extend(files.iter().map(|&number| index_name(number)));
-        let version = self.state.install(done.last, done.version, done.made);
-        let layers = held.into_iter().map(|held| held.layer).collect();
         if let Err(failure) = self.log.expect(self.ahead()) {
             // The next write reports the failure.
             self.log.state().fail(failure);
         }
-        self.retire(names, files, layers, version).with_loan(done.lent)
+        self.retire(names, files, layers, former)
     }
 
-    /// Freezes and checkpoints in one call, on this thread. For tools, tests, and an orderly end.
+    /// Freezes, checkpoints, and makes all merges that are due, on this thread. For tools, tests,
+    /// and an orderly end.
     pub fn checkpoint(&mut self) -> Result<(), CheckpointNowError> {
         let frozen = self.freeze();
         let job = self.checkpoint_job();
@@ -176,7 +204,7 @@ impl Db {
             let done = job.run()?;
             self.install(done).remove()?;
         }
-        Ok(())
+        self.merge_all()
     }
 }
 
@@ -194,7 +222,7 @@ pub enum CheckpointNowError {
     Remove(#[from] IoFailure),
 }
 
-/// The result of merging all layers.
+/// The result of writing all layers.
 struct Outcome {
     version: Version,
     made: Vec<(String, Lsn, Arc<Version>)>,
@@ -202,43 +230,38 @@ struct Outcome {
 }
 
 impl CheckpointJob {
-    /// Makes the checkpoint. Blocks while it reads and writes what has changed.
+    /// Makes the checkpoint. Blocks while it writes what has changed.
     ///
-    /// On a full disk it uses the room of the ballast. If that is not enough, it writes only what
-    /// it must.
+    /// On a full disk a merge that is under way gives up its room, and then the ballast does.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
         self.ballast.await_loans()?;
         for frozen in &self.frozen {
             frozen.unite_filters();
         }
         let published = self.published.clone();
-        let (mut lent, mut is_thrifty) = (None, false);
-        let (Outcome { version, made, bytes_written }, named, mut published) = loop {
-            match self.prepare(&published, is_thrifty) {
-                Err(error) if error.is_full() && !is_thrifty => {
-                    let is_lent_before = lent.is_some();
-                    if !is_lent_before {
-                        lent = self.ballast.lend()?;
+        let (mut urgent, mut lent) = (None, None);
+        let (outcome, mut current) = loop {
+            match self.prepare(&published, lent.is_some()) {
+                Err(error) if error.is_full() && lent.is_none() => {
+                    urgent.get_or_insert_with(|| published.urge());
+                    lent = self.ballast.lend()?;
+                    if lent.is_none() {
+                        break self.prepare(&published, true)?;
                     }
-                    is_thrifty = is_lent_before || lent.is_none();
                 }
                 prepared => break prepared?,
             }
         };
         // After a failure it is unknown whether the new manifest is on disk. `Fatal` keeps it so.
         Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
-        *published = self.manifest.clone();
-        drop(published);
-        Ok(CheckpointDone {
-            frozen_count: self.frozen.len(),
-            version: Arc::new(version),
-            made,
-            named,
-            bytes_written,
-            last: self.manifest.checkpoint,
-            lent,
-            alive: self.alive,
-        })
+        let version = Arc::new(outcome.version);
+        let (last, made) = (self.manifest.checkpoint, outcome.made);
+        let flushed = Some(Flushed { frozen_count: self.frozen.len(), last, made });
+        *current = Current { manifest: self.manifest.clone(), version: version.clone(), flushed };
+        drop(current);
+        drop(urgent);
+        let (bytes_written, alive) = (outcome.bytes_written, self.alive);
+        Ok(CheckpointDone { version, bytes_written, lent, alive })
     }
 
     /// Writes all files, and the new manifest beside the one in use. The returned lock keeps other
@@ -246,49 +269,59 @@ impl CheckpointJob {
     fn prepare<'p>(
         &mut self,
         published: &'p Published,
-        is_thrifty: bool,
-    ) -> Result<(Outcome, BTreeSet<u64>, MutexGuard<'p, Manifest>), CheckpointError> {
+        keeps_room: bool,
+    ) -> Result<(Outcome, MutexGuard<'p, Current>), CheckpointError> {
         let (disk, pool) = (self.disk.clone(), self.pool.clone());
         let numbers = self.numbers.clone();
         let maker = FileMaker {
             disk: &*disk,
             database_id: self.manifest.database_id,
             sizes: self.sizes,
+            is_run: true,
+            stop: None,
             numbers: &numbers,
             made: Vec::new(),
             bytes_written: 0,
         };
-        if is_thrifty {
-            // The merge may use up all room but this.
-            published.lock().keep_room(&*disk)?;
+        if keeps_room {
+            // The files may use up all room but this.
+            published.lock().manifest.keep_room(&*disk)?;
         }
-        let mut merger = Merger { maker, pool: &pool, is_thrifty };
-        let outcome = self.merge(&mut merger);
+        let mut merger = Merger { maker, pool: &pool };
+        let outcome = self.flush(&mut merger);
         let mut maker = merger.maker;
         self.written_bytes.fetch_add(maker.bytes_written, Ordering::Relaxed);
         let prepared = outcome.and_then(|outcome| {
-            self.name_files(&outcome);
             self.make_durable(&outcome, &maker.made)?;
-            let published = published.lock();
-            self.keep_log(published.kept_from);
+            let current = published.lock();
+            // What a merge has published meanwhile takes the place of what it has merged.
+            let place = |made: &Version| moved(made, &self.version, &current.version);
+            let made = outcome.made.iter();
+            let made = made.map(|(name, lsn, files)| (name.clone(), *lsn, Arc::new(place(files))));
+            let outcome = Outcome {
+                version: place(&outcome.version),
+                made: made.collect(),
+                bytes_written: maker.bytes_written,
+            };
+            self.name_files(&outcome);
+            self.keep_log(current.manifest.kept_from);
             self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
                 true => CheckpointError::from(failure),
                 false => self.syncer.0.fail(failure).into(),
             })?;
-            Ok((outcome, published))
+            Ok((outcome, current))
         });
         let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
         match &prepared {
             Ok(_) => maker.discard_all_but(0, &named),
             Err(_) => maker.discard(0),
         }
-        let (outcome, published) = prepared?;
-        Ok((Outcome { bytes_written: maker.bytes_written, ..outcome }, named, published))
+        prepared
     }
 
-    /// Merges all layers into the levels, from the oldest to the newest. Stops at each snapshot on
-    /// the way to take its files.
-    fn merge(&self, merger: &mut Merger<'_>) -> Result<Outcome, CheckpointError> {
+    /// Writes all layers to runs, from the oldest to the newest. Stops at each snapshot on the way
+    /// to take its files.
+    fn flush(&self, merger: &mut Merger<'_>) -> Result<Outcome, CheckpointError> {
         let mut version = (*self.version).clone();
         let mut made: Vec<(String, Lsn, Arc<Version>)> = Vec::new();
         let mut todo: Vec<_> =
@@ -322,15 +355,11 @@ impl CheckpointJob {
 
     /// Puts names and files of indices and snapshots into the manifest.
     fn name_files(&mut self, outcome: &Outcome) {
-        let levels = |levels: &Levels| -> LevelFacts {
-            let facts = |level: &Level| level.iter().map(|file| file.facts().clone()).collect();
-            levels.0.iter().map(facts).collect()
-        };
         let by_number = |position: usize| IndexId(position as u16);
         self.manifest.indices = (self.names.iter().enumerate())
             .map(|(position, name)| IndexRecord {
                 name: name.clone(),
-                levels: levels(outcome.version.of(by_number(position))),
+                levels: facts_of(outcome.version.of(by_number(position))),
             })
             .collect();
         let made = outcome.made.iter().map(|(name, _, version)| (name, version));
@@ -342,7 +371,7 @@ impl CheckpointJob {
                 name: name.clone(),
                 lsn: self.snapshots[name].lsn,
                 definition: self.snapshots[name].definition.clone(),
-                levels: version.iter().map(|(_, of_index)| levels(of_index)).collect(),
+                levels: version.iter().map(|(_, of_index)| facts_of(of_index)).collect(),
             })
             .collect();
         self.manifest.next_index = self.numbers.load(Ordering::Relaxed);
@@ -371,7 +400,7 @@ impl CheckpointJob {
     }
 }
 
-/// Merges layers, oldest first, into a version. Consecutive layers of trees are merged in one pass.
+/// Puts layers, oldest first, on top of a version. Consecutive layers of trees make one run.
 fn bring(
     merger: &mut Merger<'_>,
     version: &mut Version,
@@ -382,14 +411,19 @@ fn bring(
         let mut changed = BTreeSet::new();
         for frozen in stretch {
             match &frozen.content {
-                Content::Run(index, files) => merger.adopt(version.of_mut(*index), files)?,
+                // Ingested files are a run already.
+                Content::Run(index, files) => {
+                    if !files.is_empty() {
+                        version.of_mut(*index).0.insert(0, files.clone());
+                    }
+                }
                 Content::Trees(trees) => changed.extend(trees.iter().map(|(index, _)| index)),
             }
         }
         for index in changed {
             let news: Vec<Layer<'_>> =
                 stretch.iter().rev().filter_map(|frozen| frozen.layer(index)).collect();
-            merger.bring(version.of_mut(index), &news)?;
+            merger.flush(version.of_mut(index), &news)?;
         }
     }
     Ok(())

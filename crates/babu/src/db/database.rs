@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! apply ──► pending groups ──write──► active log ──sync──► durable
-//!    └────► active trees ──freeze──► frozen layers ──checkpoint──► levels of index files
+//!    └────► active trees ──freeze──► frozen layers ──checkpoint──► runs ──merge──► bottom
 //! ```
 //!
 //! 1. A read asks layers from the newest to the oldest: active tree, frozen layers, levels. The
@@ -62,6 +62,10 @@ pub struct Db {
     pub(crate) named: BTreeSet<u64>,
     /// Has a strong reference as long as a checkpoint job or its result exists.
     pub(crate) job: Weak<()>,
+    /// The same for merges.
+    pub(crate) merge: Weak<()>,
+    /// Names of files that nothing names any more since a checkpoint whose result was dropped.
+    pub(crate) superseded: Vec<String>,
     pub(crate) published: Published,
     /// The last group, while it is in the log and not in the trees yet ([`Db::apply_later`]). Empty
     /// if there is no such group.

@@ -146,6 +146,8 @@ impl Ingestion {
             disk: &*self.disk,
             database_id: self.database_id,
             sizes: self.sizes,
+            is_run: true,
+            stop: None,
             numbers: &self.numbers,
             made: Vec::new(),
             bytes_written: 0,

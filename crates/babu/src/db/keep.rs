@@ -43,8 +43,8 @@ impl Db {
             let mut published = self.published.lock();
             // A checkpoint that has run and is not installed yet has taken logs out of the
             // manifest. The database still knows these logs.
-            let kept_logs = kept_at(self.sealed_logs(), published.checkpoint, from);
-            let next = Manifest { kept_from: from, kept_logs, ..published.clone() };
+            let kept_logs = kept_at(self.sealed_logs(), published.manifest.checkpoint, from);
+            let next = Manifest { kept_from: from, kept_logs, ..published.manifest.clone() };
             next.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
                 true => KeepLogError::Io(failure),
                 false => state.fail(failure).into(),
@@ -52,7 +52,7 @@ impl Db {
             // After a failure it is unknown whether the new manifest is on disk. `Fatal` keeps it
             // so.
             Manifest::publish(&*self.disk).map_err(|failure: IoFailure| state.fail(failure))?;
-            *published = next;
+            published.manifest = next;
         }
         self.kept_from = from;
         let (kept, gone): (Vec<_>, Vec<_>) =

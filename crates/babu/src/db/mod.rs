@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod database;
 pub mod ingest;
 pub mod keep;
+pub mod merge;
 pub mod open;
 pub mod published;
 pub mod retired;

@@ -229,14 +229,22 @@ impl IndexFile {
 
     /// False only if the file has no entry with this key.
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
-        let hash = filter::hash(key, self.filter_prefix_bytes);
+        self.may_contain_hash(self.hash(key))
+    }
+
+    /// Hash of the part of a key that the filter looks at.
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        filter::hash(key, self.filter_prefix_bytes)
+    }
+
+    fn may_contain_hash(&self, hash: u64) -> bool {
         self.filter.may_contain(hash) && !(is_planted!(FilterDenies) && hash.is_multiple_of(16))
     }
 
     /// Prefetches the memory that [`IndexFile::may_contain`] reads.
     #[inline]
-    pub(crate) fn prefetch_filter(&self, key: &[u8]) {
-        self.filter.prefetch(filter::hash(key, self.filter_prefix_bytes));
+    pub(crate) fn prefetch_filter(&self, hash: u64) {
+        self.filter.prefetch(hash);
     }
 
     /// Number of leading bytes of a key that the filter looks at.
@@ -244,17 +252,18 @@ impl IndexFile {
         self.filter_prefix_bytes
     }
 
-    /// The file's entry for a key within its span. `None` if it has no entry and does not hide the
-    /// key.
+    /// The file's entry for a key within its span, of which this is the hash. `None` if it has no
+    /// entry and does not hide the key.
     pub(crate) fn get(
         self: &Arc<Self>,
         key: &[u8],
+        hash: u64,
         pool: &Arc<Pool>,
         access: Access,
     ) -> Result<Option<DiskFound>, ReadError> {
         let hidden = || self.ranges.end_of(key).map(|_| DiskFound::Deleted);
         ReadCounters::add(&pool.counters.files_asked, 1);
-        if !self.may_contain(key) {
+        if !self.may_contain_hash(hash) {
             ReadCounters::add(&pool.counters.filter_refusals, 1);
             return Ok(hidden());
         }

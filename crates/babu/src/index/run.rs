@@ -10,7 +10,7 @@
 //! disjoint and ascend.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::disk::traits::Disk;
 use crate::index::format::header::index_name;
@@ -25,6 +25,10 @@ pub(crate) struct FileMaker<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) database_id: u64,
     pub(crate) sizes: IndexSizes,
+    /// The files are of a run. There are several above the bottom, so their filters are sharper.
+    pub(crate) is_run: bool,
+    /// If this rises, the maker gives up: another has more need of the room that is left.
+    pub(crate) stop: Option<&'a AtomicBool>,
     /// Number of the next index file. All makers of a database share it.
     pub(crate) numbers: &'a AtomicU64,
     /// Numbers of the files begun.
@@ -33,10 +37,20 @@ pub(crate) struct FileMaker<'a> {
 }
 
 impl FileMaker<'_> {
+    /// Fails, as on a full disk, if the room is to be left to another.
+    fn go_on(&self) -> Result<(), IoFailure> {
+        if !self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Ok(());
+        }
+        let what = "the disk is full, and a flush needs the room that is left";
+        let source = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
+        Err(IoFailure { file: index_name(0), operation: "write", source })
+    }
+
     fn begin(&mut self) -> Result<IndexWriter, IoFailure> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.made.push(number);
-        IndexWriter::create(self.disk, self.database_id, number, self.sizes)
+        IndexWriter::create(self.disk, self.database_id, number, self.sizes, self.is_run)
     }
 
     /// Removes all files begun after the first `count`. Nothing names them.
@@ -73,6 +87,7 @@ impl<'m, 'a> RunWriter<'m, 'a> {
 
     /// Adds a value, or a tombstone. Keys must ascend.
     pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IoFailure> {
+        self.maker.go_on()?;
         let is_full = self
             .current
             .as_ref()

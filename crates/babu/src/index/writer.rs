@@ -22,12 +22,19 @@ use crate::types::ranges::RangeSet;
 /// Bytes collected before they go to the disk.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// How much larger the filter of a run is than that of the bottom: 20 bits a key. It passes an
+/// absent key about once in a thousand times, so that several runs are together no worse than the
+/// bottom.
+const RUN_SPARSENESS: usize = 2;
+
 pub(crate) struct IndexWriter {
     file: Box<dyn DiskFile>,
     name: String,
     seal: Seal,
     number: u64,
     sizes: IndexSizes,
+    /// The filter has room for this many times as many keys.
+    sparseness: usize,
     block: BlockBuilder,
     /// Separator of the block under construction.
     separator: Vec<u8>,
@@ -58,6 +65,7 @@ impl IndexWriter {
         database_id: u64,
         number: u64,
         sizes: IndexSizes,
+        is_run: bool,
     ) -> Result<IndexWriter, IoFailure> {
         let name = index_name(number);
         let file = disk.create(&name).during("create", &name)?;
@@ -68,6 +76,7 @@ impl IndexWriter {
             seal,
             number,
             sizes,
+            sparseness: if is_run { RUN_SPARSENESS } else { 1 },
             block: BlockBuilder::new(),
             separator: Vec::new(),
             last_key: Vec::new(),
@@ -126,7 +135,7 @@ impl IndexWriter {
         }
         let (from, to) = self.span(ranges);
         let blocks_end = self.offset();
-        let mut tail = Filter::build(&self.hashes).bytes().to_vec();
+        let mut tail = Filter::build(&self.hashes, self.sparseness).bytes().to_vec();
         let filter_bytes = tail.len() as u64;
         ranges.encode(&mut tail);
         let ranges_bytes = tail.len() as u64 - filter_bytes;

@@ -1,8 +1,10 @@
-//! Merging news into levels. [`super::plan`] and [`super::shape`] decide what is done.
+//! Writing flushes as runs, and merging levels. [`super::plan`] and [`super::tiers`] decide what is
+//! done.
 //!
 //! Old files are never changed. So readers of a former version of the levels can go on.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
@@ -12,96 +14,195 @@ use crate::index::writer::Written;
 use crate::levels::layer::{Layer, Reading, overlapping};
 use crate::levels::merge::Merge;
 use crate::levels::plan::{Group, groups};
-use crate::levels::{Level, Levels, shape};
+use crate::levels::tiers::{self, Step};
+use crate::levels::{Level, Levels};
 use crate::types::error::ReadError;
-use crate::types::key::successor;
+use crate::types::key::{Key, successor};
 use crate::types::ranges::RangeSet;
-
-/// On a full disk, files for news are smaller by this factor.
-const THRIFTY_FILES: u64 = 16;
 
 pub(crate) struct Merger<'a> {
     pub(crate) maker: FileMaker<'a>,
     pub(crate) pool: &'a Arc<Pool>,
-    /// The disk is full. Only news are certain to be written. Levels are added for them, and files
-    /// go down only as far as there is room.
-    pub(crate) is_thrifty: bool,
 }
 
 impl<'a> Merger<'a> {
-    fn file_bytes(&self) -> u64 {
-        self.maker.sizes.file_bytes
-    }
-
     fn reading(&self) -> Reading<'a> {
         Reading { pool: self.pool, access: Access::Direct }
     }
 
-    /// Merges layers, the newest first, into the levels.
-    pub(crate) fn bring(
+    /// Writes trees, the newest first, as a run on top of the levels. Reads no file. Tombstones
+    /// that no filter below knows are left out.
+    pub(crate) fn flush(
         &mut self,
         levels: &mut Levels,
         news: &[Layer<'_>],
     ) -> Result<(), ReadError> {
-        shape::deepen(levels, levels.bytes(), self.file_bytes());
-        let sizes = self.maker.sizes;
-        if self.is_thrifty {
-            shape::add_level(levels);
-            // Smaller files mean that less is rewritten when one of them goes down.
-            self.maker.sizes.file_bytes /= THRIFTY_FILES;
+        let mut ranges = RangeSet::default();
+        news.iter().for_each(|layer| layer.add_ranges(&mut ranges));
+        let meets = |from: &[u8], to: &[u8]| {
+            levels.0.iter().any(|level| !overlapping(level, from, Some(to)).is_empty())
+        };
+        ranges.retain(|from, to| meets(from, to));
+        let mut merge = Merge::new(news.iter().copied(), self.reading(), &[], None);
+        self.maker.is_run = true;
+        let mut run = RunWriter::new(&mut self.maker, ranges.clone());
+        while let Some(entry) = merge.advance()? {
+            let (key, value) = (entry.key(), entry.value());
+            let is_needed = value.is_some()
+                || (!is_planted!(FlushForgetsTombstones)
+                    && ranges.end_of(key).is_none()
+                    && levels.may_contain(key));
+            if is_needed {
+                run.push(key, value)?;
+            }
         }
-        let merged = self.lay_on_top(levels, news);
-        self.maker.sizes = sizes;
-        merged?;
-        self.settle(levels)
+        let written = run.finish()?;
+        let files = open_all(&self.maker, written)?;
+        if !files.is_empty() {
+            levels.0.insert(0, files);
+        }
+        Ok(())
     }
 
-    /// Merges layers into the top level. If news meet a file there that is passed over, they go
-    /// into a new level above it.
-    fn lay_on_top(&mut self, levels: &mut Levels, news: &[Layer<'_>]) -> Result<(), ReadError> {
-        let reading = self.reading();
-        let lay = |merger: &mut Self, levels: &mut Levels| {
-            let top = levels.0.first().into_iter().flatten();
-            for file in top.filter(|file| file.damage().is_some()) {
-                let (from, to) = (&file.facts().from, Some(&*file.facts().to));
-                if has_news(news, reading, from, to)? {
-                    levels.0.insert(0, Level::new());
+    /// Takes a step that is due.
+    pub(crate) fn take(&mut self, levels: &mut Levels, step: Step) -> Result<(), ReadError> {
+        match step {
+            Step::Drop => loop {
+                let useless: BTreeSet<u64> = tiers::useless(levels).into_iter().collect();
+                if useless.is_empty() {
                     break;
                 }
+                for level in &mut levels.0 {
+                    level.retain(|file| !useless.contains(&file.number()));
+                }
+            },
+            Step::Merge(merged) => {
+                let merge = |merger: &mut Self, levels: &mut Levels| {
+                    merger.cut(levels, &merged)?;
+                    let (going, staying) = tiers::split(levels, merged.clone());
+                    merger.bring(levels, merged.clone(), &going, staying)
+                };
+                while !self.attempt(levels, merge)? {}
             }
-            merger.merge_into(levels, 0, news)
-        };
-        while !self.attempt(levels, &[], lay)? {}
+        }
+        levels.close_up();
         Ok(())
     }
 
-    /// Takes over files that hold only values. Each goes as deep as it can without meeting an older
-    /// file.
-    pub(crate) fn adopt(&mut self, levels: &mut Levels, run: &Level) -> Result<(), ReadError> {
-        shape::deepen(levels, levels.bytes(), self.file_bytes());
-        for file in run {
-            let news = [file.clone()];
-            while !self.attempt(levels, &news, |merger, levels| merger.take_in(levels, &news))? {}
-        }
-        self.settle(levels)
-    }
-
-    fn take_in(
+    /// Cuts files where older ones begin and end that merges pass over. So only what lies above
+    /// these stays there.
+    fn cut(
         &mut self,
         levels: &mut Levels,
-        news: &[Arc<IndexFile>; 1],
+        merged: &RangeInclusive<usize>,
     ) -> Result<(), ReadError> {
-        let [file] = news;
-        let (from, to) = (&*file.facts().from, Some(&*file.facts().to));
-        let is_free = |level: &Level| overlapping(level, from, to).is_empty();
-        match levels.0.iter().take_while(|level| is_free(level)).count() {
-            0 if file.damage().is_some() || shape::rests_on_damage(&levels.0[0], file) => {
-                levels.0.insert(0, news.to_vec());
+        let mut passed_over = Level::new();
+        for position in merged.clone().rev() {
+            let mut level = Level::new();
+            for file in &levels.0[position] {
+                let edges = match file.damage() {
+                    None => tiers::edges(file, &passed_over),
+                    Some(_) => Vec::new(),
+                };
+                match edges.is_empty() {
+                    true => level.push(file.clone()),
+                    false => level.extend(self.cut_file(file, &edges)?),
+                }
             }
-            0 => self.merge_into(levels, 0, &[Layer::Files(news)])?,
-            free => insert(&mut levels.0[free - 1], file.clone()),
+            passed_over.extend(level.iter().filter(|file| file.damage().is_some()).cloned());
+            levels.0[position] = level;
         }
         Ok(())
+    }
+
+    fn cut_file(&mut self, file: &Arc<IndexFile>, edges: &[Key]) -> Result<Level, ReadError> {
+        let mut pieces = Level::new();
+        let (first, last) = (&file.facts().from, &file.facts().to);
+        let froms = [first].into_iter().chain(edges);
+        for (from, to) in froms.zip(edges.iter().chain([last])) {
+            let layer = [Layer::Files(std::slice::from_ref(file))];
+            let ranges = file.ranges().clipped(from, Some(to));
+            let mut merge = Merge::new(layer.into_iter(), self.reading(), from, Some(to));
+            self.maker.is_run = true;
+            let mut run = RunWriter::new(&mut self.maker, ranges);
+            while let Some(entry) = merge.advance()? {
+                run.push(entry.key(), entry.value())?;
+            }
+            let written = run.finish()?;
+            pieces.extend(open_all(&self.maker, written)?);
+        }
+        Ok(pieces)
+    }
+
+    /// Merges the files of levels that go down into the last of these levels.
+    fn bring(
+        &mut self,
+        levels: &mut Levels,
+        merged: RangeInclusive<usize>,
+        going: &[Level],
+        staying: Vec<Level>,
+    ) -> Result<(), ReadError> {
+        let (first, target) = merged.into_inner();
+        self.maker.is_run = target + 1 < levels.0.len();
+        for (level, stays) in levels.0[first..target].iter_mut().zip(staying) {
+            *level = stays;
+        }
+        let news = self.hand_down(levels, target, going);
+        let news: Vec<Layer<'_>> = news.iter().map(|files| Layer::Files(files)).collect();
+        self.merge_into(levels, target, &news)
+    }
+
+    /// Puts files that meet nothing into the target as they are. Returns the others.
+    fn hand_down(&self, levels: &mut Levels, target: usize, going: &[Level]) -> Vec<Level> {
+        let mut rest: Vec<Level> = going.to_vec();
+        for position in 0..going.len() {
+            for file in &going[position] {
+                let facts = file.facts();
+                let (from, to) = (&*facts.from, Some(&*facts.to));
+                let others = going.iter().enumerate().filter(|(other, _)| *other != position);
+                let meets = others
+                    .map(|(_, level)| level)
+                    .chain([&levels.0[target]])
+                    .any(|level| !overlapping(level, from, to).is_empty());
+                let hides = facts.tombstones > 0 || !file.ranges().is_empty();
+                let is_idle = hides && !levels.has_below(target, from, to);
+                if !meets && !is_idle && !is_small(file, self.maker.sizes.file_bytes) {
+                    insert(&mut levels.0[target], file.clone());
+                    rest[position].retain(|other| other.number() != file.number());
+                }
+            }
+        }
+        rest
+    }
+
+    /// Merges single files into the bottom while there is room. Returns whether there was any.
+    pub(crate) fn lower(&mut self, levels: &mut Levels) -> Result<bool, ReadError> {
+        let first = self.maker.made.len();
+        let mut has_lowered = false;
+        while let Some(file) = tiers::cheapest(levels) {
+            let before = levels.clone();
+            let begun = self.maker.made.len();
+            let lowered = self.attempt(levels, |merger, levels| {
+                let last = levels.0.len() - 2;
+                let mut stays = levels.0[last].clone();
+                stays.retain(|other| other.number() != file.number());
+                merger.bring(levels, last..=last + 1, &[vec![file.clone()]], vec![stays])
+            });
+            match lowered {
+                Err(error) if error.is_full() => {
+                    *levels = before;
+                    self.maker.discard(begun);
+                    break;
+                }
+                lowered => has_lowered |= lowered?,
+            }
+            drop(before);
+            levels.close_up();
+            // Removes files that this function has made and already replaced.
+            let kept: BTreeSet<u64> = levels.files().map(|file| file.number()).collect();
+            self.maker.discard_all_but(first, &kept);
+        }
+        Ok(has_lowered)
     }
 
     /// Takes a step. If the step meets an unreadable file, the levels stay unchanged, merges pass
@@ -109,7 +210,6 @@ impl<'a> Merger<'a> {
     fn attempt(
         &mut self,
         levels: &mut Levels,
-        news: &[Arc<IndexFile>],
         step: impl FnOnce(&mut Self, &mut Levels) -> Result<(), ReadError>,
     ) -> Result<bool, ReadError> {
         let (before, begun) = (levels.clone(), self.maker.made.len());
@@ -123,92 +223,13 @@ impl<'a> Merger<'a> {
         let is_old = |file: &&Arc<IndexFile>| {
             file.name() == damage.file && !self.maker.made.contains(&file.number())
         };
-        let is_known = before.files().chain(news).find(is_old);
+        let is_known = before.files().find(is_old);
         if !is_known.is_some_and(|file| file.pass_over(damage)) {
             return Err(error);
         }
         *levels = before;
         self.maker.discard(begun);
         Ok(false)
-    }
-
-    /// Moves files down until every level is within its budget.
-    fn settle(&mut self, levels: &mut Levels) -> Result<(), ReadError> {
-        let file_bytes = self.file_bytes();
-        let budgets = shape::budgets(levels.0.len(), levels.bytes(), file_bytes);
-        if self.is_thrifty {
-            return self.settle_as_far_as_there_is_room(levels, &budgets);
-        }
-        for (level, &budget) in budgets.iter().enumerate() {
-            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
-                self.lower(levels, level, position)?;
-            }
-        }
-        shape::flatten(levels, file_bytes);
-        Ok(())
-    }
-
-    /// Moves files down while there is room. Begins with the lowest level, where merging frees the
-    /// most space.
-    fn settle_as_far_as_there_is_room(
-        &mut self,
-        levels: &mut Levels,
-        budgets: &[u64],
-    ) -> Result<(), ReadError> {
-        let file_bytes = self.file_bytes();
-        let first = self.maker.made.len();
-        for (level, &budget) in budgets.iter().enumerate().rev() {
-            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
-                let before = levels.clone();
-                let begun = self.maker.made.len();
-                match self.lower(levels, level, position) {
-                    Err(error) if error.is_full() => {
-                        *levels = before;
-                        self.maker.discard(begun);
-                        return Ok(());
-                    }
-                    lowered => lowered?,
-                }
-                drop(before);
-                // Removes files that this function has made and already replaced.
-                let kept: BTreeSet<u64> = levels.files().map(|file| file.number()).collect();
-                self.maker.discard_all_but(first, &kept);
-            }
-        }
-        shape::flatten(levels, file_bytes);
-        Ok(())
-    }
-
-    /// Moves a file into the level below. Does nothing if a file concerned turns out to be
-    /// unreadable and is passed over.
-    fn lower(
-        &mut self,
-        levels: &mut Levels,
-        level: usize,
-        position: usize,
-    ) -> Result<(), ReadError> {
-        let lower = |merger: &mut Self, levels: &mut Levels| {
-            let file = levels.0[level].remove(position);
-            merger.lower_file(levels, level + 1, file)
-        };
-        self.attempt(levels, &[], lower).map(drop)
-    }
-
-    fn lower_file(
-        &mut self,
-        levels: &mut Levels,
-        target: usize,
-        file: Arc<IndexFile>,
-    ) -> Result<(), ReadError> {
-        let facts = file.facts();
-        let (from, to) = (&*facts.from, Some(&*facts.to));
-        let hides = facts.tombstones > 0 || !file.ranges().is_empty();
-        let meets = !overlapping(&levels.0[target], from, to).is_empty();
-        if !meets && (!hides || levels.has_below(target, from, to)) {
-            insert(&mut levels.0[target], file);
-            return Ok(());
-        }
-        self.merge_into(levels, target, &[Layer::Files(&[file])])
     }
 
     /// Merges layers into the level `target`. Drops files in it and below if the layers hide the
@@ -229,12 +250,12 @@ impl<'a> Merger<'a> {
         let old = levels.0[target].clone();
         let reading = self.reading();
         let has_news = |from: &[u8], to: Option<&[u8]>| has_news(news, reading, from, to);
-        let file_bytes = self.file_bytes();
+        let file_bytes = self.maker.sizes.file_bytes;
         let groups = groups(
             old.len(),
             |gap| has_news(gap_start(&old, gap), gap_end(&old, gap)),
             |file| has_news(&old[file].facts().from, Some(&old[file].facts().to)),
-            |file| shape::is_small(&old[file], file_bytes),
+            |file| is_small(&old[file], file_bytes),
         )?;
         let mut level = Level::new();
         let mut kept = 0;
@@ -270,8 +291,7 @@ impl<'a> Merger<'a> {
         old.iter().for_each(|file| ranges.extend(file.ranges()));
         ranges.retain(|from, to| levels.has_below(target, from, Some(to)));
         let layers = news.iter().copied().chain([Layer::Files(old)]);
-        let reading = Reading { pool: self.pool, access: Access::Direct };
-        let mut merge = Merge::new(layers, reading, from, to);
+        let mut merge = Merge::new(layers, self.reading(), from, to);
         let mut run = RunWriter::new(&mut self.maker, ranges.clone());
         while let Some(entry) = merge.advance()? {
             let (key, value) = (entry.key(), entry.value());
@@ -294,6 +314,11 @@ pub(crate) fn open_all(maker: &FileMaker<'_>, written: Vec<Written>) -> Result<L
         IndexFile::open(maker.disk, maker.database_id, written.facts).map(Arc::new)
     };
     written.into_iter().map(open).collect()
+}
+
+/// True if a file is so small that it is merged with neighbours that are rewritten.
+fn is_small(file: &IndexFile, file_bytes: u64) -> bool {
+    file.damage().is_none() && file.len() < file_bytes / 4
 }
 
 fn insert(level: &mut Level, file: Arc<IndexFile>) {

@@ -35,6 +35,29 @@ pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 /// twice costs more than the prefetch saves.
 const PREFETCHED_FILES: usize = 8;
 
+/// A key, with the hash that filters of files ask for. All files of a database mostly look at the
+/// same bytes of a key, so one hash serves all levels.
+struct Probe<'k> {
+    key: &'k [u8],
+    /// The number of bytes hashed, and their hash.
+    last: Option<(usize, u64)>,
+}
+
+impl<'k> Probe<'k> {
+    fn of(key: &'k [u8]) -> Probe<'k> {
+        Probe { key, last: None }
+    }
+
+    #[inline]
+    fn hash(&mut self, file: &IndexFile) -> u64 {
+        let bytes = file.filter_prefix_bytes();
+        match self.last {
+            Some((hashed, hash)) if hashed == bytes => hash,
+            _ => self.last.insert((bytes, file.hash(self.key))).1,
+        }
+    }
+}
+
 /// The value of a key in `layers`, which are given from the newest on.
 pub(crate) fn lookup<'a>(
     layers: impl Iterator<Item = Layer<'a>> + Clone,
@@ -42,8 +65,8 @@ pub(crate) fn lookup<'a>(
     key: &[u8],
 ) -> Result<Option<Value<'a>>, ReadError> {
     let mut is_counted = false;
-    let mut hash = None;
-    prefetch_filters(layers.clone().skip(1), key, &mut hash);
+    let (mut hash, mut probe) = (None, Probe::of(key));
+    prefetch_filters(layers.clone().skip(1), &mut probe, &mut hash);
     for layer in layers {
         match layer {
             Layer::Tree(tree) => match tree.look(key, &mut hash) {
@@ -59,7 +82,7 @@ pub(crate) fn lookup<'a>(
                     ReadCounters::add(&reading.pool.counters.lookups, 1);
                     is_counted = true;
                 }
-                match file.get(key, reading.pool, reading.access)? {
+                match file.get(key, probe.hash(file), reading.pool, reading.access)? {
                     Some(DiskFound::Value(value)) => return Ok(Some(value)),
                     Some(DiskFound::Deleted) => return Ok(None),
                     None => {}
@@ -75,17 +98,17 @@ pub(crate) fn lookup<'a>(
 #[inline]
 fn prefetch_filters<'a>(
     layers: impl Iterator<Item = Layer<'a>>,
-    key: &[u8],
+    probe: &mut Probe<'_>,
     hash: &mut Option<u64>,
 ) {
     for layer in layers {
         match layer {
             Layer::Tree(tree) => {
-                tree.prefetch_filter(*hash.get_or_insert_with(|| filter::hash(key)));
+                tree.prefetch_filter(*hash.get_or_insert_with(|| filter::hash(probe.key)));
             }
             Layer::Files(files) if files.len() <= PREFETCHED_FILES => {
-                if let Some(file) = file_of(files, key) {
-                    file.prefetch_filter(key);
+                if let Some(file) = file_of(files, probe.key) {
+                    file.prefetch_filter(probe.hash(file));
                 }
             }
             Layer::Files(_) => {}
@@ -94,7 +117,7 @@ fn prefetch_filters<'a>(
 }
 
 /// The file with `key` in its span.
-fn file_of<'a>(files: &'a [Arc<IndexFile>], key: &[u8]) -> Option<&'a Arc<IndexFile>> {
+pub(crate) fn file_of<'a>(files: &'a [Arc<IndexFile>], key: &[u8]) -> Option<&'a Arc<IndexFile>> {
     let position = files.partition_point(|file| *file.facts().from <= *key).checked_sub(1)?;
     files.get(position).filter(|file| *key < *file.facts().to)
 }

@@ -1,35 +1,37 @@
-//! The files of one index, in levels.
+//! The files of one index, in levels: runs, and the bottom.
 //!
 //! ```text
-//! level 0         │▒▒▒│  │▒▒▒▒│    │▒▒│          newest; takes what checkpoints bring
-//! level 1         │▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒│  each at least ten times as large as the one above
-//! level 2, bottom │▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒ …
+//! run       │▒▒▒▒│  │▒▒▒▒▒▒│   │▒▒▒▒│           newest; a flush writes one, and reads nothing
+//! run          │▒▒▒▒▒▒▒▒│  │▒▒▒▒▒▒▒▒▒▒▒│
+//! bottom    │▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒│  most of the data, each key once
 //! ```
 //!
 //! 1. The spans of a level's files are disjoint and ascend. So a lookup asks at most one file a
-//!    level, at most [`MAX_LEVELS`] in all. Filters answer for most of these files.
+//!    level. Filters answer for most of these files, and those of runs are the sharper ones.
 //! 2. An entry of a level is newer than those of the same key in the levels below.
-//! 3. A tombstone or hidden range stays only while a level below holds something that it hides.
-//! 4. An index that fits into a few files has one level. Its size decides how many it has: see
-//!    [`shape`].
+//! 3. A tombstone or hidden range is written only while a level below may hold something that it
+//!    hides.
+//! 4. Flushes put levels on top, and merges replace levels below. So both go on at the same time.
+//! 5. [`tiers`] decides what is merged: by bytes.
 
 pub mod compact;
 pub mod layer;
 pub mod manifest;
 pub mod merge;
 pub(crate) mod plan;
-pub(crate) mod shape;
+pub(crate) mod tiers;
 pub mod version;
 
 use std::sync::Arc;
 
 use crate::index::file::IndexFile;
-use crate::levels::layer::{Layer, overlapping};
+use crate::levels::layer::{Layer, file_of, overlapping};
 
-/// The most levels that an index normally has. Checkpoints on a full disk may add up to three, and
-/// each file that cannot be read may add one. A lookup asks at most one file of each level, and one
-/// of each ingested run that waits for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
-pub const MAX_LEVELS: usize = 5;
+/// The most levels that an index has, whatever the sizes of its flushes. With flushes of a tenth of
+/// the data there are seven. Files that cannot be read may add some. A lookup asks at most one file
+/// of each level, and one of each ingested run that waits for a checkpoint
+/// ([`crate::MAX_PENDING_RUNS`]).
+pub const MAX_LEVELS: usize = 40;
 
 /// Files with disjoint, ascending spans.
 pub(crate) type Level = Vec<Arc<IndexFile>>;
@@ -52,14 +54,33 @@ impl Levels {
         self.0.iter().filter(|level| !level.is_empty()).map(|level| Layer::Files(level))
     }
 
-    /// Bytes of the files in all levels.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|level| bytes(level)).sum()
-    }
-
     /// True if a level below the `level`-th has a file that meets `from..to`.
     pub(crate) fn has_below(&self, level: usize, from: &[u8], to: Option<&[u8]>) -> bool {
         self.0.iter().skip(level + 1).any(|files| !overlapping(files, from, to).is_empty())
+    }
+
+    /// False only if no level has an entry with this key. Filters answer, so nothing is read.
+    pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
+        let of_key = |level: &Level| file_of(level, key).is_some_and(|file| file.may_contain(key));
+        self.0.iter().any(of_key)
+    }
+
+    /// Removes levels without files.
+    pub(crate) fn close_up(&mut self) {
+        self.0.retain(|level| !level.is_empty());
+    }
+
+    /// The levels of `self`, which were made from `before` by levels on top, on top of those that
+    /// have taken the place of `before` since. Levels that were not made from it stay.
+    pub(crate) fn moved(&self, before: &Levels, after: &Levels) -> Levels {
+        let Some(own) = self.0.len().checked_sub(before.0.len()) else { return self.clone() };
+        let is_same = |a: &Level, b: &Level| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        match self.0[own..].iter().zip(&before.0).all(|(a, b)| is_same(a, b)) {
+            true => Levels(self.0[..own].iter().chain(&after.0).cloned().collect()),
+            false => self.clone(),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Tail {
 /// first group.
 fn end_of(disk: &dyn Disk, database_id: u64, log: &SealedLog, lsn: Lsn) -> Result<u64, ReadError> {
     let (mut at, mut reached) = (LOG_DATA_OFFSET, log.base);
-    let mut reader = LogReader::open(disk, database_id, log.number)?;
+    let mut reader = LogReader::open(disk, database_id, log.number, (log.epoch, log.base))?;
     while reached < lsn {
         match reader.group_at(at)? {
             Ok((group, end)) => (reached, at) = (group.lsn, end),

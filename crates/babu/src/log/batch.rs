@@ -20,7 +20,7 @@
 
 use crate::index::format::facts::FileFacts;
 use crate::index::writer::Written;
-use crate::log::GROUP_HEADER_BYTES;
+use crate::log::GROUP_OVERHEAD_BYTES;
 use crate::log::ingested::IngestedFile;
 use crate::log::padded;
 use crate::types::codec::{Fields, put_sized, put_varint};
@@ -212,10 +212,10 @@ impl Batch {
         Changes::new(&self.encoded)
     }
 
-    /// Bytes that this batch takes in the log together with `meta_bytes` of meta data. This is what
-    /// to reserve.
+    /// Most bytes that this batch takes in the log together with `meta_bytes` of meta data. This is
+    /// what to reserve.
     pub fn log_bytes(&self, meta_bytes: usize) -> u64 {
-        padded((GROUP_HEADER_BYTES + meta_bytes + self.encoded.len()) as u64)
+        padded((GROUP_OVERHEAD_BYTES + meta_bytes + self.encoded.len()) as u64)
     }
 
     pub(crate) fn from_parts(encoded: Vec<u8>, count: u32) -> Batch {

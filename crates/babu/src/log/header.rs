@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0  [u8; 8]  magic "babuLOG\n"            mark place (at 512 and 1024):
-//!  8  u16      format version (1)            0  u64  epoch
+//!  8  u16      format version (2)            0  u64  epoch
 //! 10  u16      zero                          8  u64  durable LSN
 //! 12  u32      zero                         16  u64  number of the newest log durable
 //! 16  u64      database id                  24  u32  zero
@@ -17,7 +17,9 @@ use crate::types::codec::{Fields, Seal};
 use crate::types::ids::{Epoch, Lsn};
 
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"babuLOG\n";
-pub(crate) const LOG_VERSION: u16 = 1;
+/// Logs of version 1 have groups of that version, and can be read. Earlier programs refuse those of
+/// this version.
+pub(crate) const LOG_VERSION: u16 = 2;
 pub(crate) const LOG_HEADER_BYTES: usize = 64;
 /// Offset of the first group.
 pub(crate) const LOG_DATA_OFFSET: u64 = 4096;
@@ -61,7 +63,7 @@ impl LogHeader {
     pub(crate) fn decode(bytes: &[u8], database_id: u64, number: u64) -> Result<Self, HeaderFault> {
         let (version, header) =
             Self::decode_fields(bytes, database_id, number).ok_or(HeaderFault::Broken)?;
-        if version != LOG_VERSION {
+        if !(1..=LOG_VERSION).contains(&version) {
             return Err(HeaderFault::Version(version));
         }
         Ok(header)

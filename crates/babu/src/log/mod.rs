@@ -9,7 +9,7 @@
 //! 0        file header (64 bytes, `header`)
 //! 512      mark place A (32 bytes) ┐ what is known durable, written after each sync into the places in turn; each in a
 //! 1024     mark place B (32 bytes) ┘ sector of its own. The first sync of a new log marks the log before it as well
-//! 4096     group, group, group …   (`group`), each padded to 8 bytes
+//! 4096     group, group, group …   (`group`), each padded to 4 bytes
 //! end      zeros up to what is preallocated
 //! ```
 //!
@@ -22,10 +22,10 @@
 //! in any order, so a whole group may legally follow a hole. And the last group of a file may have
 //! been promised to a caller. The test is *whether the group had been durable*:
 //!
-//! 1. Each group carries the highest LSN that was durable when the group was made. Each sync leaves
-//!    a mark with the LSN that it made durable, unless more was written meanwhile. The next sync
-//!    then covers and marks that. Both are written after the sync they claim, so neither claims too
-//!    much.
+//! 1. The first group of a write carries the highest LSN that was durable when the group was made,
+//!    if the log does not claim it yet. Each sync leaves a mark with the LSN that it made durable,
+//!    unless more was written meanwhile. The next sync then covers and marks that. Both are written
+//!    after the sync they claim, so neither claims too much.
 //! 2. Let D be the highest claim in any intact group or mark of the last opening's logs, wherever
 //!    it stands, even after a hole.
 //! 3. If the first group that is missing or unreadable is ≤ D, it is damage, and the opening is
@@ -41,8 +41,8 @@
 //! failed before this opening may have left it in memory only, and marked as written.
 //!
 //! The rule misses two cases of damage to a synced group. In the first, a loss of power also takes
-//! the mark, before the next sync. In the second, more was written during the sync, and no later
-//! sync or group left its claim.
+//! the mark, before the next sync, and the one group with the claim, if there was a write since. In
+//! the second, more was written during the sync, and no later sync or group left its claim.
 
 mod again;
 pub mod ballast;
@@ -83,9 +83,10 @@ pub(crate) fn log_number(name: &str) -> Option<u64> {
     (log_name(number) == name).then_some(number)
 }
 
-pub(crate) const GROUP_HEADER_BYTES: usize = 48;
+pub(crate) const GROUP_ALIGNMENT: u64 = 4;
 
-pub(crate) const GROUP_ALIGNMENT: u64 = 8;
+/// Most bytes of a group beside meta and changes: its head, a claim, and two varints.
+pub(crate) const GROUP_OVERHEAD_BYTES: usize = 14 + 8 + 2 * 5;
 
 /// Rounds a length up to where the next group begins.
 pub(crate) fn padded(bytes: u64) -> u64 {

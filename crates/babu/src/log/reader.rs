@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::disk::traits::Disk;
-use crate::log::GROUP_HEADER_BYTES;
 use crate::log::batch::Batch;
-use crate::log::group::{self, Fault, GROUP_VERSION, Group};
+use crate::log::group::{self, Fault, GROUP_HEAD_BYTES, GROUP_VERSION_1, Group, Place};
 use crate::log::header::{self, LOG_DATA_OFFSET};
 use crate::log::window::Window;
 use crate::log::{SealedLog, log_name};
@@ -17,28 +16,41 @@ use crate::types::ids::{Epoch, Lsn};
 pub(crate) struct LogReader {
     pub(crate) window: Window,
     seal: Seal,
+    epoch: Epoch,
+    /// The last group before the log, if that is known.
+    pub(crate) base: Lsn,
     pub(crate) offset: u64,
 }
 
 impl LogReader {
-    pub(crate) fn open(disk: &dyn Disk, database_id: u64, number: u64) -> Result<Self, IoFailure> {
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        database_id: u64,
+        number: u64,
+        (epoch, base): (Epoch, Lsn),
+    ) -> Result<Self, IoFailure> {
         let name = log_name(number);
         let file = Arc::from(disk.open(&name).during("open", &name)?);
         Ok(LogReader {
             window: Window::new(file, name)?,
             seal: header::seal(database_id, number),
+            epoch,
+            base,
             offset: LOG_DATA_OFFSET,
         })
     }
 
     /// Opens a log that must exist. A missing file is damage.
     fn open_sealed(disk: &dyn Disk, database_id: u64, log: &SealedLog) -> Result<Self, ReadError> {
-        Self::open(disk, database_id, log.number).map_err(|failure| match failure.source.kind() {
-            std::io::ErrorKind::NotFound => {
-                let what = format!("the log is missing{}", lost(log.base.next(), log.last));
-                Damage::new(&failure.file, 0, what).into()
+        let groups = (log.epoch, log.base);
+        Self::open(disk, database_id, log.number, groups).map_err(|failure| {
+            match failure.source.kind() {
+                std::io::ErrorKind::NotFound => {
+                    let what = format!("the log is missing{}", lost(log.base.next(), log.last));
+                    Damage::new(&failure.file, 0, what).into()
+                }
+                _ => failure.into(),
             }
-            _ => failure.into(),
         })
     }
 
@@ -48,16 +60,20 @@ impl LogReader {
         offset: u64,
     ) -> Result<Result<(Group<'_>, u64), Fault>, IoFailure> {
         const ABSENT: Fault = Fault::Broken("is cut short");
-        let Some(head) = self.window.get(offset, GROUP_HEADER_BYTES as u64)? else {
+        let Some(head) = self.window.get(offset, GROUP_HEAD_BYTES as u64)? else {
+            return Ok(Err(ABSENT));
+        };
+        let head_bytes = group::head_bytes(head) as u64;
+        let Some(head) = self.window.get(offset, head_bytes)? else {
             return Ok(Err(ABSENT));
         };
         let Some(count) = group::encoded_bytes(head) else {
             return Ok(Err(Fault::Broken("does not begin as a group does")));
         };
-        let seal = self.seal;
+        let place = Place { seal: self.seal, epoch: self.epoch, base: self.base, offset };
         Ok(match self.window.get(offset, count)? {
             None => Err(ABSENT),
-            Some(bytes) => group::decode(bytes, seal, offset).map(|group| (group, offset + count)),
+            Some(bytes) => group::decode(bytes, place).map(|group| (group, offset + count)),
         })
     }
 
@@ -70,7 +86,7 @@ impl LogReader {
                 return ReadError::Version {
                     file: self.window.name().to_owned(),
                     found,
-                    supported: GROUP_VERSION,
+                    supported: GROUP_VERSION_1,
                 };
             }
         };

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::disk::traits::Disk;
 use crate::log::GROUP_ALIGNMENT;
-use crate::log::group::{Fault, GROUP_MAGIC};
+use crate::log::group::{Fault, begins};
 use crate::log::header::{
     self, Claim, HeaderFault, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LOG_VERSION, LogHeader,
     MARK_BYTES, MARK_OFFSETS,
@@ -267,7 +267,7 @@ fn survey(
     epoch: Epoch,
     number: u64,
 ) -> Result<Survey, ReadError> {
-    let mut reader = LogReader::open(disk, database_id, number)?;
+    let mut reader = LogReader::open(disk, database_id, number, (epoch, Lsn(0)))?;
     let header = match reader.window.get(0, LOG_HEADER_BYTES as u64)? {
         None => Err(HeaderFault::Broken),
         Some(bytes) => LogHeader::decode(bytes, database_id, number),
@@ -276,6 +276,7 @@ fn survey(
         HeaderFault::Broken => Fault::Broken("is behind an unreadable header"),
         HeaderFault::Version(found) => Fault::Version(found),
     });
+    reader.base = header.map_or(Lsn(0), |header| header.base);
     let claim = marked(&mut reader, header::seal(database_id, number), epoch)?;
     let mut survey = Survey {
         number,
@@ -336,11 +337,8 @@ fn claims_behind(
 ) -> Result<(), ReadError> {
     let mut offset = survey.end_offset;
     while offset < survey.nonzero_end {
-        let begins = reader
-            .window
-            .get(offset, GROUP_MAGIC.len() as u64)?
-            .is_some_and(|bytes| bytes == GROUP_MAGIC);
-        if begins
+        let is_begin = reader.window.get(offset, GROUP_ALIGNMENT)?.is_some_and(begins);
+        if is_begin
             && let Ok((group, end)) = reader.group_at(offset)?
             && group.epoch == epoch
         {

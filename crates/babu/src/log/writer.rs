@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::disk::traits::{Appender, Disk, DiskFile};
 use crate::log::ballast::{Ballast, Made};
 use crate::log::batch::Batch;
-use crate::log::group;
+use crate::log::group::{self, Place};
 use crate::log::header::{self, LOG_DATA_OFFSET, LogHeader};
 use crate::log::sync::LogState;
 use crate::log::{SealedLog, log_name};
@@ -53,6 +53,8 @@ pub(crate) struct LogWriter {
     allocated_end: u64,
     pending: Vec<u8>,
     pending_last: Lsn,
+    /// The highest LSN that groups of this log claim to be durable.
+    claimed: Lsn,
     chunk_bytes: u64,
     reserve_bytes: u64,
     ballast: Arc<Ballast>,
@@ -115,6 +117,7 @@ impl LogWriter {
             allocated_end,
             pending: Vec::new(),
             pending_last: base,
+            claimed: Lsn(0),
             chunk_bytes: options.log_chunk_bytes.max(1),
             reserve_bytes: options.reserve_bytes,
             ballast,
@@ -157,8 +160,14 @@ impl LogWriter {
     /// Adds a group to those that the next `write` writes.
     pub(crate) fn append(&mut self, lsn: Lsn, meta: &[u8], batch: &Batch) {
         let offset = self.end_offset + self.pending.len() as u64;
-        let position = (self.state.epoch, lsn, self.state.durable());
-        group::encode(&mut self.pending, self.seal, offset, position, meta, batch);
+        let (seal, epoch, base) = (self.seal, self.state.epoch, self.base);
+        let claim = match self.pending.is_empty() {
+            true => Some(self.state.durable()).filter(|&durable| durable > self.claimed),
+            false => None,
+        };
+        self.claimed = claim.unwrap_or(self.claimed);
+        let place = Place { seal, epoch, base, offset };
+        group::encode(&mut self.pending, place, lsn, claim, meta, batch);
         self.pending_last = lsn;
     }
 

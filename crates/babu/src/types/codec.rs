@@ -84,6 +84,12 @@ impl Seal {
         Seal(crc32c::crc32c(&magic)).over(&database_id.to_le_bytes()).over(&number.to_le_bytes())
     }
 
+    /// A seal for tests.
+    #[cfg(test)]
+    pub(crate) const fn fixed(value: u32) -> Seal {
+        Seal(value)
+    }
+
     pub(crate) fn at(self, offset: u64) -> Seal {
         self.over(&offset.to_le_bytes())
     }

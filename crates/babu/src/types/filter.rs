@@ -49,9 +49,9 @@ impl Filter {
         self.memory.as_ptr().align_offset(LINE_BYTES)
     }
 
-    /// A filter with these hashes, and room for as many.
-    pub(crate) fn build(hashes: &[u64]) -> Filter {
-        let mut filter = Filter::with_room(hashes.len());
+    /// A filter with these hashes, and room for this many times as many.
+    pub(crate) fn build(hashes: &[u64], sparseness: usize) -> Filter {
+        let mut filter = Filter::with_room(hashes.len() * sparseness);
         for &hash in hashes {
             filter.add(hash);
         }
@@ -151,7 +151,7 @@ mod tests {
     fn every_key_is_found_and_few_others_are() {
         for count in [1u64, 10, 1000, 100_000] {
             let hashes: Vec<_> = (0..count).map(|number| hash(&key(number), 26)).collect();
-            let bits = Filter::build(&hashes);
+            let bits = Filter::build(&hashes, 1);
             assert!(bits.len() as u64 * 8 <= count * 10 + 512);
             assert!(bits.bytes().as_ptr().addr().is_multiple_of(LINE_BYTES));
             assert!(hashes.iter().all(|&hash| bits.may_contain(hash)));
@@ -169,7 +169,7 @@ mod tests {
         let long = [&key(5)[..], b"suffix"].concat();
         assert_eq!(hash(&long, 26), hash(&key(5), 26));
         assert_ne!(hash(&long, 27), hash(&key(5), 27));
-        assert!(Filter::build(&[]).may_contain(99), "no bits: no answer");
+        assert!(Filter::build(&[], 1).may_contain(99), "no bits: no answer");
         assert!(Filter::with_room(1000).room() >= 1000);
     }
 }

@@ -4,11 +4,15 @@ use babu::Planted;
 
 use crate::common;
 use crate::common::crashes::{End, Kind, crash_everywhere, lose_power_after_checkpoint};
-use crate::common::{around, damages, reads};
+use crate::common::{around, damages, merges, reads};
 
 fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));
     common::found::is_found_as(words, plant, check);
+}
+
+fn merges(seed: u64) {
+    merges::agree(seed);
 }
 
 fn lose_power(seed: u64) {
@@ -32,7 +36,17 @@ fn files_that_are_not_synced_before_their_manifest() {
 
 #[test]
 fn a_tombstone_that_is_dropped() {
-    is_found_as("all that is read", Planted::TombstoneDropped, reads::agree);
+    is_found_as("all that is merged", Planted::TombstoneDropped, merges);
+}
+
+#[test]
+fn a_flush_that_leaves_all_tombstones_out() {
+    is_found_as("all that is read", Planted::FlushForgetsTombstones, reads::agree);
+}
+
+#[test]
+fn a_merge_that_forgets_what_was_flushed_beside_it() {
+    is_found_as("all that is merged", Planted::MergeForgetsFlush, merges);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use pando_types::reply::Reply;
 
 use crate::calls::connection::ReplySink;
 use crate::calls::reply_to::ReplyTo;
+use crate::store::work::Work;
 
 /// What leaves a shard. The holder delivers it after it has released the shard.
 #[derive(Default)]
@@ -18,8 +19,8 @@ pub(crate) struct Outbox {
     /// Connections with something to flush. Empty between deliveries.
     pub(crate) sinks: Vec<Arc<dyn ReplySink>>,
     pub(crate) peers: Vec<(ShardIndex, Box<Peer>)>,
-    pub(crate) retired: Option<babu::Retired>,
-    pub(crate) job: Option<babu::CheckpointJob>,
+    pub(crate) retired: Vec<babu::Retired>,
+    pub(crate) jobs: Vec<Work>,
 }
 
 impl Outbox {

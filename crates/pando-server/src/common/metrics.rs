@@ -61,6 +61,10 @@ counters! {
     checkpoints,
     /// Checkpoints that failed.
     checkpoint_failures,
+    /// Merges of index files finished.
+    merges,
+    /// Merges that failed.
+    merge_failures,
 }
 
 /// A number that only grows.

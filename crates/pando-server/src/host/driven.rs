@@ -6,7 +6,7 @@
 //!   connections: submit ─► run             the same calls
 //!   timer thread                           next_due, fire_due
 //!   a syncer thread for each shard         wants_sync, sync
-//!   checkpoint thread                      step_checkpoint
+//!   threads of checkpoints and merges      step_checkpoint
 //!   another thread has a shard             run_beside, call_beside
 //! ```
 //!
@@ -28,10 +28,11 @@ use crate::host::call::AtOnce;
 use crate::host::shards::Host;
 use crate::host::shared::{BeforeSync, Job};
 use crate::host::start::RecoveryError;
-use crate::shard::cell::{Cell, Made};
+use crate::shard::cell::Cell;
 use crate::shard::machine::Machine;
 use crate::store::open::Opened;
 use crate::store::records::Store;
+use crate::store::work::Made;
 
 pub use crate::host::threads::syncing::SyncFor;
 
@@ -42,7 +43,7 @@ pub struct Driven {
     checkpoint: Mutex<Checkpoint>,
 }
 
-/// The checkpoint that the driver makes.
+/// The checkpoint or merge that the driver makes.
 #[derive(Default)]
 enum Checkpoint {
     #[default]
@@ -117,7 +118,7 @@ impl Driven {
         self.host.shared.with(&cell, |state| state.want_checkpoint(&cell));
     }
 
-    /// The shard for which a checkpoint is being made, or waits to be made.
+    /// The shard for which a checkpoint or merge is being made, or waits to be made.
     pub fn checkpoint(&self) -> Option<ShardIndex> {
         let mut checkpoint = self.checkpoint.lock();
         if matches!(*checkpoint, Checkpoint::None)
@@ -142,7 +143,7 @@ impl Driven {
                 let made = job.run();
                 *self.checkpoint.lock() = Checkpoint::Made(cell, made);
             }
-            Checkpoint::Made(cell, made) => self.host.shared.checkpointed(&cell, made),
+            Checkpoint::Made(cell, made) => self.host.shared.hand_files(&cell, made),
         }
     }
 

@@ -85,16 +85,16 @@ impl Shared {
             to.answer(reply, &mut outbox.sinks);
         }
         outbox.sinks.drain(..).for_each(|sink| sink.flush());
-        if let Some(job) = outbox.job.take()
-            && let Some(jobs) = &*self.jobs.lock()
-        {
-            // The receiver ends only after `stop` has taken the sender.
-            let _ = jobs.send((from.clone(), job));
+        for job in outbox.jobs.drain(..) {
+            if let Some(jobs) = &*self.jobs.lock() {
+                // The receiver ends only after `stop` has taken the sender.
+                let _ = jobs.send((from.clone(), job));
+            }
         }
-        if let Some(retired) = outbox.retired.take()
-            && let Err(error) = retired.remove()
-        {
-            from.complain(&format!("old files stay until the next start: {error}"));
+        for retired in outbox.retired.drain(..) {
+            if let Err(error) = retired.remove() {
+                from.complain(&format!("old files stay until the next start: {error}"));
+            }
         }
     }
 

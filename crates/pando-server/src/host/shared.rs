@@ -11,12 +11,13 @@ use parking_lot::Mutex;
 use crate::calls::connection::PeerLinks;
 use crate::shard::cell::Cell;
 use crate::shard::timer::Timer;
+use crate::store::work::Work;
 
 /// Makes the file data durable that log records may name. Called before each sync of a log.
 pub type BeforeSync = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// A checkpoint to make, with its shard.
-pub(crate) type Job = (Arc<Cell>, babu::CheckpointJob);
+/// Files of a store to make, with its shard.
+pub(crate) type Job = (Arc<Cell>, Work);
 
 pub(crate) struct Shared {
     /// One place for each shard index. Empty: another process hosts the shard, or there is none.

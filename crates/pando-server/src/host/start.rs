@@ -180,7 +180,9 @@ impl Host {
 
     fn spawn_threads(&self, jobs: mpsc::Receiver<Job>) -> io::Result<()> {
         self.spawn("pando-timer".to_owned(), |shared| shared.serve_timer())?;
-        self.spawn("pando-index".to_owned(), move |shared| shared.run_checkpoints(&jobs))?;
+        let (merges, due) = mpsc::channel();
+        self.spawn("pando-index".to_owned(), move |shared| shared.run_jobs(&jobs, Some(&merges)))?;
+        self.spawn("pando-merge".to_owned(), move |shared| shared.run_jobs(&due, None))?;
         self.hosted().into_iter().try_for_each(|shard| self.spawn_syncer(shard))
     }
 

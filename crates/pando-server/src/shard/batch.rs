@@ -50,7 +50,7 @@ impl State {
         }
         cell.counters.batches.increment();
         self.moment = Moment::default();
-        self.finish_checkpoint(cell, timer, outbox);
+        self.finish_files(cell, timer, outbox);
         self.ready(cell, timer);
         if cell.take_tick() {
             self.input(Input::Tick, cell, timer);
@@ -77,6 +77,7 @@ impl State {
             .and_then(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, timer));
         self.write(cell, outbox);
         self.begin_checkpoint(cell, timer, outbox);
+        self.begin_merge(cell, outbox);
         let wake_at = self.wake_at.take();
         #[cfg(feature = "planted")]
         let wake_at = wake_at.filter(|_| self.planted != Some(Planted::NoTicks));

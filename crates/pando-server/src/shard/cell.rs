@@ -13,6 +13,7 @@ use crate::calls::incoming::Incoming;
 use crate::common::log::say;
 use crate::common::metrics::{Counters, Latencies};
 use crate::shard::state::State;
+use crate::store::work::Made;
 
 pub(crate) struct Cell {
     pub(crate) shard: ShardIndex,
@@ -33,7 +34,8 @@ pub(crate) struct Cell {
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
     pub(crate) syncer: Syncer,
-    pub(crate) checkpoint_done: Mutex<Option<Made>>,
+    /// Checkpoints and merges that are made, and are to be installed.
+    pub(crate) made: Mutex<Vec<Made>>,
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     failure: OnceLock<String>,
@@ -58,7 +60,7 @@ impl Cell {
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),
             state: Mutex::new(state),
-            checkpoint_done: Mutex::default(),
+            made: Mutex::default(),
             counters: Counters::default(),
             latencies: Latencies::default(),
             failure: OnceLock::new(),
@@ -208,6 +210,3 @@ impl SyncSignal {
         std::mem::take(&mut *asked)
     }
 }
-
-/// Result of a checkpoint.
-pub(crate) type Made = Result<babu::CheckpointDone, babu::CheckpointError>;

@@ -50,6 +50,9 @@ pub(crate) struct State {
     pub(crate) after_sync: Vec<Incoming>,
     pub(crate) checkpoint_bytes: usize,
     pub(crate) is_checkpointing: bool,
+    pub(crate) is_merging: bool,
+    /// The next batch looks whether a merge is due.
+    pub(crate) wants_merge: bool,
     /// The next batch begins a checkpoint: the disk is full, or a driver asks for it.
     pub(crate) wants_checkpoint: bool,
     /// When the store last found the disk full, by the clock of timers. `None`: there was room the
@@ -116,6 +119,8 @@ impl State {
             after_sync: Vec::new(),
             checkpoint_bytes,
             is_checkpointing: false,
+            is_merging: false,
+            wants_merge: true,
             wants_checkpoint: false,
             full_at: None,
             unreadable_told: 0,

@@ -6,6 +6,7 @@ pub mod group;
 pub mod open;
 pub mod page;
 pub mod records;
+pub(crate) mod work;
 
 pub use babu::Priority;
 pub use error::{Room, StoreError};

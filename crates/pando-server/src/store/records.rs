@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 
-use babu::{Batch, CheckpointDone, CheckpointJob, Db, Priority, ReadError, ReserveError, Syncer};
+use babu::{
+    Batch, CheckpointDone, CheckpointJob, Db, MergeDone, MergeJob, Priority, ReadError,
+    ReserveError, Syncer,
+};
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
 
@@ -117,6 +120,19 @@ impl Store {
     /// lock.
     pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
         let retired = self.db.install(done);
+        self.note_passed_over();
+        retired
+    }
+
+    /// The merge that is due, to be made in the background. `None`: nothing is due, or a merge is
+    /// being made.
+    pub fn begin_merge(&mut self) -> Option<MergeJob> {
+        self.db.merge_job()
+    }
+
+    /// Goes over to a merge's files, as [`Store::install`] does.
+    pub fn install_merge(&mut self, done: MergeDone) -> babu::Retired {
+        let retired = self.db.install_merge(done);
         self.note_passed_over();
         retired
     }

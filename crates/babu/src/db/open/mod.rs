@@ -120,7 +120,7 @@ impl Db {
             last,
             (number, made.0.clone()),
         );
-        let published = Published::new(manifest.clone());
+        let published = Published::new(manifest.clone(), state.version.clone());
         let mut active_logs = manifest.sealed_logs;
         let mut sealed = manifest.checkpoint;
         // Replayed layers were frozen in the middle of logs. With one more layer after them, all
@@ -144,6 +144,8 @@ impl Db {
             numbers: Arc::new(AtomicU64::new(manifest.next_index)),
             named,
             job: Weak::new(),
+            merge: Weak::new(),
+            superseded: Vec::new(),
             published,
             later: Batch::new(),
             kept_from: manifest.kept_from,

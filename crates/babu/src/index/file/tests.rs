@@ -10,7 +10,7 @@ const SIZES: IndexSizes =
 /// The bytes and facts of a file with values, tombstones and ranges.
 fn sample() -> (Vec<u8>, FileFacts) {
     let disk = MemDisk::new();
-    let mut writer = IndexWriter::create(&disk, 1, 7, SIZES).unwrap();
+    let mut writer = IndexWriter::create(&disk, 1, 7, SIZES, false).unwrap();
     for number in 0..40u8 {
         let value = [number; 9];
         let value = (number % 5 != 0).then_some(&value[..]);
@@ -42,7 +42,7 @@ fn a_file_tells_what_it_holds_and_hides() {
     assert_eq!((&*facts.from, &*facts.to), (&b"a"[..], &b"z"[..]));
     assert_eq!((facts.entries, facts.tombstones), (40, 8));
     let pool = Arc::new(Pool::new(1 << 20));
-    let get = |key: &[u8]| match file.get(key, &pool, Access::Cached).unwrap() {
+    let get = |key: &[u8]| match file.get(key, file.hash(key), &pool, Access::Cached).unwrap() {
         Some(DiskFound::Value(value)) => format!("value {}", value[0]),
         Some(DiskFound::Deleted) => "deleted".to_owned(),
         None => "unknown".to_owned(),
@@ -101,7 +101,8 @@ fn a_tail_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
                 let file = Arc::new(file);
                 let pool = Arc::new(Pool::new(1 << 20));
                 for number in 0..40 {
-                    let _ = file.get(&[b'k', number, 0, 0, number], &pool, Access::Cached);
+                    let key = [b'k', number, 0, 0, number];
+                    let _ = file.get(&key, file.hash(&key), &pool, Access::Cached);
                 }
                 drop(damage(&file));
             }

@@ -45,8 +45,7 @@ pub fn database() -> (Files, World) {
     while run.world().indices.len() < 2 || run.world().snapshots.len() < 3 {
         run.step(&mut rng).unwrap();
     }
-    run.job = None;
-    run.done = None;
+    run.drop_jobs();
     run.db.checkpoint().unwrap();
     let snapshots = run.db.snapshots().count();
     let ingested = run.db.stats().file_count;

@@ -9,6 +9,7 @@ pub mod found;
 #[allow(dead_code, reason = "the crate's own tests use the rest")]
 #[path = "../../../src/fuzz.rs"]
 pub mod fuzz;
+pub mod merges;
 pub mod reads;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 
 use babu::{
     Batch, Change, CheckpointDone, CheckpointJob, Db, Definition, Durability, IndexId, Lsn,
-    MemDisk, OpenError, Options, Part, Pattern, Recovered, RunError, Selection, View,
+    MemDisk, MergeDone, MergeJob, OpenError, Options, Part, Pattern, Recovered, RunError,
+    Selection, View,
 };
 use fastrand::Rng;
 
@@ -188,6 +190,8 @@ pub struct Run {
     pub batches: Vec<Batch>,
     pub job: Option<CheckpointJob>,
     pub done: Option<CheckpointDone>,
+    pub merge: Option<MergeJob>,
+    pub merged: Option<MergeDone>,
     /// Views that were taken, each with the content that it must always show.
     pub views: Vec<(View, Vec<Model>)>,
 }
@@ -202,6 +206,8 @@ impl Run {
             batches: vec![Batch::new(); last],
             job: None,
             done: None,
+            merge: None,
+            merged: None,
             views: Vec::new(),
         }
     }
@@ -268,7 +274,7 @@ impl Run {
     /// Runs one random step. An error means that the disk failed, and that the store must not be
     /// used any more.
     pub fn step(&mut self, rng: &mut Rng) -> Result<(), String> {
-        match rng.usize(..24) {
+        match rng.usize(..27) {
             0..10 => {
                 let mut batch = Batch::new();
                 self.fill(&mut batch, rng);
@@ -312,9 +318,28 @@ impl Run {
                     self.push(lsn, |world| world.indices.push(Model::new()));
                 }
             }
-            _ => self.step_view(rng)?,
+            23 => self.step_view(rng)?,
+            _ => self.step_merge()?,
         }
         Ok(())
+    }
+
+    /// The next of the three steps of a merge, beside whatever a checkpoint does.
+    pub fn step_merge(&mut self) -> Result<(), String> {
+        if let Some(done) = self.merged.take() {
+            self.db.install_merge(done).remove().map_err(|error| error.to_string())?;
+        } else if let Some(job) = self.merge.take() {
+            self.merged = Some(job.run().map_err(|error| error.to_string())?);
+        } else {
+            self.merge = self.db.merge_job();
+        }
+        Ok(())
+    }
+
+    /// Gives up what is under way.
+    pub fn drop_jobs(&mut self) {
+        (self.job, self.done) = (None, None);
+        (self.merge, self.merged) = (None, None);
     }
 
     /// Applies a batch, takes or drops a snapshot, or ingests a run.

@@ -77,8 +77,7 @@ fn deep_database(seed: u64) -> (std::collections::BTreeMap<String, Vec<u8>>, Wor
     while !is_deep(&run) {
         run.step(&mut rng).unwrap();
     }
-    run.job = None;
-    run.done = None;
+    run.drop_jobs();
     run.db.checkpoint().unwrap();
     for _ in 0..30 {
         run.step_change(&mut rng).unwrap();

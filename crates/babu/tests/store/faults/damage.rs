@@ -186,10 +186,10 @@ fn three_groups(synced: usize) -> (Files, Vec<std::ops::Range<usize>>) {
     for number in 1..=3u8 {
         batch.clear();
         batch.put(&[number], &[number; 50]);
-        let end = start + batch.log_bytes(0) as usize;
+        db.apply(&batch, b"");
+        let end = 4096 + db.log_bytes() as usize;
         ranges.push(start..end);
         start = end;
-        db.apply(&batch, b"");
         db.write().unwrap();
         if usize::from(number) <= synced {
             db.syncer().sync().unwrap();

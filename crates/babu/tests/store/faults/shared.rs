@@ -6,8 +6,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use babu::{
-    Batch, CheckpointNowError, Db, Disk, DiskFile, DiskRoom, FreezeError, MemDisk, Options,
-    Priority, ReserveError,
+    Batch, CheckpointError, CheckpointNowError, Db, Disk, DiskFile, DiskRoom, FreezeError, MemDisk,
+    Options, Priority, ReserveError,
 };
 
 const CAPACITY: u64 = 2 << 20;
@@ -143,6 +143,14 @@ impl Side {
         other();
         retired.remove()?;
         other();
+        while let Some(job) = self.db.merge_job() {
+            match job.run() {
+                Ok(done) => self.db.install_merge(done).remove()?,
+                Err(CheckpointError::Read(error)) if error.is_full() => break,
+                Err(error) => return Err(error.into()),
+            }
+            other();
+        }
         self.checkpoints += 1;
         Ok(())
     }

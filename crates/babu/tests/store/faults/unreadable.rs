@@ -255,7 +255,7 @@ fn a_file_that_cannot_be_read_is_not_tried_again_and_goes_when_all_of_it_is_dele
 }
 
 #[test]
-fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
+fn damage_in_what_a_checkpoint_has_written_is_passed_over_by_the_merges_after_it() {
     let disk = Spoilt::new();
     let mut rng = Rng::with_seed(5);
     let mut db = disk.open_db(options());
@@ -270,11 +270,13 @@ fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
         }
     }
     put(&mut db, &mut rng, 0..2000);
-    let error = db.checkpoint().unwrap_err();
-    assert!(error.to_string().contains("medium error"), "{error}");
-    assert_eq!(db.passed_over().count(), 0);
-    disk.mend();
     db.checkpoint().unwrap();
+    assert!(db.passed_over().count() > 20);
+    for key in (0..2000).map(key) {
+        let found = db.get(&key);
+        assert!(matches!(found, Ok(Some(_)) | Err(ReadError::Damaged(_))), "{key:?}");
+    }
+    disk.mend();
     assert_eq!(contents(&db).unwrap().len(), 2000);
 }
 

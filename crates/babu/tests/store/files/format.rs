@@ -19,7 +19,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_same_operations_give_the_bytes_of_format_version_2() {
+fn the_same_operations_give_the_pinned_bytes() {
     let disk = MemDisk::new();
     let options = Options { file_bytes: 1 << 20, ..small_options() };
     let (mut db, _) = Db::open(Arc::new(disk.clone()), options).unwrap();
@@ -58,10 +58,12 @@ fn the_same_operations_give_the_bytes_of_format_version_2() {
     assert_eq!(log[24], 2, "log number");
     assert_eq!(log[32], 1, "epoch");
     assert_eq!(log[40], 1, "base LSN");
-    assert_eq!(&log[4096..4100], b"bGRP");
-    assert_eq!((log[4096 + 16], log[4096 + 24]), (1, 2), "epoch, LSN");
-    assert_eq!((log[4096 + 40], log[4096 + 44]), (9, 3), "meta length, changes");
-    assert_eq!(&log[4096 + 48..4096 + 57], b"more meta");
+    assert_eq!(log[8], 2, "format version");
+    assert_eq!(log[4096..4098], [0xBA, 0xB2]);
+    assert_eq!((log[4096 + 9], log[4096 + 10]), (0x80, 2), "there is a claim; LSN");
+    assert_eq!(log[4096 + 14], 1, "durable LSN");
+    assert_eq!((log[4096 + 22], log[4096 + 23]), (9, 3), "meta length, changes");
+    assert_eq!(&log[4096 + 24..4096 + 33], b"more meta");
     let index = &files["idx-0000000000000001"];
     assert_eq!(&index[..8], b"babuIDX\n");
     assert_eq!(&index[index.len() - 8..index.len() - 4], b"bFTR");
@@ -73,7 +75,7 @@ fn the_same_operations_give_the_bytes_of_format_version_2() {
 }
 
 const PINNED: [&str; 3] = [
-    "MANIFEST 120 3bb4aaa2",
-    "idx-0000000000000001 3351 9721c439",
-    "log-0000000000000002 8192 a701f980",
+    "MANIFEST 120 66e15a6a",
+    "idx-0000000000000001 3415 e318c43d",
+    "log-0000000000000002 8192 6689bebd",
 ];

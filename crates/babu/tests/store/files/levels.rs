@@ -132,7 +132,7 @@ fn a_checkpoint_writes_what_has_changed_and_little_more() {
     let mut rng = Rng::with_seed(1);
     fill(&mut db, &mut rng, 0..400);
     let stats = db.stats();
-    assert!(stats.index_bytes > 1_000_000 && stats.levels.len() >= 3, "{stats:?}");
+    assert!(stats.index_bytes > 1_000_000, "{stats:?}");
     let before = index_files(&disk);
 
     let mut batch = Batch::new();
@@ -159,7 +159,7 @@ fn a_checkpoint_writes_what_has_changed_and_little_more() {
     let after = db.stats().writes;
     let user = after.user_bytes - before.user_bytes;
     let written = after.index_bytes - before.index_bytes;
-    assert!(written < 40 * user, "{written} for {user}");
+    assert!(written < 5 * user, "{written} for {user}");
     let live: usize = contents(&db).unwrap().iter().map(|(k, v)| k.len() + v.len()).sum();
     let stats = db.stats();
     assert!(stats.index_bytes < 2 * live as u64, "{} for {live}", stats.index_bytes);
@@ -193,8 +193,14 @@ fn what_is_deleted_gives_its_space_back() {
         db.apply(&batch, b"");
         db.freeze().unwrap();
         let done = db.checkpoint_job().unwrap().run().unwrap();
-        assert_eq!(done.bytes_written(), 0, "whole files go without being read or written");
+        assert!(done.bytes_written() < 200, "one record");
         db.install(done).remove().unwrap();
+        let reads = db.stats().reads.block_reads;
+        let done = db.merge_job().unwrap().run().unwrap();
+        assert_eq!(done.bytes_written(), 0, "whole files go without being read or written");
+        db.install_merge(done).remove().unwrap();
+        assert_eq!(db.stats().reads.block_reads, reads);
+        assert!(db.merge_job().is_none());
         assert_eq!(db.stats().index_bytes, 0);
         assert!(index_files(&disk).is_empty());
         assert!(contents(&db).unwrap().is_empty());
@@ -288,7 +294,7 @@ fn a_database_larger_than_its_cache_works_within_the_budget() {
     let (db, _) = Db::open(Arc::new(disk.crash_process()), small).unwrap();
     let stats = db.stats();
     assert!(stats.index_bytes > 10 * (64 << 10));
-    assert!(stats.resident_bytes as u64 * 8 < stats.index_bytes, "{stats:?}");
+    assert!(stats.resident_bytes as u64 * 6 < stats.index_bytes, "{stats:?}");
     assert_eq!(db.scan(b"", None).count(), 20_000);
     for directory in 0..200 {
         assert!(db.get(&key(directory, 99)).unwrap().is_some());

@@ -5,4 +5,5 @@ mod format;
 mod ingest;
 mod inspect;
 mod levels;
+mod merges;
 mod space;

@@ -31,12 +31,18 @@ fn fill(db: &mut Db, rng: &mut Rng) {
     }
 }
 
-/// Makes a checkpoint, and returns the bytes that it wrote to index files.
+/// Makes a checkpoint and the merges that are due, and returns the bytes that they wrote to index
+/// files.
 fn checkpoint(db: &mut Db) -> u64 {
     db.freeze().unwrap();
     let done = db.checkpoint_job().unwrap().run().unwrap();
-    let written = done.bytes_written();
+    let mut written = done.bytes_written();
     db.install(done).remove().unwrap();
+    while let Some(job) = db.merge_job() {
+        let done = job.run().unwrap();
+        written += done.bytes_written();
+        db.install_merge(done).remove().unwrap();
+    }
     written
 }
 

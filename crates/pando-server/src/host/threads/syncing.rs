@@ -1,5 +1,5 @@
-//! The threads that wait for the disk: one for each shard syncs its log, and one makes checkpoints.
-//! Objects are synced before each log that names them.
+//! The threads that wait for the disk: one for each shard syncs its log, one makes checkpoints,
+//! and one merges.//! Objects are synced before each log that names them.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,8 @@ use babu::Around;
 use pando_types::ShardIndex;
 
 use crate::host::shared::{Job, Shared};
-use crate::shard::cell::{Cell, Made};
+use crate::shard::cell::Cell;
+use crate::store::work::{Made, Work};
 
 /// Longest time for which a log stays unsynced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -59,19 +60,24 @@ impl Shared {
         self.run(cell.shard);
     }
 
-    /// Makes checkpoints one after the other, until the host stops.
-    pub(crate) fn run_checkpoints(&self, jobs: &mpsc::Receiver<Job>) {
+    /// Makes checkpoints one after the other, until the host stops. Merges go to another thread, so
+    /// that no checkpoint waits for them.
+    pub(crate) fn run_jobs(&self, jobs: &mpsc::Receiver<Job>, merges: Option<&mpsc::Sender<Job>>) {
         while let Ok((cell, job)) = jobs.recv() {
-            if cell.is_over() {
-                continue;
+            match (job, merges) {
+                _ if cell.is_over() => {}
+                (job @ Work::Merge(_), Some(merges)) => {
+                    // The other thread ends only after this one.
+                    let _ = merges.send((cell, job));
+                }
+                (job, _) => self.hand_files(&cell, job.run()),
             }
-            self.checkpointed(&cell, job.run());
         }
     }
 
-    /// Hands the result of a checkpoint to its shard, and runs the shard.
-    pub(crate) fn checkpointed(&self, cell: &Cell, result: Made) {
-        *cell.checkpoint_done.lock() = Some(result);
+    /// Hands the files of a checkpoint or merge to their shard, and runs the shard.
+    pub(crate) fn hand_files(&self, cell: &Cell, made: Made) {
+        cell.made.lock().push(made);
         cell.attention.store(true, Ordering::SeqCst);
         self.run(cell.shard);
     }

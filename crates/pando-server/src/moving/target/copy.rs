@@ -232,6 +232,15 @@ impl Copy {
             let done = job.run().map_err(|error| failed(&error))?;
             self.store.install(done).remove().map_err(|error| failed(&error))?;
         }
+        while let Some(job) = self.store.begin_merge() {
+            match job.run() {
+                Ok(done) => {
+                    self.store.install_merge(done).remove().map_err(|error| failed(&error))?;
+                }
+                Err(babu::CheckpointError::Read(error)) if error.is_full() => break,
+                Err(error) => return Err(failed(&error)),
+            }
+        }
         Ok(())
     }
 }
