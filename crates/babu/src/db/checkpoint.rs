@@ -173,12 +173,14 @@ impl Db {
         layers: Vec<Arc<Frozen>>,
         former: Arc<Version>,
     ) -> Retired {
-        let current = self.published.lock();
+        let mut current = self.published.lock();
+        let gone = std::mem::take(&mut current.gone);
         self.state.version = current.version.clone();
         let now: BTreeSet<u64> = current.manifest.files().map(|facts| facts.number).collect();
         drop(current);
         self.state.expect_reads();
-        let old = std::mem::replace(&mut self.named, now);
+        let mut old = std::mem::replace(&mut self.named, now);
+        old.extend(gone);
         let files: Vec<u64> = old.difference(&self.named).copied().collect();
         let mut names = std::mem::take(&mut self.superseded);
         names.extend(files.iter().map(|&number| index_name(number)));
@@ -257,7 +259,8 @@ impl CheckpointJob {
         let version = Arc::new(outcome.version);
         let (last, made) = (self.manifest.checkpoint, outcome.made);
         let flushed = Some(Flushed { frozen_count: self.frozen.len(), last, made });
-        *current = Current { manifest: self.manifest.clone(), version: version.clone(), flushed };
+        current.replace(self.manifest.clone(), version.clone());
+        current.flushed = flushed;
         drop(current);
         drop(urgent);
         let (bytes_written, alive) = (outcome.bytes_written, self.alive);

@@ -170,7 +170,7 @@ impl MergeJob {
         // After a failure it is unknown whether the new manifest is on disk. `Fatal` keeps it so,
         // and the files stay.
         Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
-        (current.manifest, current.version) = (manifest, version);
+        current.replace(manifest, version);
         Ok(maker.bytes_written)
     }
 

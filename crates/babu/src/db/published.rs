@@ -6,6 +6,7 @@
 //! on top, a merge puts levels in the place of those it has merged. There is one flush at a time
 //! and one merge, so neither undoes what the other has done.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +35,20 @@ pub(crate) struct Current {
     pub(crate) version: Arc<Version>,
     /// What the last flush has made, until the database takes it over.
     pub(crate) flushed: Option<Flushed>,
+    /// Numbers of files that were published, and that nothing names any more. The database may
+    /// never have gone over to them.
+    pub(crate) gone: BTreeSet<u64>,
+}
+
+impl Current {
+    /// Notes what has been published: a manifest, and the files that it names.
+    pub(crate) fn replace(&mut self, manifest: Manifest, version: Arc<Version>) {
+        self.gone.extend(self.manifest.files().map(|facts| facts.number));
+        for facts in manifest.files() {
+            self.gone.remove(&facts.number);
+        }
+        (self.manifest, self.version) = (manifest, version);
+    }
 }
 
 /// What a flush has made durable.
@@ -54,7 +69,8 @@ pub(crate) struct Urgent<'a> {
 
 impl Published {
     pub(crate) fn new(manifest: Manifest, version: Arc<Version>) -> Published {
-        let current = Mutex::new(Current { manifest, version, flushed: None });
+        let current =
+            Mutex::new(Current { manifest, version, flushed: None, gone: BTreeSet::new() });
         let (merging, is_urgent) = (Mutex::new(()), AtomicBool::new(false));
         Published(Arc::new(Inner { current, merging, is_urgent }))
     }

@@ -176,6 +176,9 @@ pub fn agree(seed: u64) -> usize {
         let expected = model.get(&key(number)).map(|value| &value[..]);
         assert_eq!(found.as_deref(), expected, "all that is merged: {number}");
     }
+    // What was published and merged away before it was installed is removed, too.
+    let files = disk.disk.files().into_keys().filter(|name| name.starts_with("idx-"));
+    assert_eq!(files.count() as u64, db.stats().file_count, "files that nothing names");
     drop(db);
     let reopened = copy(&disk);
     assert!(babu::check(&reopened.disk).unwrap().is_clean());
