@@ -81,7 +81,7 @@ impl State {
             }
             Ok(Said::Fetch(grant, order)) => Step::Fetches(grant, order),
             Ok(Said::Travel(grants)) => {
-                self.give_back(&grants, now);
+                self.give_up(&grants, now);
                 Step::Travels
             }
             // The rows cannot be decoded. The shard judges its own.
@@ -104,6 +104,18 @@ impl State {
         Step::Travels
     }
 
+    /// Gives back parts of which this session itself needs more than a part. It borrows those later
+    /// that were not worth it.
+    fn give_up(&mut self, grants: &[TxnId], now: u64) {
+        for grant in grants {
+            let Some(lent) = &self.lent else { break };
+            if let (Some(dir), Some(its)) = (lent.core.dir_of(*grant), lent.uses.get(grant)) {
+                self.eager.given_up(dir, its.answered, now);
+            }
+        }
+        self.give_back(grants, now);
+    }
+
     /// Whether too much is on its way to the shard, or has been for too long.
     fn is_late(&self, now: u64) -> bool {
         self.queue.unsent() >= UNSENT_MAX
@@ -122,6 +134,7 @@ impl State {
             for grant in lent.core.grants_of(op) {
                 if let Some(its) = lent.uses.get_mut(&grant) {
                     its.last = now;
+                    its.answered = its.answered.saturating_add(1);
                 }
             }
         }

@@ -61,7 +61,9 @@ impl SetAside {
         match self.why {
             Standing::Fenced => "the shard had not heard of this mount for too long",
             Standing::Returned => "the directory had been given back",
-            Standing::Refused | Standing::Stands => "the shard could not run it",
+            Standing::Refused | Standing::Stands | Standing::Awaited => {
+                "the shard could not run it"
+            }
             Standing::Unknown => "the shard does not know that it had lent the directory",
         }
     }

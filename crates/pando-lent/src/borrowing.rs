@@ -14,8 +14,10 @@ use pando_types::{DirRef, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
 use crate::aside::{Hears, SetAside};
+use crate::births::would_borrow;
 use crate::counts::{Counts, Sums, add};
 use crate::eager::changed_dir;
+use crate::places::Places;
 use crate::requests::own;
 use crate::settings::{AGAIN, BATCH, Settings};
 use crate::side::Side;
@@ -26,6 +28,7 @@ pub struct Borrowing<T> {
     pub(crate) settings: Settings,
     sides: Vec<OnceLock<Side>>,
     hears: OnceLock<Box<dyn Hears>>,
+    pub(crate) places: Places,
     pub(crate) sums: Sums,
 }
 
@@ -33,7 +36,14 @@ impl<T: Transport> Borrowing<T> {
     /// Answers from lent parts, over `inner`. Without [`Borrowing::keep`] nothing is borrowed.
     pub fn new(inner: T, settings: Settings) -> Self {
         let sides = (0..SHARDS_MAX).map(|_| OnceLock::new()).collect();
-        Self { inner, settings, sides, hears: OnceLock::new(), sums: Sums::default() }
+        Self {
+            inner,
+            settings,
+            sides,
+            hears: OnceLock::new(),
+            places: Places::default(),
+            sums: Sums::default(),
+        }
     }
 
     pub(crate) fn side(&self, shard: ShardIndex) -> &Side {
@@ -81,7 +91,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Waits until a shard has applied all that was answered by now.
-    async fn flush(&self, shard: ShardIndex) {
+    pub(crate) async fn flush(&self, shard: ShardIndex) {
         let side = self.side(shard);
         let answered = side.lock().queue.places();
         loop {
@@ -192,7 +202,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Answers a request that could not be answered at once.
-    async fn call_later(&self, shard: ShardIndex, request: Box<Request>) -> Called {
+    pub(crate) async fn call_later(&self, shard: ShardIndex, request: Box<Request>) -> Called {
         let side = self.side(shard);
         if matches!(request.op, Op::Unlock(..) | Op::Lock(..) | Op::LockOf(..)) {
             // The next holder of a lock finds all that was done under it.
@@ -258,22 +268,24 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    fn travel<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+    fn travel<'a>(&'a self, shard: ShardIndex, mut request: Box<Request>) -> Calling<'a> {
+        would_borrow(&mut request);
         let id = request.head.id;
         let changed = changed_dir(&request.op).filter(|_| id.sequence > 0);
         if id.sequence > 0 {
-            self.side(shard).lock().requests.sent(&request);
+            let now = self.inner.machine_nanos();
+            self.side(shard).lock().requests.sent(&request, now);
         }
         match self.inner.call(shard, request) {
-            Calling::Answered(called) => {
-                if let Some(Ok(reply)) = &called {
+            Calling::Answered(mut called) => {
+                if let Some(Ok(reply)) = &mut called {
                     self.answered(shard, id, changed, reply);
                 }
                 Calling::Answered(called)
             }
             Calling::Waiting(waiting) => Calling::waiting(async move {
-                let called = waiting.await;
-                if let Ok(reply) = &called {
+                let mut called = waiting.await;
+                if let Ok(reply) = &mut called {
                     self.answered(shard, id, changed, reply);
                 }
                 called
@@ -286,7 +298,7 @@ impl<T: Transport> Borrowing<T> {
         shard: ShardIndex,
         id: pando_types::op::RequestId,
         changed: Option<DirRef>,
-        reply: &pando_types::reply::Reply,
+        reply: &mut pando_types::reply::Reply,
     ) {
         let side = self.side(shard);
         let now = self.inner.machine_nanos();
@@ -294,14 +306,12 @@ impl<T: Transport> Borrowing<T> {
         if state.heard(reply, now) {
             side.to_send.notify_one();
         }
-        state.requests.answered(id);
+        let asked = state.requests.answered(id);
         if let (Some(dir), Ok(body)) = (changed, &reply.result)
             && !id.session.is_local()
             && id.session != SessionId(0)
         {
-            if state.lent.is_none() && state.returning.is_empty() {
-                state.session = id.session;
-            }
+            state.take_session(id.session);
             if state.session == id.session {
                 state.eager.note(dir, body, (now, self.settings.eager_after));
             }
@@ -314,6 +324,7 @@ impl<T: Transport> Borrowing<T> {
         if borrows {
             side.to_borrow.notify_one();
         }
+        self.take_born(id.session, asked, reply);
     }
 }
 
@@ -321,6 +332,9 @@ impl<T: Transport> Transport for Borrowing<T> {
     fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         if matches!(request.op, Op::Unlock(..) | Op::Lock(..) | Op::LockOf(..)) {
             return Calling::waiting(self.call_later(shard, request));
+        }
+        if let Some(removed) = self.removes(&request) {
+            return Calling::waiting(self.remove_lent(shard, request, removed));
         }
         match self.step(shard, &request) {
             Step::Answered(reply) => Calling::answered(Ok(reply)),

@@ -11,8 +11,13 @@ use crate::settings::MILLIS;
 
 /// Directories that are watched at most.
 const MOST: usize = 1_024;
-/// Time after a refusal in which a directory is not asked for, nanoseconds.
+/// Time after a refusal in which a directory is not asked for, nanoseconds. It doubles with each
+/// loan that was not worth it.
 const REFUSED_FOR: u64 = 500 * MILLIS;
+/// Longest such time, nanoseconds.
+const REFUSED_MAX: u64 = 32 * REFUSED_FOR;
+/// A loan was worth it that has answered so many requests.
+const WORTH: u32 = 64;
 
 /// Changes by directory.
 #[derive(Default, Debug)]
@@ -25,6 +30,8 @@ pub(crate) struct Eager {
 struct Watched {
     changes: u32,
     not_before: u64,
+    /// The last pause.
+    pause: u64,
     is_split: bool,
 }
 
@@ -38,9 +45,7 @@ pub(crate) fn changed_dir(op: &Op) -> Option<DirRef> {
 impl Eager {
     /// Notes a change that a shard has answered.
     pub(crate) fn note(&mut self, dir: DirRef, body: &Body, (now, after): (u64, u32)) {
-        if self.counts.len() >= MOST && !self.counts.contains_key(&dir.id) {
-            self.counts.clear();
-        }
+        self.make_room(dir.id);
         let watched = self.counts.entry(dir.id).or_default();
         if let Body::Created(_, _, radix) = body {
             watched.is_split = *radix > Radix(0);
@@ -52,10 +57,29 @@ impl Eager {
         }
     }
 
-    /// Notes that a directory was not lent.
-    pub(crate) fn refused(&mut self, dir: DirId, now: u64) {
+    /// Notes that a directory was not lent, and whether because it has several partitions.
+    pub(crate) fn refused(&mut self, dir: DirId, is_split: bool, now: u64) {
         if let Some(watched) = self.counts.get_mut(&dir) {
+            watched.is_split |= is_split;
             watched.not_before = now.saturating_add(REFUSED_FOR);
+        }
+    }
+
+    /// Notes that a directory was given back because this session needed more than that, after it
+    /// has answered so many requests.
+    pub(crate) fn given_up(&mut self, dir: DirId, answered: u32, now: u64) {
+        self.make_room(dir);
+        let watched = self.counts.entry(dir).or_default();
+        watched.pause = match answered < WORTH {
+            true => (watched.pause * 2).clamp(REFUSED_FOR, REFUSED_MAX),
+            false => 0,
+        };
+        watched.not_before = now.saturating_add(watched.pause);
+    }
+
+    fn make_room(&mut self, dir: DirId) {
+        if self.counts.len() >= MOST && !self.counts.contains_key(&dir) {
+            self.counts.clear();
         }
     }
 

@@ -28,6 +28,8 @@
 //! | `aside.rs` | what was answered and is lost |
 //! | `side.rs` | what is known and held of one shard |
 //! | `borrowing.rs` | the transport |
+//! | `places.rs` | where lent directories are; one is given back before it is removed |
+//! | `births.rs` | directories that are lent at their birth |
 //! | `answer.rs` | a request at a shard of which parts are held |
 //! | `keep/` | news of grants; elements on their way; new grants |
 //! | `replay.rs` | the journals of processes that have ended |
@@ -35,11 +37,13 @@
 
 mod answer;
 mod aside;
+mod births;
 mod borrowing;
 mod counts;
 mod eager;
 pub mod journal;
 mod keep;
+mod places;
 mod queue;
 pub mod replay;
 mod requests;

@@ -66,11 +66,6 @@ impl Queue {
         self.unsent.iter().all(|(kept, _)| kept.place > places)
     }
 
-    /// The place of the oldest element that is not known to be applied.
-    pub(crate) fn front(&self) -> Option<u64> {
-        self.unsent.front().map(|(kept, _)| kept.place)
-    }
-
     /// Notes that a grant is over.
     pub(crate) fn over(&mut self, grant: TxnId) {
         if let Some(journal) = &mut self.journal {

@@ -106,8 +106,12 @@ pub async fn replay<T: Transport>(
     while sending.queue.unsent() > 0 {
         let elements = sending.queue.batch(ELEMENTS_MAX);
         let grants: BTreeSet<_> = elements.iter().map(|it| it.grant).collect();
-        if !sending.send(elements).await? {
-            sending.give_up(&grants);
+        if sending.send(elements).await? {
+            continue;
+        }
+        match sending.awaits(grants.iter()) {
+            true => sending.pause().await?,
+            false => sending.give_up(&grants),
         }
     }
     sending.return_all().await?;
@@ -120,6 +124,8 @@ struct Sending<'a, T> {
     queue: Queue,
     parts: BTreeMap<TxnId, GrantState>,
     lost: Vec<SetAside>,
+    /// Until when it waits for directories that are yet to be made.
+    until: u64,
 }
 
 impl<'a, T: Transport> Sending<'a, T> {
@@ -145,7 +151,8 @@ impl<'a, T: Transport> Sending<'a, T> {
                 }
             }
         }
-        Self { transport, shard, queue, parts, lost: Vec::new() }
+        let until = transport.now_nanos().saturating_add(ASK_FOR);
+        Self { transport, shard, queue, parts, lost: Vec::new(), until }
     }
 
     /// Finds out how far each grant has come: no element has number 0.
@@ -165,7 +172,7 @@ impl<'a, T: Transport> Sending<'a, T> {
         let Body::Streamed(states) = self.ask(op).await? else { return Ok(false) };
         for (grant, told) in states {
             self.queue.applied(grant, told.applied, (Epoch(0), Lsn(0)));
-            if told.standing != Standing::Stands {
+            if !matches!(told.standing, Standing::Stands | Standing::Awaited) {
                 let lost = self.queue.drop_grant(grant);
                 let lost = lost.iter().filter_map(|it| SetAside::of(self.shard, it, told.standing));
                 self.lost.extend(lost);
@@ -174,6 +181,21 @@ impl<'a, T: Transport> Sending<'a, T> {
         }
         self.queue.durable(Epoch(0), Lsn(0));
         Ok(self.queue.unsent() < before)
+    }
+
+    /// Whether the directory of one of these grants may be yet to be made.
+    fn awaits<'g>(&self, mut grants: impl Iterator<Item = &'g TxnId>) -> bool {
+        let standing = |grant: &TxnId| self.parts.get(grant).map(|told| told.standing);
+        grants.any(|grant| standing(grant) == Some(Standing::Awaited))
+    }
+
+    /// Lets some time pass. `Err`: too much has.
+    async fn pause(&self) -> Result<(), TransportError> {
+        match self.transport.now_nanos() < self.until {
+            true => self.transport.sleep(100 * MILLIS).await,
+            false => return Err(TransportError::Lost),
+        }
+        Ok(())
     }
 
     /// An element is missing before those that are left of these grants.
@@ -187,6 +209,10 @@ impl<'a, T: Transport> Sending<'a, T> {
 
     /// Returns the parts that the shard still has lent.
     async fn return_all(&mut self) -> Result<(), TransportError> {
+        while self.awaits(self.parts.keys()) {
+            self.pause().await?;
+            self.probe().await?;
+        }
         let is_lent =
             |state: &GrantState| matches!(state.standing, Standing::Stands | Standing::Refused);
         let returns: Vec<_> = self

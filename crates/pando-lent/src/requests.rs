@@ -56,15 +56,23 @@ pub(crate) fn own(op: Op) -> Box<Request> {
 /// Changing requests that were sent and are not answered.
 #[derive(Default, Debug)]
 pub(crate) struct Requests {
-    open: HashMap<(SessionId, u16), (u64, Vec<DirId>)>,
+    open: HashMap<(SessionId, u16), Open>,
     by_dir: HashMap<DirId, u32>,
 }
 
+#[derive(Debug)]
+struct Open {
+    sequence: u64,
+    /// When its first copy was sent.
+    asked: u64,
+    dirs: Vec<DirId>,
+}
+
 impl Requests {
-    /// Notes that a request is sent. A request slot has one at a time.
-    pub(crate) fn sent(&mut self, request: &Request) {
+    /// Notes that a request is sent at `now`. A request slot has one at a time.
+    pub(crate) fn sent(&mut self, request: &Request, now: u64) {
         let id = request.head.id;
-        if id.sequence == 0 {
+        if id.sequence == 0 || self.was_sent(id) {
             return;
         }
         self.end((id.session, id.slot));
@@ -72,22 +80,20 @@ impl Requests {
         for dir in &dirs {
             *self.by_dir.entry(*dir).or_default() += 1;
         }
-        self.open.insert((id.session, id.slot), (id.sequence, dirs));
+        let open = Open { sequence: id.sequence, asked: now, dirs };
+        self.open.insert((id.session, id.slot), open);
     }
 
-    /// Notes that a request is answered.
-    pub(crate) fn answered(&mut self, id: RequestId) {
-        if self
-            .open
-            .get(&(id.session, id.slot))
-            .is_some_and(|(sequence, _)| *sequence == id.sequence)
-        {
-            self.end((id.session, id.slot));
-        }
+    /// Notes that a request is answered. Returns when its first copy was sent.
+    pub(crate) fn answered(&mut self, id: RequestId) -> Option<u64> {
+        let slot = (id.session, id.slot);
+        let asked = self.open.get(&slot).filter(|open| open.sequence == id.sequence)?.asked;
+        self.end(slot);
+        Some(asked)
     }
 
     fn end(&mut self, slot: (SessionId, u16)) {
-        let Some((_, dirs)) = self.open.remove(&slot) else { return };
+        let Some(Open { dirs, .. }) = self.open.remove(&slot) else { return };
         for dir in dirs {
             if let Some(count) = self.by_dir.get_mut(&dir) {
                 *count -= 1;
@@ -104,7 +110,7 @@ impl Requests {
             && self
                 .open
                 .get(&(id.session, id.slot))
-                .is_some_and(|(sequence, _)| *sequence == id.sequence)
+                .is_some_and(|open| open.sequence == id.sequence)
     }
 
     /// Whether a request that is not answered concerns this directory.

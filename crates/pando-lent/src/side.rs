@@ -43,6 +43,11 @@ pub(crate) struct State {
     pub(crate) held_up: HashSet<DirId>,
     /// Fenced parts of which the shard is yet to hear what is open.
     pub(crate) reopening: BTreeMap<TxnId, DirId>,
+    /// Directories that were lent at their birth. Each with since when the shard says that it does
+    /// not know the grant: its decision may be on its way again.
+    pub(crate) births: BTreeMap<TxnId, Option<u64>>,
+    /// When the shard last told of a grant that is not here.
+    pub(crate) told_of_others: u64,
     /// Grants that are returned, and of which the shard has not said that they are over.
     pub(crate) returning: BTreeSet<TxnId>,
     /// Grants of which the shard is to be told that this holder knows that they are over.
@@ -70,13 +75,15 @@ pub(crate) struct Lent {
     pub(crate) uses: BTreeMap<TxnId, Use>,
 }
 
-/// When a part was used last, and until when it may be used whatever becomes of the hold. That
+/// How a part is used: when last, and until when it may be used whatever becomes of the hold. That
 /// counts from when it was asked for, and prolongs no other part: the shard may want those back
 /// without this holder knowing.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub(crate) last: u64,
     pub(crate) until: u64,
+    /// How many requests it has answered.
+    pub(crate) answered: u32,
 }
 
 impl Lent {
@@ -218,7 +225,7 @@ impl State {
         let (mut dir, mut last) = (None, None);
         if let Some(lent) = &mut self.lent {
             lent.uses.remove(&grant);
-            dir = lent.core.parts().find(|(id, _)| *id == grant).map(|(_, part)| part.dir.id);
+            dir = lent.core.dir_of(grant);
             last = lent.core.end(grant);
         }
         self.drop_empty_core();
@@ -259,11 +266,26 @@ impl State {
     /// Takes in that a grant is over.
     pub(crate) fn is_over(&mut self, grant: TxnId) {
         self.returning.remove(&grant);
+        self.births.remove(&grant);
         if let Some(dir) = self.reopening.remove(&grant) {
             self.held_up.remove(&dir);
         }
         self.inos.remove(&grant);
         self.over.insert(grant);
+    }
+
+    /// Whose parts are here from now on, unless there are any of another session.
+    pub(crate) fn take_session(&mut self, session: SessionId) {
+        if self.lent.is_none() && self.returning.is_empty() {
+            self.session = session;
+        }
+    }
+
+    /// Whether a grant was heard of before.
+    pub(crate) fn knows(&self, grant: TxnId) -> bool {
+        self.returning.contains(&grant)
+            || self.over.contains(&grant)
+            || self.lent.as_ref().is_some_and(|lent| lent.uses.contains_key(&grant))
     }
 
     /// Takes what was set aside.

@@ -1,12 +1,12 @@
 //! What a shard lends a session, and what the session sends back (docs/design/delegations.md).
 //!
-//! A *grant* is known by its generation: the id of a transaction that was never begun. So it is
-//! never used twice.
+//! A *grant* is known by its generation: the id of a transaction that was never begun, or that made
+//! the directory. So it is never used twice.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::{DirRef, Epoch, Ino, Order, PartitionIndex, TxnId};
+use crate::{DirRef, Epoch, Ino, KeyId, Order, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 /// What is lent as one: a partition of a directory, with the inodes of the files in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -35,6 +35,32 @@ pub struct Loan {
     pub inos: Vec<Inos>,
     /// Most entries of the part: with more, it is returned and splits.
     pub entries_max: u64,
+}
+
+/// A directory that is lent to the session which makes it, as its home is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Birth {
+    /// The grant: the transaction that makes the directory.
+    pub grant: TxnId,
+    /// The session.
+    pub session: SessionId,
+    /// The session's key.
+    pub key: KeyId,
+    /// The shard that lends. Another home makes the directory only.
+    pub home: ShardIndex,
+    /// Numbers of inodes that the holder may give.
+    pub inos: Inos,
+}
+
+/// A directory that is lent to the session which has made it, as the session is told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Born {
+    /// The shard that lends it.
+    pub home: ShardIndex,
+    /// What is lent.
+    pub loan: Loan,
+    /// All its rows.
+    pub page: LentPage,
 }
 
 /// The number of a session's `nth` request for a part of a shard, of which it knows the start
@@ -158,6 +184,9 @@ pub enum Standing {
     Returned,
     /// The shard has taken the part back.
     Fenced,
+    /// The transaction that makes the directory is not decided, as far as this shard knows. They
+    /// are to be sent again.
+    Awaited,
 }
 
 /// What a shard tells the holder of grants.

@@ -41,6 +41,8 @@ pub struct Head {
     /// Newest version that the sender has heard of (InfiniFS §3.4). Shards judge a request by its
     /// trail, not by this field.
     pub version: u64,
+    /// Of a `Mkdir`: whether the session would borrow the new directory.
+    pub borrows: bool,
 }
 
 /// Exactly-once identity of a request. A session numbers its changing requests per request slot. A

@@ -1,11 +1,12 @@
 //! Answers of shards to clients.
 
 use crate::Ino;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::lend::{GrantNews, GrantState, LentPage, Loan};
+use crate::lend::{Born, GrantNews, GrantState, LentPage, Loan};
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
     Attr, DirRef, Epoch, Errno, FileKind, HashSlot, Judged, LockHolder, Lsn, Name, News, Order,
@@ -355,6 +356,8 @@ pub enum Body {
     Attended(GrantNews),
     /// Stream: how far each grant has come that an element named, ascending by generation.
     Streamed(Vec<(TxnId, GrantState)>),
+    /// Mkdir by a session that would borrow it: the new directory, which is lent.
+    Born(DirRef, DirAttr, Box<Born>),
 }
 
 /// A shard's answer for one component of a path, in a directory with an id that the client guessed.

@@ -38,7 +38,14 @@ fn messages() -> impl Strategy<Value = Message> {
                     symlink: name.as_bytes().to_vec(),
                 };
                 Message::Request(Request {
-                    head: Head { id, trace: 7, heard: 1, clock: 99, version: 3 },
+                    head: Head {
+                        id,
+                        trace: 7,
+                        heard: 1,
+                        clock: 99,
+                        version: 3,
+                        borrows: uid % 3 == 0,
+                    },
                     credentials: Credentials::new(uid, uid, groups),
                     op: Op::Create { dir, name, node, exclusive: true, open: false },
                     trail: (uid % 2 == 0).then(|| Trail {

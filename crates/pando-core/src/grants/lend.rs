@@ -21,13 +21,15 @@ use crate::state::stop::{Ran, Stop, bad_key};
 pub const GRANTS_MAX: usize = 4_096;
 /// Numbers of inodes that a holder gets at first.
 const INOS: u64 = 2_048;
+/// Fewest numbers that it gets later.
+const INOS_MIN: u64 = 512;
 /// Most numbers that it gets at a time.
 const INOS_MAX: u64 = 32_768;
 
 /// How many numbers of inodes a holder gets that has changed its part so often: as many as it may
 /// use until the shard is durable. So what is left over is in proportion to what was used.
 pub fn inos_after(applied: u64) -> u64 {
-    applied.saturating_mul(2).clamp(INOS, INOS_MAX)
+    applied.saturating_mul(2).clamp(INOS_MIN, INOS_MAX)
 }
 /// Bytes at which a page of rows ends.
 const PAGE_BYTES: usize = 256 << 10;
@@ -43,7 +45,7 @@ impl Shard {
         Ok(())
     }
 
-    fn enter_grant(&mut self, generation: TxnId, grant: Grant, now: u64) {
+    pub(crate) fn enter_grant(&mut self, generation: TxnId, grant: Grant, now: u64) {
         if grant.is_lent() {
             for key in self.locks_of_part(grant.part) {
                 self.locks.take(key, generation, Hold::Lent);
@@ -75,6 +77,10 @@ impl Shard {
         let header = self.find_header(ctx, part.dir, start)?;
         if header.partition != part.partition {
             return Err(Errno::EAGAIN.into());
+        }
+        if header.radix > Radix(0) {
+            // Its attributes are those of several parts.
+            return Err(Errno::EFBIG.into());
         }
         let entries_max = self.threshold(part.dir.id, part.partition);
         if let Some((grant, inos)) = self.is_lent_to(session, part) {

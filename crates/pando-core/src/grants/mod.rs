@@ -24,6 +24,7 @@
 //! [`Recall`]: crate::state::grants::held::Recall
 
 mod attend;
+mod births;
 mod digest;
 mod fence;
 mod gate;

@@ -94,7 +94,7 @@ impl Shard {
             })
         };
         let is_lost = |(grant, state): (&TxnId, &GrantState)| match state.standing {
-            Standing::Stands => false,
+            Standing::Stands | Standing::Awaited => false,
             Standing::Returned => is_told(grant, state),
             _ => true,
         };
@@ -112,7 +112,11 @@ impl Shard {
     fn state_of(&self, key: KeyId, grant: TxnId) -> GrantState {
         match self.grants.get(grant).filter(|held| held.grant.key == key) {
             Some(held) => state(held),
-            None => GrantState { applied: 0, standing: Standing::Unknown, inos: Vec::new() },
+            None => {
+                let is_awaited = self.awaits_birth(grant);
+                let standing = if is_awaited { Standing::Awaited } else { Standing::Unknown };
+                GrantState { applied: 0, standing, inos: Vec::new() }
+            }
         }
     }
 

@@ -145,7 +145,11 @@ impl Shard {
     /// Where a decision belongs that needs no prepared record.
     pub(crate) fn where_is(&self, changes: &[Change]) -> Result<Whereabouts, Halt> {
         for change in changes {
-            let (Change::Bury(dir) | Change::NewHome { dir, .. }) = change else { continue };
+            let (Change::Bury(dir) | Change::NewHome { dir, .. } | Change::NewLentHome { dir, .. }) =
+                change
+            else {
+                continue;
+            };
             return Ok(match self.open_hash_slot(dir.id.hash_slot()) {
                 Ok(()) => continue,
                 Err(Stop::Halt(halt)) => return Err(halt),

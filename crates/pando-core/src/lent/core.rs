@@ -14,7 +14,7 @@ use crate::grants::run::Change as Ran;
 use crate::grants::stream::OPENS_MAX;
 use crate::lent::store::LentStore;
 use crate::records::keys::{self, Kind};
-use crate::records::record::{Header, Numbers as Reserved, Record};
+use crate::records::record::{Content, Header, Numbers as Reserved, Record};
 use crate::state::ctx::{Ctx, Lent, OpenChange};
 use crate::state::numbers::Numbers;
 use crate::state::shard::Shard;
@@ -265,6 +265,21 @@ impl LentCore {
         self.parts.iter().map(|(generation, part)| {
             (*generation, Part { dir: part.dir, partition: part.partition })
         })
+    }
+
+    /// The directory of a grant.
+    #[must_use]
+    pub fn dir_of(&self, generation: TxnId) -> Option<DirId> {
+        self.parts.get(&generation).map(|part| part.dir.id)
+    }
+
+    /// Parent and name of the directory of a grant, if its content is here.
+    #[must_use]
+    pub fn place_of(&self, generation: TxnId) -> Option<(DirId, Name)> {
+        let key = keys::dir(self.dir_of(generation)?, Kind::Content, 0);
+        let content = crate::contract::Rows::get(&self.store, &key).ok().flatten()?;
+        let content = Content::decode(&content).ok()?;
+        Some((content.parent.id, content.name?))
     }
 
     /// Whether a part of this directory is here, or will be.

@@ -1,6 +1,7 @@
 //! Operations that may span several places. If one shard owns all of them and no lock is in the
 //! way, they run at once, in one insert group. Otherwise a transaction runs them.
 
+use pando_types::lend::Birth;
 use pando_types::op::{Op, Request};
 use pando_types::peer::{EntryValue, Inode, InodeRows};
 use pando_types::reply::{Access, Body};
@@ -11,9 +12,9 @@ use crate::namespace::attrs::{Left, apply, moved, new_dir_attr};
 use crate::namespace::inode::{self, Loc};
 use crate::namespace::names::{self, FoundEntry};
 use crate::namespace::perm::{self, Inherited};
-use crate::records::format::{first_header, new_dir};
+use crate::records::format::{first_content, first_header, new_dir};
 use crate::records::keys::{self, Kind};
-use crate::records::record::{Content, Header, Record};
+use crate::records::record::{Header, Record};
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
 use crate::state::namespace::shreds::Under;
@@ -38,7 +39,8 @@ impl Shard {
         let here = self.open_hash_slot(id.hash_slot()).is_ok()
             && self.locks.free(LockKey::Home(id)).is_ok();
         if !here || self.id_taken(ctx, id)? {
-            let plan = Mkdir::new(*dir, name.clone(), *mode);
+            let borrower = request.head.borrows.then_some(request.head.id.session);
+            let plan = Mkdir::new(*dir, name.clone(), *mode, borrower);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));
         }
         let Inherited { mode, gid } =
@@ -50,7 +52,15 @@ impl Shard {
         let access = Access { dir: made, mode, uid: base.uid, gid };
         names::insert(ctx, dir.id, self.order(name), name, EntryValue::Dir(access))?;
         names::count(ctx, dir.id, &header, 1, 1);
-        Ok(Body::Made(made, new_dir_attr(base, self.config.shard)).into())
+        let (session, home) = (request.head.id.session, self.config.shard);
+        let key = request.head.borrows.then(|| self.bears_for(ctx, session)).flatten();
+        let inos = key.and_then(|_| self.inos_for_birth(ctx, session));
+        let Some((key, inos)) = key.zip(inos) else {
+            return Ok(Body::Made(made, new_dir_attr(base, home)).into());
+        };
+        let birth = Birth { grant: self.numbers.txn(ctx), session, key, home, inos };
+        self.lend_at_birth(ctx, made, birth);
+        Ok(self.born((made, base), (*dir, name), birth).into())
     }
 
     /// Whether this shard has any record of a directory id, or one is arriving.
@@ -71,8 +81,7 @@ impl Shard {
     ) {
         ctx.set_header(dir.id, first_header(&base));
         ctx.stat.0 += 1;
-        let name = Some(name.clone());
-        let content = Content { base, generation: 0, parent, name, tombstone: false };
+        let content = first_content(base, parent, name);
         ctx.put(keys::dir(dir.id, Kind::Content, 0), content.encode());
     }
 

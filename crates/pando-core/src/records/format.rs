@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use pando_types::peer::Inherit;
-use pando_types::{Attr, DirId, DirRef, FileKind, Ino, PartitionIndex, Radix, Timestamp};
+use pando_types::{Attr, DirId, DirRef, FileKind, Ino, Name, PartitionIndex, Radix, Timestamp};
 
 use crate::contract::{Config, Write};
 use crate::records::keys::{self, Kind, Table};
@@ -70,6 +70,11 @@ pub(crate) fn first_header(base: &Attr) -> Header {
         generation: 0,
         spread: None,
     }
+}
+
+/// The content of a new directory.
+pub(crate) fn first_content(base: Attr, parent: DirRef, name: &Name) -> Content {
+    Content { base, generation: 0, parent, name: Some(name.clone()), tombstone: false }
 }
 
 /// The attributes of a directory that its partitions copy.

@@ -57,6 +57,15 @@ impl Shard {
                 }
                 Ok(())
             }
+            Change::NewLentHome { dir, base, parent, name, birth } => {
+                if self.content(ctx, *dir).is_err() {
+                    self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                    if birth.home == self.config.shard {
+                        self.lend_at_birth(ctx, *dir, *birth);
+                    }
+                }
+                Ok(())
+            }
             Change::SetParent { dir, parent, name, at } => {
                 let mut content = settled(self.content(ctx, *dir))?;
                 (content.parent, content.name) = (*parent, Some(name.clone()));

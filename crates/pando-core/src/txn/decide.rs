@@ -119,7 +119,9 @@ impl Shard {
     /// The shard that makes a change that needs no prepared record, as far as this shard knows.
     fn owner_of(&self, change: &Change) -> Option<ShardIndex> {
         match change {
-            Change::Bury(dir) | Change::NewHome { dir, .. } => Some(self.config.map.home(dir.id)),
+            Change::Bury(dir) | Change::NewHome { dir, .. } | Change::NewLentHome { dir, .. } => {
+                Some(self.config.map.home(dir.id))
+            }
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::Place;
 use pando_types::peer::{
-    Change, Claim, EntryRows, EntryValue, Peer, PeerMessage, Prepare, Seen, Vote,
+    Behalf, Change, Claim, EntryRows, EntryValue, Peer, PeerMessage, Prepare, Seen, Vote,
 };
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{
@@ -156,7 +156,7 @@ impl Shard {
             }
             return self.invalidate(ctx, from, at, dirs);
         }
-        let vote = match self.vote(ctx, peer.txn, &mut prepare) {
+        let vote = match self.vote(ctx, (peer.txn, peer.behalf), &mut prepare) {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
             Err(Stop::Wait(key)) if self.recall_lock(ctx.now, key) => {
@@ -238,7 +238,12 @@ impl Shard {
         matches!(self.locks.hold(key), Some((_, Hold::Closing { .. })))
     }
 
-    fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &mut Prepare) -> Result<Vote, Stop> {
+    fn vote(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (txn, behalf): (TxnId, Behalf),
+        prepare: &mut Prepare,
+    ) -> Result<Vote, Stop> {
         let seen = match prepare {
             Prepare::Graph(claim) => return self.claim(txn, claim),
             Prepare::Name { dir, name, credentials, .. } => {
@@ -257,7 +262,8 @@ impl Shard {
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
                 }
-                Seen::Nothing
+                let inos = behalf.borrows.then(|| self.inos_for_birth(ctx, behalf.session));
+                inos.flatten().map_or(Seen::Nothing, Seen::Lends)
             }
             Prepare::Partition { dir, partition, seal } => {
                 match self.see_partition(ctx, txn, *dir, *partition, *seal)? {

@@ -20,7 +20,7 @@ use crate::state::shard::Shard;
 /// record, as its vote was not synced, and all that came after it.
 #[must_use]
 pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. })
+    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::NewLentHome { .. })
 }
 
 /// Whether the vote for a step leaves without a sync. A claim on the whole graph is synced, because

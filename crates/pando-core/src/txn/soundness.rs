@@ -150,6 +150,10 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
             rows.iter().all(|row| is_of_hash_slot(hash_slot.hash_slot, row) || tells_outcome(row))
         }
         PeerMessage::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
+        PeerMessage::Finish(Some(changes)) => changes.iter().all(|change| match change {
+            Change::NewLentHome { birth, .. } => birth.grant == peer.txn,
+            _ => true,
+        }),
         PeerMessage::Versions { .. } => peer.from == SHARD_0,
         PeerMessage::Sessions { .. } => peer.from == SHARD_0,
         PeerMessage::VersionsKnown(_)
@@ -192,9 +196,8 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
         }
         Prepare::Arrive(_) | Prepare::TakeHashSlot(_) => matches!(seen, Seen::Arrived(_)),
         Prepare::Invalidate { .. } => matches!(seen, Seen::Version(_)),
-        Prepare::Link { new: true, .. } | Prepare::NewHome(_) | Prepare::Join => {
-            *seen == Seen::Nothing
-        }
+        Prepare::NewHome(_) => matches!(seen, Seen::Nothing | Seen::Lends(_)),
+        Prepare::Link { new: true, .. } | Prepare::Join => *seen == Seen::Nothing,
     }
 }
 
@@ -213,7 +216,9 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             | Change::SetBase { dir: of, .. }
             | Change::DropHome { dir: of, .. },
         ) => dir == of,
-        (Prepare::NewHome(id), Change::NewHome { dir, .. }) => *id == dir.id,
+        (Prepare::NewHome(id), Change::NewHome { dir, .. } | Change::NewLentHome { dir, .. }) => {
+            *id == dir.id
+        }
         (
             Prepare::Partition { dir, partition, .. },
             Change::SetHeader { dir: of, partition: at, .. }

@@ -296,6 +296,7 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         | Change::PutEntry { dir, name: n, .. }
         | Change::SetAccess { dir, name: n, .. } => vec![name(dir, n)],
         Change::NewHome { dir, .. }
+        | Change::NewLentHome { dir, .. }
         | Change::SetParent { dir, .. }
         | Change::SetBase { dir, .. }
         | Change::DropHome { dir, .. }

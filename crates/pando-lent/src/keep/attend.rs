@@ -84,6 +84,10 @@ impl State {
     }
 
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
+        let mut told = news.recalled.iter().chain(news.over.iter().map(|(grant, _)| grant));
+        if told.any(|grant| !self.knows(*grant)) {
+            self.told_of_others = now;
+        }
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
             // It is not over before the shard has heard what is open.

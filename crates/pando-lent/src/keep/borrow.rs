@@ -8,13 +8,22 @@ use pando_core::LentCore;
 use pando_core::contract::Config;
 use pando_types::lend::{HOLD, LentRows, Loan, Part, request_number};
 use pando_types::op::Op;
-use pando_types::reply::Body;
-use pando_types::{DirId, DirRef, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirId, DirRef, Errno, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::{Borrowing, either};
 use crate::counts::add;
 use crate::settings::{STILL_WITHIN, Settings};
 use crate::side::{Lent, State, Use};
+
+/// What became of a request for a part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Lent,
+    Refused,
+    /// Refused, because the directory has several partitions.
+    Split,
+}
 
 impl<T: Transport> Borrowing<T> {
     /// Borrows directories that are worth it, until the transport is stopped.
@@ -37,9 +46,10 @@ impl<T: Transport> Borrowing<T> {
             if !is_free {
                 continue;
             }
-            let Some(is_lent) = self.borrow_one(shard, session, dir).await else { return };
-            if !is_lent {
-                side.lock().eager.refused(dir.id, self.inner.machine_nanos());
+            let Some(answer) = self.borrow_one(shard, session, dir).await else { return };
+            if answer != Answer::Lent {
+                let is_split = answer == Answer::Split;
+                side.lock().eager.refused(dir.id, is_split, self.inner.machine_nanos());
             }
             side.changed.notify_waiters();
             side.to_attend.notify_one();
@@ -59,7 +69,7 @@ impl<T: Transport> Borrowing<T> {
 
     /// Begins the journal about a shard, if there is to be one. Returns whether something may be
     /// borrowed.
-    fn notes_begin(&self, shard: ShardIndex, state: &mut State) -> bool {
+    pub(crate) fn notes_begin(&self, shard: ShardIndex, state: &mut State) -> bool {
         let Some(notes) = &self.settings.notes else { return true };
         if state.queue.journal.is_none() {
             match notes.open(shard) {
@@ -75,26 +85,31 @@ impl<T: Transport> Borrowing<T> {
         !state.queue.is_broken()
     }
 
-    /// Borrows partition 0 of a directory. Requests about it wait. Returns whether it is here;
-    /// `None`: the transport is stopped.
-    async fn borrow_one(&self, shard: ShardIndex, session: SessionId, dir: DirRef) -> Option<bool> {
+    /// Borrows partition 0 of a directory. Requests about it wait. `None`: the transport is
+    /// stopped.
+    async fn borrow_one(
+        &self,
+        shard: ShardIndex,
+        session: SessionId,
+        dir: DirRef,
+    ) -> Option<Answer> {
         if !self.side(shard).lock().held_up.insert(dir.id) {
-            return Some(false);
+            return Some(Answer::Refused);
         }
         // What was sent before must not run after the grant.
-        let is_lent = match self.is_still(shard, dir.id).await {
+        let answer = match self.is_still(shard, dir.id).await {
             true => self.ask_for(shard, session, dir).await,
-            false => Some(false),
+            false => Some(Answer::Refused),
         };
         let mut state = self.side(shard).lock();
         // Whoever reopens its files lets requests go on.
         if !state.reopening.values().any(|other| *other == dir.id) {
             state.held_up.remove(&dir.id);
         }
-        is_lent
+        answer
     }
 
-    async fn ask_for(&self, shard: ShardIndex, session: SessionId, dir: DirRef) -> Option<bool> {
+    async fn ask_for(&self, shard: ShardIndex, session: SessionId, dir: DirRef) -> Option<Answer> {
         let part = Part { dir, partition: PartitionIndex(0) };
         let number = {
             let mut state = self.side(shard).lock();
@@ -103,16 +118,29 @@ impl<T: Transport> Borrowing<T> {
         };
         let asked = self.inner.machine_nanos();
         let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
-        let Ok(Body::Lent(loan)) = reply.result else { return Some(false) };
+        let loan = match reply.result {
+            Ok(Body::Lent(loan)) => loan,
+            Err(Refusal::Errno(Errno::EFBIG)) => return Some(Answer::Split),
+            _ => return Some(Answer::Refused),
+        };
         let grant = loan.grant;
         let is_lent = match self.enter(shard, session, (loan, part), asked) {
-            true => self.get_rows(shard, grant).await,
-            false => Some(false),
+            true => self.get_rows(shard, grant).await?,
+            false => false,
         };
-        if is_lent == Some(false) {
-            self.side(shard).lock().give_back(&[grant], self.inner.machine_nanos());
+        if is_lent {
+            return Some(Answer::Lent);
         }
-        is_lent
+        self.side(shard).lock().give_back(&[grant], self.inner.machine_nanos());
+        Some(Answer::Refused)
+    }
+
+    /// Notes that all rows of a part are here.
+    pub(crate) fn is_lent(&self, state: &State, (shard, grant): (ShardIndex, TxnId)) {
+        add(&self.sums.lent, 1);
+        if let Some(place) = state.lent.as_ref().and_then(|lent| lent.core.place_of(grant)) {
+            self.places.note(place, (shard, grant));
+        }
     }
 
     /// Waits until no request is under way that concerns a directory. New ones wait. False: that
@@ -151,38 +179,52 @@ impl<T: Transport> Borrowing<T> {
                 return Some(false);
             }
             if from.is_empty() {
-                add(&self.sums.lent, 1);
-                return Some(lent.uses.contains_key(&grant));
+                let is_here = lent.uses.contains_key(&grant);
+                self.is_lent(&state, (shard, grant));
+                return Some(is_here);
             }
         }
     }
 
     /// Enters a part without rows, which may be used for a hold from `asked` on. False: it belongs
     /// to another session than what is here.
-    fn enter(
-        &self,
-        shard: ShardIndex,
+    fn enter(&self, shard: ShardIndex, session: SessionId, lent: (Loan, Part), asked: u64) -> bool {
+        let config = || self.config_of(shard);
+        self.side(shard).lock().enter(session, lent, asked, config)
+    }
+
+    /// What the core over lent parts of a shard must know.
+    pub(crate) fn config_of(&self, shard: ShardIndex) -> Config {
+        let Settings { map, secrets, .. } = self.settings.clone();
+        Config::new(shard, map, secrets)
+    }
+}
+
+impl State {
+    /// Enters a part without rows, which may be used for a hold from `asked` on. False: it belongs
+    /// to another session than what is here.
+    pub(crate) fn enter(
+        &mut self,
         session: SessionId,
         (loan, part): (Loan, Part),
         asked: u64,
+        config: impl FnOnce() -> Config,
     ) -> bool {
-        let mut state = self.side(shard).lock();
-        let moment = state.moment(asked);
-        if state.is_closed || state.session != session {
+        let moment = self.moment(asked);
+        if self.is_closed || self.session != session {
             return false;
         }
-        if state.lent.is_none() {
-            let Settings { map, secrets, .. } = self.settings.clone();
-            let config = Config::new(shard, map, secrets);
-            let Ok(core) = LentCore::new(config, session, moment) else { return false };
-            state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
+        if self.lent.is_none() {
+            let Ok(core) = LentCore::new(config(), session, moment) else { return false };
+            self.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
         }
         let grant = loan.grant;
-        if let Some(lent) = &mut state.lent {
+        if let Some(lent) = &mut self.lent {
             lent.core.begin(loan, part);
-            lent.uses.insert(grant, Use { last: asked, until: asked.saturating_add(HOLD) });
+            let until = asked.saturating_add(HOLD);
+            lent.uses.insert(grant, Use { last: asked, until, answered: 0 });
         }
-        if let Some(journal) = &mut state.queue.journal {
+        if let Some(journal) = &mut self.queue.journal {
             journal.part(grant);
         }
         true

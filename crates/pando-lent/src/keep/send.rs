@@ -31,11 +31,14 @@ impl<T: Transport> Borrowing<T> {
             let Some(reply) = self.ask(shard, stream).await else { return };
             match &reply.result {
                 Ok(Body::Streamed(states)) => {
-                    let has_more =
+                    let went_on =
                         side.lock().take_states(states, &reply, self.inner.machine_nanos());
-                    if !has_more {
+                    if !went_on {
                         // What it waits for takes a while.
-                        self.inner.sleep(AGAIN).await;
+                        let is_born =
+                            |(_, told): &(TxnId, GrantState)| told.standing == Standing::Awaited;
+                        let pause = if states.iter().any(is_born) { LINGER } else { AGAIN };
+                        self.inner.sleep(pause).await;
                     }
                 }
                 // The disk is full, or the request was refused in another way: later.
@@ -80,14 +83,14 @@ impl<T: Transport> Borrowing<T> {
 impl State {
     /// Takes in how far grants have come. Returns whether one has come further.
     fn take_states(&mut self, states: &[(TxnId, GrantState)], reply: &Reply, now: u64) -> bool {
-        let before = self.queue.front();
+        let before = self.queue.unsent();
         for (grant, told) in states {
             self.streamed(*grant, told, reply, now);
         }
         if self.queue.unsent() == 0 {
             self.is_urgent = false;
         }
-        self.queue.front() != before
+        self.queue.unsent() != before
     }
 
     /// Takes in how far a grant has come.
@@ -97,7 +100,11 @@ impl State {
             return;
         }
         self.queue.applied(grant, told.applied, (reply.epoch, reply.seen));
+        if self.is_awaited(grant, told.standing, now) {
+            return;
+        }
         match told.standing {
+            Standing::Awaited => {}
             Standing::Stands => self.take_inos(grant, &told.inos, (reply.epoch, reply.seen)),
             Standing::Returned => self.is_returned(grant, told.applied),
             Standing::Refused => self.lose(grant, told, now),

@@ -72,7 +72,7 @@ fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
 fn made(result: &Result<Body, Refusal>) -> Option<Ino> {
     match result {
         Ok(Body::Created(attr, true, _)) => Some(attr.ino),
-        Ok(Body::Made(dir, _)) => Some(dir.ino),
+        Ok(Body::Made(dir, _) | Body::Born(dir, ..)) => Some(dir.ino),
         _ => None,
     }
 }

@@ -79,7 +79,9 @@ impl Ear {
             Ok(Body::Linked(..)) => {}
             Ok(Body::Left(left)) if !left.is_empty() => {}
             Ok(Body::Created(attr, true, _)) => history.told(event, id, Some(Some(attr.ino))),
-            Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
+            Ok(Body::Made(dir, _) | Body::Born(dir, ..)) => {
+                history.told(event, id, Some(Some(dir.ino)))
+            }
             Ok(_) => history.told(event, id, Some(None)),
             Err(Refusal::Errno(_) | Refusal::Stale) => history.told(event, id, None),
             Err(_) => {}

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lend::Birth;
 use crate::peer::records::{EntryRows, Inherit, Inode, InodeRows};
 use crate::peer::sessions::SessionTable;
 use crate::reply::{Access, HashSlotNews};
@@ -149,4 +150,17 @@ pub enum Change {
     OwnHashSlot(HashSlotNews),
     /// The new shard belongs to the volume from now on. These are its sessions.
     Join(SessionTable),
+    /// Makes a directory that is lent to the session which makes it.
+    NewLentHome {
+        /// The directory.
+        dir: DirRef,
+        /// Its attributes.
+        base: Attr,
+        /// Its parent.
+        parent: DirRef,
+        /// Its name.
+        name: Name,
+        /// The loan.
+        birth: Birth,
+    },
 }

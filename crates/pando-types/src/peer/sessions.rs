@@ -14,6 +14,8 @@ pub struct Behalf {
     /// [`Head::heard`](crate::op::Head::heard) of the client's request. The participant must have
     /// heard events up to this position.
     pub heard: u64,
+    /// [`Head::borrows`](crate::op::Head::borrows) of the client's request.
+    pub borrows: bool,
 }
 
 /// One event in the sequence of all begins and ends of sessions.

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lend::Inos;
 use crate::peer::records::{EntryRows, Inherit, Tally};
 use crate::reply::{HashSlotNews, SplitHistory};
 use crate::{Attr, DirRef, Errno, Name, SessionId};
@@ -63,4 +64,6 @@ pub enum Seen {
     Version(u64),
     /// A walk begins at this number.
     Position(u64),
+    /// A new directory may be lent, with these numbers of inodes.
+    Lends(Inos),
 }

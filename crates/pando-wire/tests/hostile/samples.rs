@@ -106,6 +106,7 @@ fn request(op: Op) -> Message {
             heard: 1,
             clock: 1 << 60,
             version: 40,
+            borrows: true,
         },
         credentials: Credentials::new(1000, 1000, vec![4, 24, 1000]),
         op,
@@ -304,7 +305,7 @@ fn peer(message: PeerMessage) -> Message {
         from: SHARD,
         trace: u64::MAX / 3,
         clock: 1 << 60,
-        behalf: Behalf { session: SessionId(5), heard: 300 },
+        behalf: Behalf { session: SessionId(5), heard: 300, borrows: true },
         txn: TxnId { shard: SHARD, number: 1 << 20 },
         step: 3,
         floor: Floor { below: 1 << 19, but: vec![3, 1 << 18] },
@@ -455,6 +456,7 @@ fn votes() -> Vec<Vote> {
         Seen::Arrived(TALLY),
         Seen::Version(40),
         Seen::Position(8),
+        Seen::Lends(birth().inos),
     ];
     let mut votes: Vec<_> = seen.into_iter().map(Vote::Yes).collect();
     votes.extend([
@@ -492,6 +494,7 @@ fn changes() -> Vec<Change> {
         Change::Own { dir, partition },
         Change::OwnHashSlot(HASH_SLOT),
         Change::Join(session_table()),
+        Change::NewLentHome { dir, base: attr(), parent: DIR, name: name(), birth: birth() },
     ]
 }
 

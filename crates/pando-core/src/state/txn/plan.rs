@@ -79,6 +79,8 @@ pub struct Mkdir {
     pub(crate) dir: DirRef,
     pub(crate) name: Name,
     pub(crate) mode: u16,
+    /// The session that would borrow the new directory.
+    pub(crate) borrower: Option<SessionId>,
     pub(crate) ino: Option<Ino>,
     pub(crate) version: u32,
 }

@@ -4,10 +4,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use pando_types::lend::Birth;
 use pando_types::op::Place;
-use pando_types::peer::{Change, EntryRows, EntryValue, InodeRows, Prepare};
+use pando_types::peer::{Change, EntryRows, EntryValue, InodeRows, Prepare, Seen};
 use pando_types::reply::{Access, Body};
-use pando_types::{DirRef, Errno, FileKind, Ino, Name};
+use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId};
 
 use crate::namespace::attrs::new_dir_attr;
 use crate::namespace::perm::{self, Inherited};
@@ -21,8 +22,9 @@ use crate::txn::plan::view::{By, Decision, Next, View};
 const VERSIONS: u32 = 4096;
 
 impl Mkdir {
-    pub fn new(dir: DirRef, name: Name, mode: u16) -> Self {
-        Self { dir, name, mode, ino: None, version: 0 }
+    /// `borrower`: the session that would borrow the new directory.
+    pub fn new(dir: DirRef, name: Name, mode: u16, borrower: Option<SessionId>) -> Self {
+        Self { dir, name, mode, borrower, ino: None, version: 0 }
     }
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
@@ -59,9 +61,26 @@ impl Mkdir {
             destroy: false,
             at: now,
         };
-        let new =
-            Change::NewHome { dir, base: base.clone(), parent: self.dir, name: self.name.clone() };
-        let body = Body::Made(dir, new_dir_attr(base, view.votes.0[home].to));
+        let (parent, name) = (self.dir, self.name.clone());
+        let (new, body) = match self.birth(view, home) {
+            Some(birth) => {
+                let body = view.shard.born((dir, base.clone()), (parent, &name), birth);
+                (Change::NewLentHome { dir, base, parent, name, birth }, body)
+            }
+            None => {
+                let body = Body::Made(dir, new_dir_attr(base.clone(), view.votes.0[home].to));
+                (Change::NewHome { dir, base, parent, name }, body)
+            }
+        };
         Ok(Next::Decide(Decision { changes: vec![(at, put), (home, new)], then: Vec::new(), body }))
+    }
+
+    /// The loan of the new directory, if the session would borrow it, and its home lends it.
+    fn birth(&self, view: &View<'_, '_>, home: usize) -> Option<Birth> {
+        let session = self.borrower?;
+        let step = &view.votes.0[home];
+        let Some(Seen::Lends(inos)) = step.seen else { return None };
+        let key = view.shard.bears_for(view.ctx, session)?;
+        Some(Birth { grant: view.txn, session, key, home: step.to, inos })
     }
 }

@@ -1,5 +1,5 @@
 //! The threads that wait for the disk: one for each shard syncs its log, one makes checkpoints,
-//! and one merges.//! Objects are synced before each log that names them.
+//! and one merges. Objects are synced before each log that names them.
 
 use std::io;
 use std::sync::atomic::Ordering;

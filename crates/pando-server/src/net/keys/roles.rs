@@ -166,6 +166,7 @@ pub(crate) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
             // machines.
             return Err(Errno::EPERM);
         }
+        request.head.borrows = false;
         squash_request(squash, request);
     }
     Ok(())

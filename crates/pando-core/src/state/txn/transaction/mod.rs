@@ -132,6 +132,7 @@ impl Txn {
         head.map_or_else(Behalf::default, |head| Behalf {
             session: head.id.session,
             heard: head.heard,
+            borrows: head.borrows,
         })
     }
 

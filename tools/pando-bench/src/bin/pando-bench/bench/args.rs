@@ -317,11 +317,18 @@ pub struct PartsArgs {
 Examples:
   pando-bench mount-pairs                           against the null file system, with 1 and with 4 processes
   pando-bench mount-pairs --against /mnt/other --processes 4 --pairs 7
+  pando-bench mount-pairs --serve tcp --alone --against-up   over the network, and at home
   taskset -c 1 pando-bench mount-pairs --processes 1      no wake-up across CPUs")]
 pub struct PairsArgs {
     /// A directory on another file system instead of the null file system
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
+    /// `pando up` of another new volume instead of the null file system
+    #[arg(long, conflicts_with = "against")]
+    pub against_up: bool,
+    /// No other client uses the volume, so the mount's kernel may remember
+    #[arg(long)]
+    pub alone: bool,
     /// Processes; a series of pairs for each number
     #[arg(long, value_name = "C", value_delimiter = ',', default_values_t = [1, 4])]
     pub processes: Vec<u32>,

@@ -16,7 +16,7 @@ use crate::output::failure::Failure;
 use crate::output::print;
 use crate::output::progress::Progress;
 use crate::volume::program::worker;
-use crate::volume::servers::{Server, Volume};
+use crate::volume::servers::{Serve, Server, Volume};
 
 /// Files of the run in which kernel requests are counted. Enough to make one-time requests
 /// negligible, and few enough for the trace buffer.
@@ -29,21 +29,26 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
         workload.check().map_err(Failure::from)?;
     }
     let progress = Progress::new(args.json)?;
-    let pando = Server::pando(&Volume {
-        serve: args.serve,
+    let volume = |serve, is_alone| Volume {
+        serve,
         shards: args.shards,
         durability: args.durability.name(),
         threads: args.threads,
-    })?;
-    let null = match &args.against {
-        Some(_) => None,
-        None => Some(Server::null(args.serve, args.threads)?),
+        is_alone,
     };
-    let (other, name) = match (&args.against, &null) {
-        (Some(path), _) => (path.as_path(), path.display().to_string()),
-        (None, Some(null)) => (null.mountpoint(), "null".to_owned()),
-        (None, None) => unreachable!("one of both is there"),
+    let pando = Server::pando(&volume(args.serve, args.alone))?;
+    let (other, name) = match &args.against {
+        Some(path) => (Against::Path(path), path.display().to_string()),
+        None if args.against_up => {
+            let up = Server::pando(&volume(Serve::Up, true))?;
+            (Against::Server(up), "up".to_owned())
+        }
+        None => {
+            let kernel = if args.alone { Serve::Up } else { args.serve };
+            (Against::Server(Server::null(kernel, args.threads)?), "null".to_owned())
+        }
     };
+    let other = other.mountpoint();
     let requests = count_requests(args, pando.mountpoint(), other, &progress)?;
     let mut reports = Vec::new();
     for workload in &workloads {
@@ -58,6 +63,7 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
             "a": "pando",
             "b": name,
             "serve": args.serve,
+            "alone": args.alone,
             "shards": args.shards,
             "threads": args.threads,
             "durability": args.durability.name(),
@@ -76,6 +82,21 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
         Err(why) => print::line(&format!("requests of the kernel were not counted: {why}")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the mount is measured against.
+enum Against<'a> {
+    Path(&'a Path),
+    Server(Server),
+}
+
+impl Against<'_> {
+    fn mountpoint(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Server(server) => server.mountpoint(),
+        }
+    }
 }
 
 fn workload(args: &PairsArgs, processes: u32) -> Workload {

@@ -53,6 +53,8 @@ pub struct Volume<'a> {
     pub shards: u16,
     pub durability: &'a str,
     pub threads: Option<u16>,
+    /// Whether no other client changes anything. `up` is always alone.
+    pub is_alone: bool,
 }
 
 impl Server {
@@ -101,8 +103,8 @@ impl Server {
         Ok((server, target))
     }
 
-    /// A new volume with its mount. The kernel of a mount through servers does not remember, since
-    /// another client changes something all the time. That of any other one does all the time.
+    /// A new volume with its mount. The kernel of a mount through servers does not remember if
+    /// another client changes something all the time. That of any other one does.
     pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
         let threads = option("--threads", volume.threads);
         if volume.serve == Serve::Up {
@@ -114,7 +116,9 @@ impl Server {
         let (mut server, target) = Self::served(volume)?;
         let mount = server.mountpoint.clone().into();
         let key = ["--key".into(), server.key().into(), "--json".into()];
-        server.beside = Some(Beside::start(&Named::parse(&target)?, &server.key())?);
+        if !volume.is_alone {
+            server.beside = Some(Beside::start(&Named::parse(&target)?, &server.key())?);
+        }
         server.start(&pando()?, ["mount".into(), target.into(), mount], threads.chain(key))?;
         Ok(server)
     }

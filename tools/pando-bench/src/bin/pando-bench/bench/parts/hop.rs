@@ -20,7 +20,7 @@ use crate::volume::servers::{Serve, Server, Volume};
 /// call, in a thread like those that read from the kernel. It ends when the waiting thread is
 /// woken. Codec and shard are included.
 pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
-    let volume = Volume { serve, shards: 1, durability: "os", threads: None };
+    let volume = Volume { serve, shards: 1, durability: "os", threads: None, is_alone: false };
     let (server, target) = Server::served(&volume)?;
     let named = Named::parse(&target)?;
     let net = net::connect(&named, Some(&server.key()))?;

@@ -103,7 +103,13 @@ fn hops(kind: Kind) -> f64 {
 /// once.
 fn measured(args: &PartsArgs, progress: &Progress) -> Result<Vec<[f64; 4]>, Failure> {
     let pando = |serve| {
-        Server::pando(&Volume { serve, shards: 4, durability: "os", threads: args.threads })
+        Server::pando(&Volume {
+            serve,
+            shards: 4,
+            durability: "os",
+            threads: args.threads,
+            is_alone: false,
+        })
     };
     let servers = [
         Server::null(Serve::Up, args.threads)?,
