@@ -78,10 +78,6 @@ impl Shard {
         if header.partition != part.partition {
             return Err(Errno::EAGAIN.into());
         }
-        if header.radix > Radix(0) {
-            // Its attributes are those of several parts.
-            return Err(Errno::EFBIG.into());
-        }
         let entries_max = self.threshold(part.dir.id, part.partition);
         if let Some((grant, inos)) = self.is_lent_to(session, part) {
             return Ok(Ran::Answer(Body::Lent(Loan { grant, inos, entries_max }), Need::Synced));

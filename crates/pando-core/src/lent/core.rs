@@ -347,6 +347,12 @@ impl LentCore {
         }
     }
 
+    /// Whether the part of a grant is its whole directory, as far as its rows are here.
+    #[must_use]
+    pub fn is_all(&self, generation: TxnId) -> bool {
+        self.dir_of(generation).is_some_and(|dir| self.is_unsplit(dir))
+    }
+
     /// Whether a directory has one partition only, and that is here.
     fn is_unsplit(&self, dir: DirId) -> bool {
         let whole = 0..pando_placement::range(PartitionIndex(0), pando_types::Radix(0)).end;

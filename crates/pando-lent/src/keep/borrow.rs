@@ -8,8 +8,8 @@ use pando_core::LentCore;
 use pando_core::contract::Config;
 use pando_types::lend::{HOLD, LentRows, Loan, Part, request_number};
 use pando_types::op::Op;
-use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, DirRef, Errno, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::reply::Body;
+use pando_types::{DirId, DirRef, PartitionIndex, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::{Borrowing, either};
 use crate::counts::add;
@@ -120,19 +120,17 @@ impl<T: Transport> Borrowing<T> {
         let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
         let loan = match reply.result {
             Ok(Body::Lent(loan)) => loan,
-            Err(Refusal::Errno(Errno::EFBIG)) => return Some(Answer::Split),
             _ => return Some(Answer::Refused),
         };
         let grant = loan.grant;
-        let is_lent = match self.enter(shard, session, (loan, part), asked) {
+        let answer = match self.enter(shard, session, (loan, part), asked) {
             true => self.get_rows(shard, grant).await?,
-            false => false,
+            false => Answer::Refused,
         };
-        if is_lent {
-            return Some(Answer::Lent);
+        if answer != Answer::Lent {
+            self.side(shard).lock().give_back(&[grant], self.inner.machine_nanos());
         }
-        self.side(shard).lock().give_back(&[grant], self.inner.machine_nanos());
-        Some(Answer::Refused)
+        Some(answer)
     }
 
     /// Notes that all rows of a part are here.
@@ -162,8 +160,9 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Gets all rows of a part. Returns whether they are here; `None`: the transport is stopped.
-    async fn get_rows(&self, shard: ShardIndex, grant: TxnId) -> Option<bool> {
+    /// Gets all rows of a part, unless its directory has others: its attributes need all of them.
+    /// `None`: the transport is stopped.
+    async fn get_rows(&self, shard: ShardIndex, grant: TxnId) -> Option<Answer> {
         let side = self.side(shard);
         side.to_attend.notify_one();
         let mut from = Vec::new();
@@ -171,17 +170,19 @@ impl<T: Transport> Borrowing<T> {
             let op = Op::LentRows(shard, grant, LentRows::Part(from));
             let reply = self.ask(shard, op).await?;
             // Otherwise the part was recalled meanwhile.
-            let Ok(Body::LentRows(page)) = reply.result else { return Some(false) };
+            let Ok(Body::LentRows(page)) = reply.result else { return Some(Answer::Refused) };
             let mut state = side.lock();
             from = page.next.clone();
-            let Some(lent) = &mut state.lent else { return Some(false) };
-            if lent.core.take_page(grant, page).is_err() {
-                return Some(false);
+            let Some(lent) = &mut state.lent else { return Some(Answer::Refused) };
+            if lent.core.take_page(grant, page).is_err() || !lent.uses.contains_key(&grant) {
+                return Some(Answer::Refused);
+            }
+            if !lent.core.is_all(grant) {
+                return Some(Answer::Split);
             }
             if from.is_empty() {
-                let is_here = lent.uses.contains_key(&grant);
                 self.is_lent(&state, (shard, grant));
-                return Some(is_here);
+                return Some(Answer::Lent);
             }
         }
     }

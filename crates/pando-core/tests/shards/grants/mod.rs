@@ -1,6 +1,7 @@
 //! Parts of directories that are lent (docs/design/delegations.md).
 
 mod alike;
+mod births;
 pub mod failures;
 mod hostile;
 mod liars;

@@ -10,14 +10,14 @@ use super::{Holder, NOT_NOW, cluster, first, lent};
 use crate::support::{Cluster, dir_at};
 
 /// A second session, which is the present one from now on.
-fn another(c: &mut Cluster) {
+pub fn another(c: &mut Cluster) {
     c.begin_session(Op::OpenSession);
     // Time does not pass: holds go on.
     while c.step() {}
 }
 
 #[test]
-fn another_session_waits_until_the_part_is_back_and_sees_all_that_was_answered() {
+pub fn another_session_waits_until_the_part_is_back_and_sees_all_that_was_answered() {
     let mut c = cluster(2);
     let (dir, mut holder, grant) = lent(&mut c);
     another(&mut c);

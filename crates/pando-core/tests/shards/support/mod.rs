@@ -51,6 +51,7 @@ mod store;
 pub use cost::Cost;
 pub use messages::Versions;
 pub use names::dir_at;
+pub use requests::Asked;
 pub use store::Fault;
 use store::{Faults, Store};
 
