@@ -49,12 +49,15 @@ impl State {
             Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs,
             _ => {}
         }
-        let is_held = lent.is_held(&request.op, now);
+        let is_held = match self.births.is_empty() && now < lent.until {
+            true => true,
+            false => lent.is_held(&request.op, now, |grant| self.is_doubtful(grant)),
+        };
         let changes = changes_at(&request.op).is_some();
         if changes && self.queue.is_broken() {
             return self.travels(request, now);
         }
-        if changes && self.is_late(now) {
+        if changes && self.is_late(now, &request.op) {
             return Step::Waits;
         }
         let moment = self.moment(now);
@@ -116,11 +119,11 @@ impl State {
         self.give_back(grants, now);
     }
 
-    /// Whether too much is on its way to the shard, or has been for too long.
-    fn is_late(&self, now: u64) -> bool {
-        self.queue.unsent() >= UNSENT_MAX
-            || !self.queue.has_room()
-            || self.queue.oldest().is_some_and(|at| at.saturating_add(OLDEST) <= now)
+    /// Whether too much is on its way to the shard before this change, or has been for too long.
+    fn is_late(&self, now: u64, op: &Op) -> bool {
+        let its = || self.lent.as_ref().map_or_else(Vec::new, |lent| lent.core.grants_of(op));
+        let before = now.saturating_sub(OLDEST);
+        !self.queue.has_room() || self.queue.is_late((UNSENT_MAX, before), its)
     }
 
     fn holds(&self, file: &FileRef) -> bool {

@@ -3,20 +3,21 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use futures_util::future::{join_all, join4};
+use futures_util::future::{join, join_all, join4};
 use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
 use pando_types::op::{Op, Request};
 use pando_types::reply::Body;
-use pando_types::{DirRef, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use pando_types::{Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
 use crate::aside::{Hears, SetAside};
-use crate::births::would_borrow;
+use crate::births::Asked;
 use crate::counts::{Counts, Sums, add};
-use crate::eager::changed_dir;
+use crate::eager::Watched;
 use crate::places::Places;
 use crate::requests::own;
 use crate::settings::{AGAIN, BATCH, Settings};
@@ -29,6 +30,8 @@ pub struct Borrowing<T> {
     sides: Vec<OnceLock<Side>>,
     hears: OnceLock<Box<dyn Hears>>,
     pub(crate) places: Places,
+    pub(crate) asked: Asked,
+    is_closing: AtomicBool,
     pub(crate) sums: Sums,
 }
 
@@ -42,6 +45,8 @@ impl<T: Transport> Borrowing<T> {
             sides,
             hears: OnceLock::new(),
             places: Places::default(),
+            asked: Asked::default(),
+            is_closing: AtomicBool::new(false),
             sums: Sums::default(),
         }
     }
@@ -57,9 +62,10 @@ impl<T: Transport> Borrowing<T> {
     /// Borrows, sends, and attends, for as long as the client lives: drive it once.
     pub async fn keep(&self) {
         let shards = self.shards().map(|shard| {
-            join4(self.borrow(shard), self.send(shard), self.attend(shard), self.sync(shard))
+            let asks = join(self.sync(shard), self.ask_coordinators(shard));
+            join4(self.borrow(shard), self.send(shard), self.attend(shard), asks)
         });
-        join_all(shards).await;
+        join(join_all(shards), self.return_strays()).await;
     }
 
     /// What is known of shards that were asked something.
@@ -67,8 +73,18 @@ impl<T: Transport> Borrowing<T> {
         self.sides.iter().filter_map(OnceLock::get)
     }
 
+    /// Whether nothing is borrowed any more.
+    pub(crate) fn borrows_no_more(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn borrow_no_more(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
     /// Gives all parts back, waits until their shards have them, and borrows no more.
     async fn give_all_back(&self) {
+        self.borrow_no_more();
         for shard in self.shards() {
             let side = self.side(shard);
             loop {
@@ -269,24 +285,23 @@ impl<T: Transport> Borrowing<T> {
     }
 
     fn travel<'a>(&'a self, shard: ShardIndex, mut request: Box<Request>) -> Calling<'a> {
-        would_borrow(&mut request);
+        self.would_borrow(&mut request);
         let id = request.head.id;
-        let changed = changed_dir(&request.op).filter(|_| id.sequence > 0);
+        let watched = Watched::of(&request);
         if id.sequence > 0 {
-            let now = self.inner.machine_nanos();
-            self.side(shard).lock().requests.sent(&request, now);
+            self.side(shard).lock().requests.sent(&request);
         }
         match self.inner.call(shard, request) {
             Calling::Answered(mut called) => {
                 if let Some(Ok(reply)) = &mut called {
-                    self.answered(shard, id, changed, reply);
+                    self.answered(shard, id, watched, reply);
                 }
                 Calling::Answered(called)
             }
             Calling::Waiting(waiting) => Calling::waiting(async move {
                 let mut called = waiting.await;
                 if let Ok(reply) = &mut called {
-                    self.answered(shard, id, changed, reply);
+                    self.answered(shard, id, watched, reply);
                 }
                 called
             }),
@@ -297,7 +312,7 @@ impl<T: Transport> Borrowing<T> {
         &self,
         shard: ShardIndex,
         id: pando_types::op::RequestId,
-        changed: Option<DirRef>,
+        watched: Option<Watched>,
         reply: &mut pando_types::reply::Reply,
     ) {
         let side = self.side(shard);
@@ -306,14 +321,14 @@ impl<T: Transport> Borrowing<T> {
         if state.heard(reply, now) {
             side.to_send.notify_one();
         }
-        let asked = state.requests.answered(id);
-        if let (Some(dir), Ok(body)) = (changed, &reply.result)
+        state.requests.answered(id);
+        if let (Some(watched), Ok(body)) = (watched, &reply.result)
             && !id.session.is_local()
             && id.session != SessionId(0)
         {
             state.take_session(id.session);
             if state.session == id.session {
-                state.eager.note(dir, body, (now, self.settings.eager_after));
+                state.eager.note(watched, body, (now, self.settings.eager_after));
             }
         }
         let (borrows, is_held_up) = (state.eager.has_ready(), !state.held_up.is_empty());
@@ -324,7 +339,7 @@ impl<T: Transport> Borrowing<T> {
         if borrows {
             side.to_borrow.notify_one();
         }
-        self.take_born(id.session, asked, reply);
+        self.take_born(id, reply);
     }
 }
 

@@ -2,6 +2,7 @@
 //! back before the request travels, and the transaction finds nobody in its way.
 
 use std::collections::HashMap;
+use std::pin::pin;
 
 use pando_client::{Called, Transport};
 use pando_types::op::{Op, Request};
@@ -49,8 +50,16 @@ impl<T: Transport> Borrowing<T> {
         (home, grant): (ShardIndex, TxnId),
     ) -> Called {
         let now = self.inner.machine_nanos();
-        self.side(home).lock().give_back(&[grant], now);
-        self.flush(home).await;
-        self.call_later(shard, request).await
+        let side = self.side(home);
+        side.lock().give_back(&[grant], now);
+        loop {
+            let mut changed = pin!(side.changed.notified());
+            changed.as_mut().enable();
+            if side.lock().queue.is_all_sent(grant) {
+                return self.call_later(shard, request).await;
+            }
+            side.to_send.notify_one();
+            changed.await;
+        }
     }
 }

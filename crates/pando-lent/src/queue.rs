@@ -1,6 +1,6 @@
 //! Elements that are not known to be durable at their shard.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use pando_types::lend::{Act, Element, PartOpen};
 use pando_types::{Epoch, Lsn, TxnId};
@@ -35,6 +35,9 @@ pub(crate) struct Queue {
     unsent: VecDeque<(Kept, u64)>,
     /// Applied, each with the log position that has it.
     applied: VecDeque<(Kept, (Epoch, Lsn))>,
+    /// Grants that their shard does not know yet. One element of each is sent at a time, to ask, and
+    /// they keep no others back.
+    kept_back: BTreeSet<TxnId>,
     /// How many were answered so far.
     places: u64,
     /// Where elements are noted, if they are.
@@ -97,7 +100,41 @@ impl Queue {
             bytes += bytes_of(element);
             is_first || bytes <= BATCH_BYTES
         };
-        self.unsent.iter().take(most).map(|(it, _)| &it.element).take_while(fits).cloned().collect()
+        let mut asked = BTreeSet::new();
+        let mut goes = |element: &&Element| {
+            !self.kept_back.contains(&element.grant) || asked.insert(element.grant)
+        };
+        let all = self.unsent.iter().map(|(it, _)| &it.element);
+        all.filter(&mut goes).take(most).take_while(fits).cloned().collect()
+    }
+
+    /// Whether so many elements are not known to be applied, or one was answered by `before`. Of
+    /// grants that their shard does not know only `its` count.
+    pub(crate) fn is_late(
+        &self,
+        (most, before): (usize, u64),
+        its: impl FnOnce() -> Vec<TxnId>,
+    ) -> bool {
+        if self.kept_back.is_empty() {
+            return self.unsent.len() >= most || self.oldest().is_some_and(|at| at <= before);
+        }
+        let its = its();
+        let counts = |grant| !self.kept_back.contains(grant) || its.contains(grant);
+        let counted = || self.unsent.iter().filter(|(it, _)| counts(&it.element.grant));
+        counted().count() >= most || counted().next().is_some_and(|(_, at)| *at <= before)
+    }
+
+    /// Notes whether the shard of a grant does not know it yet.
+    pub(crate) fn keep_back(&mut self, grant: TxnId, is_kept: bool) {
+        match is_kept {
+            true => self.kept_back.insert(grant),
+            false => self.kept_back.remove(&grant),
+        };
+    }
+
+    /// Whether all elements of a grant are applied.
+    pub(crate) fn is_all_sent(&self, grant: TxnId) -> bool {
+        self.unsent.iter().all(|(kept, _)| kept.element.grant != grant)
     }
 
     /// Whether an element of a grant is kept.

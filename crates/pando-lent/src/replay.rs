@@ -15,6 +15,7 @@ use pando_types::reply::Body;
 use pando_types::{Epoch, Lsn, ShardIndex, TxnId};
 
 use crate::aside::{Hears, SetAside};
+use crate::births::probe;
 use crate::journal::{Found, Mounts, Noted, read};
 use crate::queue::Queue;
 use crate::requests::own;
@@ -157,8 +158,7 @@ impl<'a, T: Transport> Sending<'a, T> {
 
     /// Finds out how far each grant has come: no element has number 0.
     async fn probe(&mut self) -> Result<(), TransportError> {
-        let ask = |grant: &TxnId| Element { grant: *grant, number: 0, act: Act::Return(None) };
-        let asked: Vec<_> = self.parts.keys().map(ask).collect();
+        let asked: Vec<_> = self.parts.keys().map(|grant| probe(*grant)).collect();
         for elements in asked.chunks(ELEMENTS_MAX) {
             self.send(elements.to_vec()).await?;
         }
@@ -169,8 +169,11 @@ impl<'a, T: Transport> Sending<'a, T> {
     async fn send(&mut self, elements: Vec<Element>) -> Result<bool, TransportError> {
         let before = self.queue.unsent();
         let op = Op::Stream { shard: self.shard, elements, synced: true };
-        let Body::Streamed(states) = self.ask(op).await? else { return Ok(false) };
-        for (grant, told) in states {
+        let Body::Streamed(states) = self.ask(self.shard, op).await? else { return Ok(false) };
+        for (grant, mut told) in states {
+            if told.standing == Standing::Unknown && grant.shard != self.shard {
+                told = self.ask_again(grant, told).await?;
+            }
             self.queue.applied(grant, told.applied, (Epoch(0), Lsn(0)));
             if !matches!(told.standing, Standing::Stands | Standing::Awaited) {
                 let lost = self.queue.drop_grant(grant);
@@ -181,6 +184,26 @@ impl<'a, T: Transport> Sending<'a, T> {
         }
         self.queue.durable(Epoch(0), Lsn(0));
         Ok(self.queue.unsent() < before)
+    }
+
+    /// How far a grant has come that came with its directory, and that its shard does not know: it
+    /// may be yet to hear of it from the coordinator.
+    async fn ask_again(
+        &self,
+        grant: TxnId,
+        unknown: GrantState,
+    ) -> Result<GrantState, TransportError> {
+        let mut told = unknown;
+        for shard in [grant.shard, self.shard] {
+            let op = Op::Stream { shard, elements: vec![probe(grant)], synced: true };
+            let Body::Streamed(states) = self.ask(shard, op).await? else { break };
+            let Some((_, state)) = states.into_iter().find(|(id, _)| *id == grant) else { break };
+            told = state;
+            if told.standing != Standing::Unknown {
+                break;
+            }
+        }
+        Ok(told)
     }
 
     /// Whether the directory of one of these grants may be yet to be made.
@@ -231,10 +254,10 @@ impl<'a, T: Transport> Sending<'a, T> {
         Ok(())
     }
 
-    async fn ask(&self, op: Op) -> Result<Body, TransportError> {
+    async fn ask(&self, shard: ShardIndex, op: Op) -> Result<Body, TransportError> {
         let until = self.transport.now_nanos().saturating_add(ASK_FOR);
         loop {
-            match self.transport.call(self.shard, own(op.clone())).await {
+            match self.transport.call(shard, own(op.clone())).await {
                 Ok(reply) => return reply.result.map_err(|_| TransportError::Lost),
                 Err(TransportError::Lost) if self.transport.now_nanos() < until => {
                     self.transport.sleep(100 * MILLIS).await;

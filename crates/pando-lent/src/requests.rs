@@ -56,23 +56,15 @@ pub(crate) fn own(op: Op) -> Box<Request> {
 /// Changing requests that were sent and are not answered.
 #[derive(Default, Debug)]
 pub(crate) struct Requests {
-    open: HashMap<(SessionId, u16), Open>,
+    open: HashMap<(SessionId, u16), (u64, Vec<DirId>)>,
     by_dir: HashMap<DirId, u32>,
 }
 
-#[derive(Debug)]
-struct Open {
-    sequence: u64,
-    /// When its first copy was sent.
-    asked: u64,
-    dirs: Vec<DirId>,
-}
-
 impl Requests {
-    /// Notes that a request is sent at `now`. A request slot has one at a time.
-    pub(crate) fn sent(&mut self, request: &Request, now: u64) {
+    /// Notes that a request is sent. A request slot has one at a time.
+    pub(crate) fn sent(&mut self, request: &Request) {
         let id = request.head.id;
-        if id.sequence == 0 || self.was_sent(id) {
+        if id.sequence == 0 {
             return;
         }
         self.end((id.session, id.slot));
@@ -80,20 +72,18 @@ impl Requests {
         for dir in &dirs {
             *self.by_dir.entry(*dir).or_default() += 1;
         }
-        let open = Open { sequence: id.sequence, asked: now, dirs };
-        self.open.insert((id.session, id.slot), open);
+        self.open.insert((id.session, id.slot), (id.sequence, dirs));
     }
 
-    /// Notes that a request is answered. Returns when its first copy was sent.
-    pub(crate) fn answered(&mut self, id: RequestId) -> Option<u64> {
-        let slot = (id.session, id.slot);
-        let asked = self.open.get(&slot).filter(|open| open.sequence == id.sequence)?.asked;
-        self.end(slot);
-        Some(asked)
+    /// Notes that a request is answered.
+    pub(crate) fn answered(&mut self, id: RequestId) {
+        if self.was_sent(id) {
+            self.end((id.session, id.slot));
+        }
     }
 
     fn end(&mut self, slot: (SessionId, u16)) {
-        let Some(Open { dirs, .. }) = self.open.remove(&slot) else { return };
+        let Some((_, dirs)) = self.open.remove(&slot) else { return };
         for dir in dirs {
             if let Some(count) = self.by_dir.get_mut(&dir) {
                 *count -= 1;
@@ -110,7 +100,7 @@ impl Requests {
             && self
                 .open
                 .get(&(id.session, id.slot))
-                .is_some_and(|open| open.sequence == id.sequence)
+                .is_some_and(|(sequence, _)| *sequence == id.sequence)
     }
 
     /// Whether a request that is not answered concerns this directory.

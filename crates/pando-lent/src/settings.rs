@@ -22,10 +22,6 @@ pub(crate) const IDLE: u64 = 5_000 * MILLIS;
 /// Pause before something is sent again that was lost, nanoseconds.
 pub(crate) const AGAIN: u64 = 20 * MILLIS;
 
-/// How long a shard may say that it does not know a directory which was lent at its birth,
-/// nanoseconds: its coordinator tells of it again within that time.
-pub(crate) const UNKNOWN_FOR: u64 = 15_000 * MILLIS;
-
 /// How long requests of a directory that is to be lent wait for those under way, nanoseconds.
 pub(crate) const STILL_WITHIN: u64 = 50 * MILLIS;
 

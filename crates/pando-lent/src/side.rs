@@ -11,6 +11,7 @@ use pando_types::{DirId, Epoch, Lsn, SessionId, TxnId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use crate::births::Birth;
 use crate::eager::Eager;
 use crate::queue::Queue;
 use crate::requests::Requests;
@@ -27,6 +28,8 @@ pub(crate) struct Side {
     pub(crate) to_attend: Notify,
     /// Told when a directory is to be borrowed.
     pub(crate) to_borrow: Notify,
+    /// Told when coordinators are to be asked about grants.
+    pub(crate) to_doubt: Notify,
     /// Told when the shard should make durable what it has.
     pub(crate) to_sync: Notify,
 }
@@ -43,9 +46,8 @@ pub(crate) struct State {
     pub(crate) held_up: HashSet<DirId>,
     /// Fenced parts of which the shard is yet to hear what is open.
     pub(crate) reopening: BTreeMap<TxnId, DirId>,
-    /// Directories that were lent at their birth. Each with since when the shard says that it does
-    /// not know the grant: its decision may be on its way again.
-    pub(crate) births: BTreeMap<TxnId, Option<u64>>,
+    /// Grants that came with their directories.
+    pub(crate) births: BTreeMap<TxnId, Birth>,
     /// When the shard last told of a grant that is not here.
     pub(crate) told_of_others: u64,
     /// Grants that are returned, and of which the shard has not said that they are over.
@@ -87,10 +89,12 @@ pub(crate) struct Use {
 }
 
 impl Lent {
-    /// Whether what a request is about may be used at `now`.
-    pub(crate) fn is_held(&self, op: &Op, now: u64) -> bool {
+    /// Whether what a request is about may be used at `now`. A hold goes on for none of the births
+    /// that `is_doubtful`.
+    pub(crate) fn is_held(&self, op: &Op, now: u64, is_doubtful: impl Fn(TxnId) -> bool) -> bool {
         let is_new = |grant: &TxnId| self.uses.get(grant).is_some_and(|its| now < its.until);
-        now < self.until || self.core.grants_of(op).iter().all(is_new)
+        let goes_on = |grant: &TxnId| now < self.until && !is_doubtful(*grant);
+        self.core.grants_of(op).iter().all(|grant| goes_on(grant) || is_new(grant))
     }
 }
 
@@ -119,6 +123,7 @@ impl State {
         let is_new = reply.epoch > self.told.epoch;
         if is_new {
             self.queue.started_anew(now);
+            self.doubt_births();
             self.inos.clear();
             self.told.durable = Lsn(0);
         }
@@ -266,7 +271,7 @@ impl State {
     /// Takes in that a grant is over.
     pub(crate) fn is_over(&mut self, grant: TxnId) {
         self.returning.remove(&grant);
-        self.births.remove(&grant);
+        self.queue.keep_back(grant, false);
         if let Some(dir) = self.reopening.remove(&grant) {
             self.held_up.remove(&dir);
         }

@@ -348,8 +348,8 @@ pub enum Body {
     /// The lock is granted. It rests on begins and ends of sessions up to this position. The client
     /// sends that position in [`Head::heard`](crate::op::Head::heard) from then on.
     Locked(u64),
-    /// Borrow: the part is lent.
-    Lent(Loan),
+    /// Borrow: the part is lent. Its first rows.
+    Lent(Loan, LentPage),
     /// Rows of a part that is lent.
     LentRows(LentPage),
     /// Attend: news of grants.

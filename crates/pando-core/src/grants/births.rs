@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use pando_types::lend::{Birth, Born, Inos, LentPage, LentRow, Loan, Part, Standing};
 use pando_types::peer::Prepare;
 use pando_types::reply::Body;
-use pando_types::{Attr, DirRef, KeyId, Name, PartitionIndex, SessionId, TxnId};
+use pando_types::{Attr, DirId, DirRef, KeyId, Name, PartitionIndex, SessionId, TxnId};
 
 use crate::grants::lend::GRANTS_MAX;
 use crate::namespace::attrs::new_dir_attr;
@@ -47,9 +47,18 @@ impl Shard {
     }
 
     /// Numbers of inodes for a directory that may be lent to the session which makes it here.
-    pub(crate) fn inos_for_birth(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Option<Inos> {
+    pub(crate) fn inos_for_birth(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionId,
+        id: DirId,
+    ) -> Option<Inos> {
         self.bears_for(ctx, session)?;
-        Some(self.numbers.inos(ctx, INOS))
+        // A hash slot that is handed over waits for what is lent of it.
+        let moves = self.is_handed_over(id, PartitionIndex(0));
+        // The holder uses these before anything of this is durable.
+        let may = !moves && self.numbers.has_durable(ctx.now.durable, INOS);
+        may.then(|| self.numbers.inos(ctx, INOS))
     }
 
     /// Records that a new directory is lent. Its rows are in the same insert group.
@@ -69,6 +78,9 @@ impl Shard {
         // Whoever waits for the transaction wants the part back now.
         self.queue.resume(self.locks.wake(LockKey::Home(dir.id)));
         self.counters.lent += 1;
+        if self.is_handed_over(dir.id, PartitionIndex(0)) {
+            self.recall_grant(ctx.now, generation);
+        }
     }
 
     /// What the session is told that has made a directory which is lent to it.
@@ -94,9 +106,11 @@ impl Shard {
         Body::Born(dir, new_dir_attr(base, birth.home), born.into())
     }
 
-    /// Whether the directory of a grant that this shard does not know may yet be made here.
+    /// Whether the directory of a grant that this shard does not know may yet be made: here, or
+    /// elsewhere as this shard decides or has decided.
     pub(crate) fn awaits_birth(&self, grant: TxnId) -> bool {
         let mut prepared = self.participant.prepared_in(grant);
         prepared.any(|prepare| matches!(prepare, Prepare::NewHome(_)))
+            || grant.shard == self.config.shard && self.coordinator.has(grant.number)
     }
 }

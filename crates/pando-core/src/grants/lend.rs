@@ -80,7 +80,9 @@ impl Shard {
         }
         let entries_max = self.threshold(part.dir.id, part.partition);
         if let Some((grant, inos)) = self.is_lent_to(session, part) {
-            return Ok(Ran::Answer(Body::Lent(Loan { grant, inos, entries_max }), Need::Synced));
+            let page = self.first_page(ctx, session, part.dir.id, &header)?;
+            let loan = Loan { grant, inos, entries_max };
+            return Ok(Ran::Answer(Body::Lent(loan, page), Need::Synced));
         }
         // A copy that comes late would get a grant of which its holder does not know.
         let is_its_own = request_epoch(number) == ctx.now.epoch;
@@ -90,6 +92,7 @@ impl Shard {
         if !self.may_lend(ctx, (key, session), part, &header)? {
             return Err(Errno::EAGAIN.into());
         }
+        let page = self.first_page(ctx, session, part.dir.id, &header)?;
         let generation = self.numbers.txn(ctx);
         let inos = alloc::vec![self.numbers.inos(ctx, INOS)];
         let grant = Grant {
@@ -108,9 +111,24 @@ impl Shard {
         // The holder's changes must not outlive the grant, nor the rows that it reads.
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::LentUnsynced) {
-            return Ok(Ran::Answer(Body::Lent(loan), Need::Committed));
+            return Ok(Ran::Answer(Body::Lent(loan, page), Need::Committed));
         }
-        Ok(Ran::Answer(Body::Lent(loan), Need::Synced))
+        Ok(Ran::Answer(Body::Lent(loan, page), Need::Synced))
+    }
+
+    /// The first rows of a part, with what the session has open in it.
+    fn first_page(
+        &self,
+        ctx: &Ctx<'_>,
+        session: SessionId,
+        dir: DirId,
+        header: &Header,
+    ) -> Result<LentPage, Halt> {
+        let orders = header.range();
+        let has_content = header.partition.0 == 0 && self.is_home(dir);
+        let mut page = part_page(ctx, dir, &orders, has_content, &[])?;
+        page.opens = self.part_opens(session, dir, &orders);
+        Ok(page)
     }
 
     /// The grant of a part that the session has, and has not used.
@@ -205,13 +223,12 @@ impl Shard {
         };
         let (dir, orders) = (part.dir.id, header.range());
         let page = match which {
+            LentRows::Part(from) if from.is_empty() => {
+                self.first_page(ctx, session, dir, &header)?
+            }
             LentRows::Part(from) => {
                 let has_content = part.partition.0 == 0 && self.is_home(dir);
-                let mut page = part_page(ctx, dir, &orders, has_content, from)?;
-                if from.is_empty() {
-                    page.opens = self.part_opens(session, dir, &orders);
-                }
-                page
+                part_page(ctx, dir, &orders, has_content, from)?
             }
             LentRows::File(order, from) if orders.contains(&order.0) => {
                 file_page(ctx, dir, *order, from)?

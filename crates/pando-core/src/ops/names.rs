@@ -54,7 +54,7 @@ impl Shard {
         names::count(ctx, dir.id, &header, 1, 1);
         let (session, home) = (request.head.id.session, self.config.shard);
         let key = request.head.borrows.then(|| self.bears_for(ctx, session)).flatten();
-        let inos = key.and_then(|_| self.inos_for_birth(ctx, session));
+        let inos = key.and_then(|_| self.inos_for_birth(ctx, session, id));
         let Some((key, inos)) = key.zip(inos) else {
             return Ok(Body::Made(made, new_dir_attr(base, home)).into());
         };

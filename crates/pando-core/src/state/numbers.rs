@@ -6,7 +6,7 @@
 //!    needed: the shell syncs at least every second, and blocks are large (`Config::number_block`).
 
 use pando_types::lend::Inos;
-use pando_types::{Ino, ShardIndex, TxnId};
+use pando_types::{Ino, Lsn, ShardIndex, TxnId};
 
 use crate::records::keys::{self, Table};
 use crate::records::record::{Numbers as Reserved, Record};
@@ -20,6 +20,10 @@ pub struct Numbers {
     next_txn: u64,
     reserved: Reserved,
     block: u64,
+    /// End of the inos that are durably reserved, as far as is known.
+    durable: u64,
+    /// The last reservation: its log position, and the end of its inos.
+    last: (Lsn, u64),
     #[cfg(feature = "planted")]
     is_forgetful: bool,
 }
@@ -34,6 +38,8 @@ impl Numbers {
             next_txn: reserved.txns,
             reserved: Reserved { inos: reserved.inos + block, txns: reserved.txns + block },
             block,
+            durable: reserved.inos + block,
+            last: (Lsn(0), 0),
             #[cfg(feature = "planted")]
             is_forgetful: false,
         }
@@ -78,6 +84,15 @@ impl Numbers {
         Inos { first, end: Ino::new(self.shard, self.next_ino) }
     }
 
+    /// Whether `count` inos can be taken that no loss of power gives to others. `durable`: the log
+    /// is, up to there.
+    pub fn has_durable(&mut self, durable: Lsn, count: u64) -> bool {
+        if self.last.0 <= durable {
+            self.durable = self.durable.max(self.last.1);
+        }
+        self.next_ino.saturating_add(count) <= self.durable
+    }
+
     /// Takes a new transaction id.
     pub fn txn(&mut self, ctx: &mut Ctx<'_>) -> TxnId {
         let number = self.next_txn;
@@ -89,7 +104,9 @@ impl Numbers {
         TxnId { shard: self.shard, number }
     }
 
-    fn reserve(&self, ctx: &mut Ctx<'_>) {
+    fn reserve(&mut self, ctx: &mut Ctx<'_>) {
+        // The log position that this input will have.
+        self.last = (Lsn(ctx.now.seen.0 + 1), self.reserved.inos);
         #[cfg(feature = "planted")]
         if self.is_forgetful {
             return;

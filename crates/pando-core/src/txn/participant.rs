@@ -262,7 +262,7 @@ impl Shard {
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
                 }
-                let inos = behalf.borrows.then(|| self.inos_for_birth(ctx, behalf.session));
+                let inos = behalf.borrows.then(|| self.inos_for_birth(ctx, behalf.session, *id));
                 inos.flatten().map_or(Seen::Nothing, Seen::Lends)
             }
             Prepare::Partition { dir, partition, seal } => {

@@ -29,7 +29,8 @@ impl<T: Transport> Borrowing<T> {
                     self.tell_set_aside(shard);
                     side.changed.notify_waiters();
                     side.to_send.notify_one();
-                    if !news.prolongs {
+                    let took = self.inner.machine_nanos().saturating_sub(asked);
+                    if !news.prolongs || took < AGAIN && news.over.is_empty() {
                         // Such an answer does not wait.
                         self.inner.sleep(AGAIN).await;
                     }
@@ -52,6 +53,7 @@ impl<T: Transport> Borrowing<T> {
         let mut state = self.side(shard).lock();
         for grant in told {
             state.over.remove(grant);
+            state.births.remove(grant);
         }
         state.take_news(news, asked, self.inner.machine_nanos());
     }
@@ -111,8 +113,14 @@ impl State {
     fn return_idle(&mut self, now: u64) {
         let Some(lent) = &self.lent else { return };
         let is_idle = |its: &Use| its.last.saturating_add(IDLE) <= now;
-        let idle: Vec<_> =
-            lent.uses.iter().filter(|(_, its)| is_idle(its)).map(|(grant, _)| *grant).collect();
+        // What the shard has not heard of in time may not be used any more.
+        let is_void = |grant: TxnId, its: &Use| its.until <= now && self.is_doubtful(grant);
+        let idle: Vec<_> = lent
+            .uses
+            .iter()
+            .filter(|(grant, its)| is_idle(its) || is_void(**grant, its))
+            .map(|(grant, _)| *grant)
+            .collect();
         self.give_back(&idle, now);
     }
 

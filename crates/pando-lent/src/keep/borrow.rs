@@ -6,7 +6,7 @@ use std::pin::pin;
 use pando_client::Transport;
 use pando_core::LentCore;
 use pando_core::contract::Config;
-use pando_types::lend::{HOLD, LentRows, Loan, Part, request_number};
+use pando_types::lend::{HOLD, LentPage, LentRows, Loan, Part, request_number};
 use pando_types::op::Op;
 use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, PartitionIndex, SessionId, ShardIndex, TxnId};
@@ -59,6 +59,7 @@ impl<T: Transport> Borrowing<T> {
 
     /// Tells that what is answered cannot be noted any more. Nothing more is borrowed.
     pub(crate) fn journal_failed(&self, shard: ShardIndex) {
+        self.borrow_no_more();
         self.side(shard).lock().is_closed = true;
         let what = format!(
             "the journal about shard {shard} cannot be written: its directories are lent to this \
@@ -118,13 +119,10 @@ impl<T: Transport> Borrowing<T> {
         };
         let asked = self.inner.machine_nanos();
         let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
-        let loan = match reply.result {
-            Ok(Body::Lent(loan)) => loan,
-            _ => return Some(Answer::Refused),
-        };
+        let Ok(Body::Lent(loan, page)) = reply.result else { return Some(Answer::Refused) };
         let grant = loan.grant;
         let answer = match self.enter(shard, session, (loan, part), asked) {
-            true => self.get_rows(shard, grant).await?,
+            true => self.get_rows(shard, grant, page).await?,
             false => Answer::Refused,
         };
         if answer != Answer::Lent {
@@ -162,28 +160,32 @@ impl<T: Transport> Borrowing<T> {
 
     /// Gets all rows of a part, unless its directory has others: its attributes need all of them.
     /// `None`: the transport is stopped.
-    async fn get_rows(&self, shard: ShardIndex, grant: TxnId) -> Option<Answer> {
+    async fn get_rows(&self, shard: ShardIndex, grant: TxnId, first: LentPage) -> Option<Answer> {
         let side = self.side(shard);
         side.to_attend.notify_one();
-        let mut from = Vec::new();
+        let mut page = first;
         loop {
+            let from = page.next.clone();
+            {
+                let mut state = side.lock();
+                let Some(lent) = &mut state.lent else { return Some(Answer::Refused) };
+                if lent.core.take_page(grant, page).is_err() || !lent.uses.contains_key(&grant) {
+                    return Some(Answer::Refused);
+                }
+                if !lent.core.is_all(grant) {
+                    return Some(Answer::Split);
+                }
+                if from.is_empty() {
+                    self.is_lent(&state, (shard, grant));
+                    return Some(Answer::Lent);
+                }
+            }
             let op = Op::LentRows(shard, grant, LentRows::Part(from));
-            let reply = self.ask(shard, op).await?;
             // Otherwise the part was recalled meanwhile.
-            let Ok(Body::LentRows(page)) = reply.result else { return Some(Answer::Refused) };
-            let mut state = side.lock();
-            from = page.next.clone();
-            let Some(lent) = &mut state.lent else { return Some(Answer::Refused) };
-            if lent.core.take_page(grant, page).is_err() || !lent.uses.contains_key(&grant) {
+            let Ok(Body::LentRows(next)) = self.ask(shard, op).await?.result else {
                 return Some(Answer::Refused);
-            }
-            if !lent.core.is_all(grant) {
-                return Some(Answer::Split);
-            }
-            if from.is_empty() {
-                self.is_lent(&state, (shard, grant));
-                return Some(Answer::Lent);
-            }
+            };
+            page = next;
         }
     }
 

@@ -14,6 +14,7 @@ impl<T: Transport> Borrowing<T> {
     /// Sends what is queued for a shard, until the transport is stopped.
     pub(crate) async fn send(&self, shard: ShardIndex) {
         let side = self.side(shard);
+        let mut pause = LINGER;
         loop {
             let (count, is_urgent) = {
                 let state = side.lock();
@@ -33,12 +34,12 @@ impl<T: Transport> Borrowing<T> {
                 Ok(Body::Streamed(states)) => {
                     let went_on =
                         side.lock().take_states(states, &reply, self.inner.machine_nanos());
-                    if !went_on {
+                    if went_on {
+                        pause = LINGER;
+                    } else {
                         // What it waits for takes a while.
-                        let is_born =
-                            |(_, told): &(TxnId, GrantState)| told.standing == Standing::Awaited;
-                        let pause = if states.iter().any(is_born) { LINGER } else { AGAIN };
                         self.inner.sleep(pause).await;
+                        pause = (2 * pause).min(AGAIN);
                     }
                 }
                 // The disk is full, or the request was refused in another way: later.
@@ -47,6 +48,9 @@ impl<T: Transport> Borrowing<T> {
             self.tell_set_aside(shard);
             if side.lock().wants_durable() {
                 side.to_sync.notify_one();
+            }
+            if side.lock().has_doubts() {
+                side.to_doubt.notify_one();
             }
             side.changed.notify_waiters();
             side.to_attend.notify_one();
@@ -100,7 +104,7 @@ impl State {
             return;
         }
         self.queue.applied(grant, told.applied, (reply.epoch, reply.seen));
-        if self.is_awaited(grant, told.standing, now) {
+        if self.is_awaited((reply.shard, grant), told.standing) {
             return;
         }
         match told.standing {

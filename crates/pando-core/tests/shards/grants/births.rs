@@ -5,7 +5,7 @@ use pando_types::lend::{Act, Born, Element, Inos, Standing};
 use pando_types::op::{Op, Request};
 use pando_types::peer::{Change, Peer, PeerMessage, Vote};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Ino, ShardIndex};
+use pando_types::{DirRef, Ino, ShardIndex, TxnId};
 
 use super::others::another;
 use super::{Holder, cluster, first};
@@ -48,6 +48,11 @@ fn undecided(c: &mut Cluster) -> (DirRef, Holder, Born) {
     while c.step_of(|_, peer| !is_decision(peer)) {}
     let answer = c.answer(tag).unwrap();
     enter(c, answer)
+}
+
+/// The element that changes nothing.
+fn probe(grant: TxnId) -> Element {
+    Element { grant, number: 0, act: Act::Return(None) }
 }
 
 fn is_decision(peer: &Peer) -> bool {
@@ -154,6 +159,10 @@ fn a_home_that_loses_power_hears_of_the_directory_again_and_of_its_elements() {
     // Neither the directory nor the grant is there.
     let states = holder.send(&mut c, one.clone());
     assert_eq!(states[0].1.standing, Standing::Unknown);
+    // The coordinator knows that it has to tell.
+    let home = std::mem::replace(&mut holder.shard, PARENT);
+    assert_eq!(holder.send(&mut c, vec![probe(number)])[0].1.standing, Standing::Awaited);
+    holder.shard = home;
     c.wait(3_000_000_000);
     let states = holder.send(&mut c, one);
     assert_eq!((states[0].1.standing, states[0].1.applied), (Standing::Stands, 1));
@@ -238,7 +247,31 @@ fn a_birth_is_of_its_own_transaction() {
     }
     c.put_back(decision);
     while c.step() {}
-    let ask = Element { grant: born.loan.grant, number: 0, act: Act::Return(None) };
-    assert_eq!(holder.send(&mut c, vec![ask])[0].1.standing, Standing::Awaited);
+    let asked = vec![probe(born.loan.grant)];
+    assert_eq!(holder.send(&mut c, asked)[0].1.standing, Standing::Awaited);
     assert_eq!(c.counters()[1].bad_messages, 1);
+}
+
+#[test]
+fn a_directory_is_lent_with_numbers_that_are_durably_reserved_only() {
+    let block = 2_048;
+    let mut c = Cluster::with(2, |config| {
+        (config.lends, config.split_threshold, config.number_block) = (true, 1_000, block);
+    });
+    c.keep_logs();
+    let mut lent = 0;
+    for n in 0..64 {
+        let name = format!("d{n}");
+        let id = c.secrets.dir_id(DirRef::ROOT.id, &c.name(&name), 0);
+        if c.configs[0].map.home(id) != HOME {
+            continue;
+        }
+        let request = would_borrow(&mut c, &name, 100 + n);
+        let tag = c.send(PARENT, request);
+        // Votes need no sync, and nothing else is synced there.
+        while c.step_of(|_, peer| !is_decision(peer)) {}
+        lent += u64::from(matches!(c.answer(tag), Some(Ok(Body::Born(..)))));
+        c.take(|_, peer| is_decision(peer));
+    }
+    assert!((1..=block / 512).contains(&lent), "{lent} directories were lent");
 }

@@ -239,7 +239,7 @@ fn a_liar_that_acknowledges_nothing_leaves_a_bounded_number_of_rows() {
     let holder = Holder::new(&c, shard);
     for nth in 1..5_000 {
         let borrow = Op::Borrow(holder.session, super::number(&c, nth), first(dir));
-        let Ok(Body::Lent(Loan { grant, .. })) = c.run(shard, borrow) else {
+        let Ok(Body::Lent(Loan { grant, .. }, _)) = c.run(shard, borrow) else {
             return;
         };
         holder.send(&mut c, vec![Element { grant, number: 1, act: Act::Return(Some(vec![])) }]);

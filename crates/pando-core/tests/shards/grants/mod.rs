@@ -55,7 +55,7 @@ impl Holder {
         self.borrowed += 1;
         let borrow = Op::Borrow(self.session, number(c, self.borrowed), part);
         let loan = match c.run(self.shard, borrow)? {
-            Body::Lent(loan) => loan,
+            Body::Lent(loan, _) => loan,
             other => panic!("{other:?}"),
         };
         let generation = loan.grant;

@@ -156,7 +156,7 @@ fn what_others_have_open_or_locked_is_not_lent() {
     // Nobody else gets it. A repetition gets the same grant.
     let number = super::number(&c, holder.borrowed);
     let again = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
-    assert!(matches!(again, Ok(Body::Lent(ref loan)) if loan.grant == grant), "{again:?}");
+    assert!(matches!(again, Ok(Body::Lent(ref loan, _)) if loan.grant == grant), "{again:?}");
     another(&mut c);
     let mut second = Holder::new(&c, c.home(dir));
     assert_eq!(second.borrow(&mut c, first(dir)), Err(NOT_NOW));
