@@ -348,12 +348,12 @@ impl<T: Transport> Transport for Borrowing<T> {
         if matches!(request.op, Op::Unlock(..) | Op::Lock(..) | Op::LockOf(..)) {
             return Calling::waiting(self.call_later(shard, request));
         }
-        if let Some(removed) = self.removes(&request) {
-            return Calling::waiting(self.remove_lent(shard, request, removed));
-        }
         match self.step(shard, &request) {
             Step::Answered(reply) => Calling::answered(Ok(reply)),
-            Step::Travels => self.travel(shard, request),
+            Step::Travels => match self.beside(shard, &request) {
+                beside if beside.is_empty() => self.travel(shard, request),
+                beside => Calling::waiting(self.travel_after(shard, request, beside)),
+            },
             Step::Unnoted(reply) => Calling::waiting(self.unnoted(shard, reply)),
             _ => Calling::waiting(self.call_later(shard, request)),
         }

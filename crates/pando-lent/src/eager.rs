@@ -20,8 +20,6 @@ const REFUSED_MAX: u64 = 32 * REFUSED_FOR;
 const REFUSED_MIN: u64 = 20 * MILLIS;
 /// A loan was worth it that has answered so many requests.
 const WORTH: u32 = 16;
-/// A directory with so few names is borrowed at the first change: its rows come with the answer.
-const SMALL: u64 = 64;
 
 /// Changes by directory.
 #[derive(Default, Debug)]
@@ -37,7 +35,6 @@ struct Changes {
     /// The last pause.
     pause: u64,
     is_split: bool,
-    is_small: bool,
 }
 
 /// What a request tells about a directory.
@@ -64,12 +61,11 @@ impl Watched {
 impl Changes {
     /// Whether the directory is to be borrowed now. Then it begins anew.
     fn is_due(&mut self, now: u64, after: u32) -> bool {
-        let after = if self.is_small { after.min(1) } else { after };
         let is_due = self.count >= after && !self.is_split && self.not_before <= now;
         if is_due {
             self.count = 0;
         }
-        is_due && after > 0
+        is_due
     }
 }
 
@@ -101,7 +97,6 @@ impl Eager {
             && let [first] = &attr.deltas[..]
         {
             changes.is_split = first.radix > Radix(0);
-            changes.is_small = first.entries <= SMALL;
         }
         dir
     }

@@ -1,62 +1,130 @@
-//! Where the directories are that are lent, by parent and name. So one that is to be removed is given
-//! back before the request travels, and the transaction finds nobody in its way.
+//! Where the directories are that are lent. A request that travels may concern more parts than the
+//! one at its shard: those are given back before it leaves, so that its transaction finds nobody in
+//! its way.
 
 use std::collections::HashMap;
 use std::pin::pin;
 
 use pando_client::{Called, Transport};
 use pando_types::op::{Op, Request};
-use pando_types::{DirId, Name, ShardIndex, TxnId};
+use pando_types::{DirId, Name, SetAttr, ShardIndex, TxnId};
 use parking_lot::Mutex;
 
 use crate::borrowing::Borrowing;
+use crate::requests::dirs_of;
 
-/// Most places that are remembered. What is forgotten is recalled when it is removed.
+/// Most places that are remembered. What is forgotten is recalled.
 const MOST: usize = 16_384;
 
-/// Grants by parent and name of their directories. It may name some that are over.
+/// Where directories are that are lent, or were.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<HashMap<(DirId, Name), (ShardIndex, TxnId)>>);
+pub(crate) struct Places(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// Grants by parent and name of their directories.
+    grants: HashMap<(DirId, Name), (ShardIndex, TxnId)>,
+    parents: HashMap<DirId, DirId>,
+}
 
 impl Places {
     /// Notes where a directory is that is lent.
-    pub(crate) fn note(&self, place: (DirId, Name), grant: (ShardIndex, TxnId)) {
-        let mut all = self.0.lock();
-        if all.len() >= MOST {
-            all.clear();
+    pub(crate) fn note(
+        &self,
+        dir: DirId,
+        (parent, name): (DirId, Name),
+        grant: (ShardIndex, TxnId),
+    ) {
+        let Known { grants, parents } = &mut *self.0.lock();
+        if grants.len() >= MOST || parents.len() >= MOST {
+            grants.clear();
+            parents.clear();
         }
-        all.insert(place, grant);
+        parents.insert(dir, parent);
+        grants.insert((parent, name), grant);
     }
 
-    fn take(&self, place: (DirId, Name)) -> Option<(ShardIndex, TxnId)> {
-        self.0.lock().remove(&place)
+    /// The grant of the directory with this name.
+    fn child(&self, dir: DirId, name: &Name) -> Option<(ShardIndex, TxnId)> {
+        self.0.lock().grants.get(&(dir, name.clone())).copied()
+    }
+
+    fn parent(&self, dir: DirId) -> Option<DirId> {
+        self.0.lock().parents.get(&dir).copied()
     }
 }
 
+/// Whether a change concerns the directory's entry, too.
+const fn is_in_entry(set: &SetAttr) -> bool {
+    set.mode.is_some() || set.uid.is_some() || set.gid.is_some()
+}
+
 impl<T: Transport> Borrowing<T> {
-    /// The grant of the directory that a request removes, if it is here.
-    pub(crate) fn removes(&self, request: &Request) -> Option<(ShardIndex, TxnId)> {
-        let Op::Rmdir(dir, name) = &request.op else { return None };
-        let (home, grant) = self.places.take((dir.id, name.clone()))?;
-        let state = self.side(home).lock();
-        state.lent.as_ref()?.uses.contains_key(&grant).then_some((home, grant))
+    /// Parts that are here and that a request concerns which travels, beside those at its shard.
+    pub(crate) fn beside(&self, shard: ShardIndex, request: &Request) -> Vec<(ShardIndex, TxnId)> {
+        let mut grants: Vec<(ShardIndex, TxnId)> = Vec::new();
+        match &request.op {
+            Op::Rmdir(dir, name) => grants.extend(self.places.child(dir.id, name)),
+            Op::DirSetAttr(dir, set) if is_in_entry(set) => {
+                let parent = self.places.parent(dir.id);
+                grants.extend(parent.into_iter().flat_map(|parent| self.parts_of(parent)));
+            }
+            Op::Rename { from, name, to, new_name, .. } => {
+                grants.extend(self.places.child(from.id, name));
+                grants.extend(self.places.child(to.id, new_name));
+            }
+            Op::Link(..) => {}
+            _ => return grants,
+        }
+        if matches!(request.op, Op::Rename { .. } | Op::Link(..)) {
+            let dirs = dirs_of(&request.op);
+            let others = dirs.into_iter().flat_map(|dir| self.parts_of(dir));
+            grants.extend(others.filter(|(at, _)| *at != shard));
+        }
+        grants.retain(|(at, grant)| self.is_here(*at, *grant));
+        grants
     }
 
-    /// Lets a request travel that removes a directory, once its home has that back.
-    pub(crate) async fn remove_lent(
+    fn is_here(&self, shard: ShardIndex, grant: TxnId) -> bool {
+        let state = self.side(shard).lock();
+        state.lent.as_ref().is_some_and(|lent| lent.uses.contains_key(&grant))
+    }
+
+    /// Parts of a directory that are here.
+    fn parts_of(&self, dir: DirId) -> Vec<(ShardIndex, TxnId)> {
+        let at = |shard| {
+            let state = self.side(shard).lock();
+            let grants = state.lent.as_ref().map_or_else(Vec::new, |it| it.core.grants_in(dir));
+            grants.into_iter().map(move |grant| (shard, grant))
+        };
+        self.shards().flat_map(at).collect()
+    }
+
+    /// Lets a request travel once the shards of these parts have them back.
+    pub(crate) async fn travel_after(
         &self,
         shard: ShardIndex,
         request: Box<Request>,
-        (home, grant): (ShardIndex, TxnId),
+        grants: Vec<(ShardIndex, TxnId)>,
     ) -> Called {
-        let now = self.inner.machine_nanos();
-        let side = self.side(home);
-        side.lock().give_back(&[grant], now);
+        for (at, grant) in &grants {
+            self.side(*at).lock().give_back(&[*grant], self.inner.machine_nanos());
+            self.side(*at).to_send.notify_one();
+        }
+        for (at, grant) in grants {
+            self.is_back(at, grant).await;
+        }
+        self.call_later(shard, request).await
+    }
+
+    /// Waits until a shard has applied all elements of a grant.
+    async fn is_back(&self, shard: ShardIndex, grant: TxnId) {
+        let side = self.side(shard);
         loop {
             let mut changed = pin!(side.changed.notified());
             changed.as_mut().enable();
             if side.lock().queue.is_all_sent(grant) {
-                return self.call_later(shard, request).await;
+                return;
             }
             side.to_send.notify_one();
             changed.await;

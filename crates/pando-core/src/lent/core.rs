@@ -282,6 +282,12 @@ impl LentCore {
         Some((content.parent.id, content.name?))
     }
 
+    /// The grants of parts of a directory.
+    #[must_use]
+    pub fn grants_in(&self, dir: DirId) -> Vec<TxnId> {
+        self.dirs.get(&dir).cloned().unwrap_or_default()
+    }
+
     /// Whether a part of this directory is here, or will be.
     #[must_use]
     pub fn has_dir(&self, dir: DirId) -> bool {

@@ -134,8 +134,9 @@ impl<T: Transport> Borrowing<T> {
     /// Notes that all rows of a part are here.
     pub(crate) fn is_lent(&self, state: &State, (shard, grant): (ShardIndex, TxnId)) {
         add(&self.sums.lent, 1);
-        if let Some(place) = state.lent.as_ref().and_then(|lent| lent.core.place_of(grant)) {
-            self.places.note(place, (shard, grant));
+        let Some(lent) = &state.lent else { return };
+        if let (Some(dir), Some(place)) = (lent.core.dir_of(grant), lent.core.place_of(grant)) {
+            self.places.note(dir, place, (shard, grant));
         }
     }
 

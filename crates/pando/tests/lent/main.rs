@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod born;
 mod fenced;
 mod killed;
 
@@ -29,8 +30,8 @@ fn count(mount: &Path, name: &str) -> u64 {
 
 /// Changes a directory of a mount until it is lent to it.
 fn borrow(dir: &Path, mount: &Path) {
-    fs::create_dir_all(dir).unwrap();
     let before = count(mount, "lent_so_far");
+    fs::create_dir_all(dir).unwrap();
     until("the directory is lent", || {
         for _ in 0..10 {
             fs::write(dir.join("again"), "").unwrap();
