@@ -16,7 +16,7 @@ use pando_client::Transport;
 use pando_types::lend::{Act, Born, Element, HOLD, Part, Standing};
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirRef, Errno, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, PartitionIndex, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -106,10 +106,15 @@ impl<T: Transport> Borrowing<T> {
         let (dir, attr, born) = (*dir, attr.clone(), (**born).clone());
         reply.result = Ok(Body::Made(dir, attr));
         let (home, grant) = (born.home, born.loan.grant);
+        if home.0 >= SHARDS_MAX {
+            return;
+        }
         match asked {
             Some(asked) if home.0 < self.settings.map.shards => {
                 self.enter_born(id.session, dir, born, asked);
             }
+            // It was told of before.
+            _ if self.side(home).lock().knows(grant) => {}
             _ => {
                 self.asked.strays.lock().push((home, grant));
                 self.asked.has_strays.notify_one();

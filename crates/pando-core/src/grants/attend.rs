@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use pando_types::lend::{GrantNews, GrantState, HOLD};
+use pando_types::lend::{GrantNews, GrantState, HOLD, Standing};
 use pando_types::op::ATTEND_FOR;
 use pando_types::reply::Body;
 use pando_types::{KeyId, SessionId, TxnId};
@@ -79,7 +79,9 @@ impl Shard {
             .map(|(id, _)| id)
             .take(NEWS_MAX + 1)
             .collect();
-        let over = its().filter(|(_, held)| !held.grant.is_lent());
+        // What was returned the holder hears of in answer to its return. That answer need not wait
+        // until it is durable, as this one would, with all recalls.
+        let over = its().filter(|(_, held)| held.grant.standing == Standing::Fenced);
         let is_late = |(_, held): (TxnId, &Held)| {
             let recall = held.recalled.filter(|_| held.grant.is_lent());
             recall.is_some_and(|recall| recall.at.saturating_add(HOLD) <= now)
