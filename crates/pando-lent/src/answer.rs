@@ -6,7 +6,7 @@ use pando_types::reply::{Body, Reply};
 use pando_types::requests::asked::changes_at;
 use pando_types::{Order, ShardIndex, TxnId};
 
-use crate::requests::dirs_of;
+use crate::known::requests::dirs_of;
 use crate::settings::{OLDEST, UNSENT_MAX};
 use crate::side::State;
 

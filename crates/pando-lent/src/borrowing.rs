@@ -15,11 +15,11 @@ use pando_types::{Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
 use crate::aside::{Hears, SetAside};
-use crate::births::Asked;
 use crate::counts::{Counts, Sums, add};
-use crate::eager::Watched;
-use crate::places::Places;
-use crate::requests::own;
+use crate::known::births::Asked;
+use crate::known::eager::Watched;
+use crate::known::places::Places;
+use crate::known::requests::own;
 use crate::settings::{AGAIN, BATCH, Settings};
 use crate::side::Side;
 

@@ -21,32 +21,28 @@
 //! |---|---|
 //! | `settings.rs` | what it must know of the volume, and its limits |
 //! | `counts.rs` | what it has done, as users are shown |
-//! | `requests.rs` | requests that travel: which are not answered yet, and where they change something |
-//! | `eager.rs` | which directories are worth borrowing |
+//! | `known/` | requests under way; directories worth borrowing; where lent ones are; births |
 //! | `journal/` | what was answered, noted where it outlives the process |
 //! | `queue.rs` | elements that are not known to be durable |
 //! | `aside.rs` | what was answered and is lost |
 //! | `side.rs` | what is known and held of one shard |
+//! | `doubts.rs` | births of which the shard may not know |
 //! | `borrowing.rs` | the transport |
-//! | `places.rs` | where lent directories are; one is given back before it is removed |
-//! | `births.rs` | directories that are lent at their birth |
 //! | `answer.rs` | a request at a shard of which parts are held |
-//! | `keep/` | news of grants; elements on their way; new grants |
+//! | `keep/` | news of grants; elements on their way; new grants; births; what is given back first |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
 
 mod answer;
 mod aside;
-mod births;
 mod borrowing;
 mod counts;
-mod eager;
+mod doubts;
 pub mod journal;
 mod keep;
-mod places;
+mod known;
 mod queue;
 pub mod replay;
-mod requests;
 mod settings;
 mod side;
 

@@ -35,8 +35,8 @@ pub(crate) struct Queue {
     unsent: VecDeque<(Kept, u64)>,
     /// Applied, each with the log position that has it.
     applied: VecDeque<(Kept, (Epoch, Lsn))>,
-    /// Grants that their shard does not know yet. One element of each is sent at a time, to ask, and
-    /// they keep no others back.
+    /// Grants that their shard does not know yet. One element of each is sent at a time, to ask.
+    /// They keep no others back.
     kept_back: BTreeSet<TxnId>,
     /// How many were answered so far.
     places: u64,

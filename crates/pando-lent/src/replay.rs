@@ -15,10 +15,10 @@ use pando_types::reply::Body;
 use pando_types::{Epoch, Lsn, ShardIndex, TxnId};
 
 use crate::aside::{Hears, SetAside};
-use crate::births::probe;
 use crate::journal::{Found, Mounts, Noted, read};
+use crate::known::births::probe;
+use crate::known::requests::own;
 use crate::queue::Queue;
-use crate::requests::own;
 use crate::settings::MILLIS;
 
 /// Pause between two looks for processes that have ended, nanoseconds.

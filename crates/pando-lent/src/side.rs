@@ -11,10 +11,10 @@ use pando_types::{DirId, Epoch, Lsn, SessionId, TxnId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::births::Birth;
-use crate::eager::Eager;
+use crate::known::births::Birth;
+use crate::known::eager::Eager;
+use crate::known::requests::Requests;
 use crate::queue::Queue;
-use crate::requests::Requests;
 
 /// One shard, as its holder sees it.
 #[derive(Default)]

@@ -1,5 +1,7 @@
 //! What a holder does by itself: it borrows parts, sends elements, and asks for news.
 
 mod attend;
+mod beside;
+mod born;
 mod borrow;
 mod send;

@@ -1,58 +1,14 @@
-//! Where the directories are that are lent. A request that travels may concern more parts than the
-//! one at its shard: those are given back before it leaves, so that its transaction finds nobody in
-//! its way.
+//! A request that travels may concern more parts than the one at its shard. Those are given back
+//! before it leaves, so that its transaction finds nobody in its way.
 
-use std::collections::HashMap;
 use std::pin::pin;
 
 use pando_client::{Called, Transport};
 use pando_types::op::{Op, Request};
-use pando_types::{DirId, Name, SetAttr, ShardIndex, TxnId};
-use parking_lot::Mutex;
+use pando_types::{DirId, SetAttr, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
-use crate::requests::dirs_of;
-
-/// Most places that are remembered. What is forgotten is recalled.
-const MOST: usize = 16_384;
-
-/// Where directories are that are lent, or were.
-#[derive(Default)]
-pub(crate) struct Places(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    /// Grants by parent and name of their directories.
-    grants: HashMap<(DirId, Name), (ShardIndex, TxnId)>,
-    parents: HashMap<DirId, DirId>,
-}
-
-impl Places {
-    /// Notes where a directory is that is lent.
-    pub(crate) fn note(
-        &self,
-        dir: DirId,
-        (parent, name): (DirId, Name),
-        grant: (ShardIndex, TxnId),
-    ) {
-        let Known { grants, parents } = &mut *self.0.lock();
-        if grants.len() >= MOST || parents.len() >= MOST {
-            grants.clear();
-            parents.clear();
-        }
-        parents.insert(dir, parent);
-        grants.insert((parent, name), grant);
-    }
-
-    /// The grant of the directory with this name.
-    fn child(&self, dir: DirId, name: &Name) -> Option<(ShardIndex, TxnId)> {
-        self.0.lock().grants.get(&(dir, name.clone())).copied()
-    }
-
-    fn parent(&self, dir: DirId) -> Option<DirId> {
-        self.0.lock().parents.get(&dir).copied()
-    }
-}
+use crate::known::requests::dirs_of;
 
 /// Whether a change concerns the directory's entry, too.
 const fn is_in_entry(set: &SetAttr) -> bool {
