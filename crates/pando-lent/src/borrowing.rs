@@ -151,6 +151,19 @@ impl<T: Transport> Borrowing<T> {
         all.map(|(element, _)| element).collect()
     }
 
+    /// Elements that were answered, and are not known to be durable.
+    pub fn not_durable(&self) -> Vec<Element> {
+        let of = |shard| self.side(shard).lock().queue.all().cloned().collect::<Vec<_>>();
+        self.shards().flat_map(of).collect()
+    }
+
+    /// The grant under which an operation is answered here, and the number of its last element.
+    pub fn stands_on(&self, shard: ShardIndex, op: &Op) -> Option<(TxnId, u64)> {
+        let state = self.side(shard).lock();
+        let core = &state.lent.as_ref()?.core;
+        core.grants_of(op).into_iter().find_map(|it| Some((it, core.last_element(it)?)))
+    }
+
     /// Asks a shard until it answers. `None`: the transport is stopped.
     pub(crate) async fn ask(
         &self,

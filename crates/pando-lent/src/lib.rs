@@ -22,6 +22,7 @@
 //! | `settings.rs` | what it must know of the volume, and its limits |
 //! | `counts.rs` | what it has done, as users are shown |
 //! | `requests.rs` | requests that travel: which are not answered yet, and where they change something |
+//! | `planted.rs` | faults for tests |
 //! | `eager.rs` | which directories are worth borrowing |
 //! | `journal/` | what was answered, noted where it outlives the process |
 //! | `queue.rs` | elements that are not known to be durable |
@@ -32,6 +33,9 @@
 //! | `keep/` | news of grants; elements on their way; new grants |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod planted;
 
 mod answer;
 mod aside;
@@ -52,4 +56,6 @@ use pando_client::Transport;
 pub use aside::{Hears, SetAside};
 pub use borrowing::Borrowing;
 pub use counts::Counts;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use settings::Settings;

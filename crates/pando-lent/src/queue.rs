@@ -107,9 +107,13 @@ impl Queue {
 
     /// Whether an element of a grant is kept.
     pub(crate) fn has(&self, grant: TxnId) -> bool {
-        let is_its = |kept: &Kept| kept.element.grant == grant;
-        self.applied.iter().any(|(kept, _)| is_its(kept))
-            || self.unsent.iter().any(|(kept, _)| is_its(kept))
+        self.all().any(|element| element.grant == grant)
+    }
+
+    /// All elements that are kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Element> {
+        let applied = self.applied.iter().map(|(kept, _)| &kept.element);
+        applied.chain(self.unsent.iter().map(|(kept, _)| &kept.element))
     }
 
     /// Number of elements that are not known to be applied.

@@ -252,7 +252,7 @@ impl State {
 
     fn set_aside(&mut self, lost: Vec<Element>, applied: u64, why: Standing) {
         let is_lost = |it: &Element| matches!(it.act, Act::Change(_)) && it.number > applied;
-        let changes = lost.into_iter().filter(is_lost);
+        let changes = lost.into_iter().filter(is_lost).filter(|_| !is_planted!(ForgetsLost));
         self.set_aside.extend(changes.map(|it| (it, why)));
     }
 

@@ -84,12 +84,15 @@ impl Shard {
             let recall = held.recalled.filter(|_| held.grant.is_lent());
             recall.is_some_and(|recall| recall.at.saturating_add(HOLD) <= now)
         };
+        let is_alive = self.sessions.is_alive(session);
+        #[cfg(feature = "planted")]
+        let is_alive = is_alive || self.is_planted(crate::Planted::HoldOutlivesSession);
         let mut news = GrantNews {
             recalled: Vec::new(),
             over: over.take(NEWS_MAX).map(|(id, held)| (id, state(held))).collect(),
             // A holder that does not return what is wanted back is not to keep the rest. Nor is
             // one that was not told of all recalls.
-            prolongs: self.sessions.is_alive(session)
+            prolongs: is_alive
                 && recalled.len() <= NEWS_MAX
                 && !self.grants.of_session(session).any(is_late),
         };

@@ -99,7 +99,7 @@ impl State {
             }
         }
         if news.prolongs {
-            self.prolong(asked);
+            self.prolong(if is_planted!(HoldFromAnswer) { now } else { asked });
         }
     }
 
@@ -122,10 +122,41 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use pando_types::lend::{Act, Change, Element, GrantState};
+    use std::collections::BTreeMap;
+
+    use pando_core::LentCore;
+    use pando_core::contract::Config;
+    use pando_placement::{ClusterMap, Secrets};
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD};
     use pando_types::{Epoch, Ino, Lsn};
 
     use super::*;
+    use crate::side::Lent;
+
+    /// Until when parts may be used after an answer that comes late.
+    fn held_until(asked: u64, now: u64) -> u64 {
+        let secrets = Secrets { dir: [0; 32], name: [0; 16] };
+        let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
+        let mut state = State::default();
+        let core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
+        state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
+        state.lent.map_or(0, |lent| lent.until)
+    }
+
+    #[test]
+    fn a_hold_is_counted_from_the_question() {
+        assert_eq!(held_until(5, 5 + HOLD), 5 + HOLD);
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn a_hold_that_is_counted_from_the_answer_is_found() {
+        crate::Planted::plant(Some(crate::Planted::HoldFromAnswer));
+        let until = held_until(5, 5 + HOLD);
+        crate::Planted::plant(None);
+        assert_ne!(until, 5 + HOLD);
+    }
 
     const GRANT: TxnId = TxnId { shard: ShardIndex(0), number: 7 };
 

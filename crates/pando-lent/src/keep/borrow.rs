@@ -175,6 +175,8 @@ impl<T: Transport> Borrowing<T> {
             let Settings { map, secrets, .. } = self.settings.clone();
             let config = Config::new(shard, map, secrets);
             let Ok(core) = LentCore::new(config, session, moment) else { return false };
+            #[cfg(feature = "planted")]
+            let core = crate::planted::planted_into(core);
             state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
         }
         let grant = loan.grant;
