@@ -145,12 +145,6 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Elements that were answered and could not be applied, since the last call.
-    pub fn take_set_aside(&self) -> Vec<Element> {
-        let all = self.shards().flat_map(|shard| self.side(shard).lock().take_set_aside());
-        all.map(|(element, _)| element).collect()
-    }
-
     /// Elements that were answered, and are not known to be durable.
     pub fn not_durable(&self) -> Vec<Element> {
         let of = |shard| self.side(shard).lock().queue.all().cloned().collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pando_placement::{ClusterMap, Secrets};
 
-use crate::journal::Notes;
+use crate::journal::Notebook;
 
 /// Nanoseconds of a millisecond.
 pub(crate) const MILLIS: u64 = 1_000_000;
@@ -35,5 +35,5 @@ pub struct Settings {
     /// Number of changes of a directory after which it is borrowed.
     pub eager_after: u32,
     /// Where what was answered is noted. `None`: nowhere, so it ends with the process.
-    pub notes: Option<Arc<Notes>>,
+    pub notes: Option<Arc<dyn Notebook>>,
 }

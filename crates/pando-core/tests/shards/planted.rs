@@ -88,7 +88,7 @@ fn an_element_that_is_applied_after_a_fence() {
 #[test]
 fn elements_that_are_applied_after_a_refused_one() {
     let test = failures::an_unreadable_block_refuses_the_element_and_all_that_follow;
-    is_found_as("one goes on behind it", Planted::RefusedPassedOver, test);
+    is_found_as("it is applied later", Planted::RefusedPassedOver, test);
 }
 
 #[test]

@@ -157,8 +157,8 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Enters a part without rows, which may be used for a hold from `asked` on. False: it belongs
-    /// to another session than what is here.
+    /// Enters a part without rows, which may be used for a hold from `asked` on. False: it is void,
+    /// or belongs to another session than what is here.
     fn enter(
         &self,
         shard: ShardIndex,
@@ -168,7 +168,7 @@ impl<T: Transport> Borrowing<T> {
     ) -> bool {
         let mut state = self.side(shard).lock();
         let moment = state.moment(asked);
-        if state.is_closed || state.session != session {
+        if state.is_closed || state.session != session || state.is_void(loan.grant) {
             return false;
         }
         if state.lent.is_none() {
@@ -188,5 +188,29 @@ impl<T: Transport> Borrowing<T> {
             journal.part(grant);
         }
         true
+    }
+}
+
+impl State {
+    /// Whether a grant that comes now is void: the shard wanted its part back before that, and has
+    /// it, or will.
+    fn is_void(&self, grant: TxnId) -> bool {
+        self.returning.contains(&grant) || self.over.contains(&grant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_was_recalled_before_it_came_is_void() {
+        let grant = TxnId { shard: ShardIndex(0), number: 7 };
+        let mut state = State::default();
+        assert!(!state.is_void(grant));
+        state.give_back(&[grant], 5);
+        assert!(state.is_void(grant));
+        state.is_returned(grant, 1);
+        assert!(state.is_void(grant));
     }
 }

@@ -117,6 +117,13 @@ pub struct SimConfig {
     pub objects: u64,
     /// Whether shards lend parts of directories to clients.
     pub lends: bool,
+    /// Number of times that some client stands still or is cut off for longer than it may use what
+    /// it has borrowed.
+    pub absences: u64,
+    /// Maximum time in which faults happen, nanoseconds.
+    pub faulty_max: u64,
+    /// Time from which on no process dies and no hash slot is handed over, nanoseconds.
+    pub busy_until: u64,
     /// How long a lane waits for a lock at most, nanoseconds; `None`: without a limit.
     pub lock_patience: Option<u64>,
     /// Time between two network cuts, nanoseconds; 0: there are none.
@@ -293,6 +300,9 @@ impl SimConfig {
             locking: 0,
             objects: 0,
             lends: false,
+            absences: 0,
+            faulty_max: 3 * SECOND,
+            busy_until: u64::MAX,
             session_ends: 0,
             disk_interval: 0,
             shard_moves: 0,

@@ -17,7 +17,24 @@ fn what_is_lent_is_seen_by_nobody_else_and_all_that_was_answered_comes_back() {
     hit("parts wanted by others", loans.recalled, runs * 2);
     hit("parts given back", loans.returned, runs * 2);
     hit("changes of holders", loans.elements, runs * 5);
+    hit("parts taken back without their holders", loans.fenced, runs / 4);
+    hit("changes set aside", loans.set_aside, runs / 8);
+    hit("changes that died with their holders", loans.died, runs / 4);
+    hit("clients that stood still", loans.stood_still, runs / 4);
+    hit("clients that were cut off", loans.cut_off, runs / 4);
+    hit("clients that died", stats.client_deaths, runs / 2);
     assert_eq!(loans.refused, 0, "shards came to other rows than holders");
+}
+
+/// Machines lose power, and clients fsync. What is fsynced under a grant is there afterwards,
+/// unless the client was told that it is lost.
+#[test]
+fn in_mode_os_a_loss_of_power_takes_nothing_that_was_fsynced_under_a_grant() {
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::lending).if_enough() else { return };
+    hit("losses of power", stats.power_losses, stats.runs / 2);
+    hit("parts lent", stats.loans.lent, stats.runs * 3);
+    hit("promises", stats.promises.made, stats.runs * 5);
+    hit("looks at a promise", stats.promises.looks, stats.runs * 5);
 }
 
 /// Seeds that once failed: docs/TESTING.md tells how.
