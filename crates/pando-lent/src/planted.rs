@@ -27,6 +27,10 @@ pub enum Planted {
     HoldFromAnswer,
     /// What could not be applied is forgotten, and not set aside.
     ForgetsLost,
+    /// Changes are answered without a note in the journal.
+    ChangeNotNoted,
+    /// That a grant is over is not noted before its shard forgets it.
+    EndNotNoted,
     /// A fault of the lent core.
     Core(pando_core::Planted),
 }

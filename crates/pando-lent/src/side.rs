@@ -168,7 +168,7 @@ impl State {
     pub(crate) fn attends(&self) -> bool {
         self.lent.is_some()
             || !self.returning.is_empty()
-            || !self.over.is_empty()
+            || !self.over.is_empty() && !self.queue.is_broken()
             || !self.queue.is_empty()
     }
 

@@ -29,8 +29,8 @@ impl<T: Transport> Borrowing<T> {
                     self.tell_set_aside(shard);
                     side.changed.notify_waiters();
                     side.to_send.notify_one();
-                    if !news.prolongs {
-                        // Such an answer does not wait.
+                    if !news.prolongs || side.lock().queue.is_broken() {
+                        // Such an answer does not wait, or the same news come again.
                         self.inner.sleep(AGAIN).await;
                     }
                 }
@@ -73,14 +73,14 @@ impl<T: Transport> Borrowing<T> {
 
 impl State {
     /// Grants that the shard may forget: none of which something may be sent again. That is noted
-    /// first.
+    /// first, or the shard keeps them.
     fn over_for_good(&mut self) -> Vec<TxnId> {
         let is_done = |grant: &TxnId| !self.queue.has(*grant);
         let done: Vec<_> = self.over.iter().copied().filter(is_done).collect();
         for grant in &done {
             self.queue.over(*grant);
         }
-        done
+        if self.queue.is_broken() { Vec::new() } else { done }
     }
 
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
@@ -127,18 +127,23 @@ mod tests {
     use pando_core::LentCore;
     use pando_core::contract::Config;
     use pando_placement::{ClusterMap, Secrets};
-    use pando_types::lend::{Act, Change, Element, GrantState, HOLD};
-    use pando_types::{Epoch, Ino, Lsn};
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Loan, Part};
+    use pando_types::{DirRef, Epoch, Ino, Lsn, PartitionIndex};
 
     use super::*;
+    use crate::journal::{Journal, Storage};
     use crate::side::Lent;
+
+    const GRANT: TxnId = TxnId { shard: ShardIndex(0), number: 7 };
 
     /// Until when parts may be used after an answer that comes late.
     fn held_until(asked: u64, now: u64) -> u64 {
         let secrets = Secrets { dir: [0; 32], name: [0; 16] };
         let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
         let mut state = State::default();
-        let core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        let mut core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        let part = Part { dir: DirRef::ROOT, partition: PartitionIndex(0) };
+        core.begin(Loan { grant: GRANT, inos: Vec::new(), entries_max: 0 }, part);
         state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
         state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
         state.lent.map_or(0, |lent| lent.until)
@@ -158,7 +163,14 @@ mod tests {
         assert_ne!(until, 5 + HOLD);
     }
 
-    const GRANT: TxnId = TxnId { shard: ShardIndex(0), number: 7 };
+    /// It takes the head of a journal, and no more.
+    struct Full;
+
+    impl Storage for Full {
+        fn write(&self, offset: u64, _: &[u8]) -> std::io::Result<()> {
+            if offset == 0 { Ok(()) } else { Err(std::io::ErrorKind::StorageFull.into()) }
+        }
+    }
 
     #[test]
     fn a_shard_does_not_forget_a_grant_of_which_something_may_be_sent_again() {
@@ -169,6 +181,15 @@ mod tests {
         assert_eq!(state.over_for_good(), []);
         state.queue.durable(Epoch(1), Lsn(9));
         assert_eq!(state.over_for_good(), [GRANT]);
+    }
+
+    #[test]
+    fn a_shard_does_not_forget_a_grant_whose_end_could_not_be_noted() {
+        let mut state = State::default();
+        state.queue.journal = Some(Journal::new(Box::new(Full), GRANT.shard).unwrap());
+        state.is_over(GRANT);
+        assert_eq!(state.over_for_good(), []);
+        assert!(!state.attends());
     }
 
     #[test]

@@ -47,9 +47,10 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Tells that what is answered cannot be noted any more. Nothing more is borrowed.
+    /// Tells that what is answered cannot be noted any more. Nothing more is borrowed, and what is
+    /// here is given back.
     pub(crate) fn journal_failed(&self, shard: ShardIndex) {
-        self.side(shard).lock().is_closed = true;
+        self.side(shard).lock().close(self.inner.machine_nanos());
         let what = format!(
             "the journal about shard {shard} cannot be written: its directories are lent to this \
              mount no more"

@@ -6,7 +6,7 @@ use pando_types::op::{Op as Wire, RequestId};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SessionId, TxnId};
 
 use super::event::{Event, EventIndex, Fate};
-use super::lent::{Ended, Lent, Loans};
+use super::lent::{ElementOf, Ended, Lent, Loans};
 use super::loose::Walked;
 use super::sight::Sight;
 use crate::model::{Call, Op, Outcome, Value, Who};
@@ -144,6 +144,17 @@ impl History {
         if let Some(event) = event {
             self.clock += 1;
             event.applied = Some((self.clock, made));
+        }
+    }
+
+    /// A holder applies changes of an operation as an element, which makes this inode. Its shard may
+    /// do so from now on, also if the client hears nothing of it.
+    pub fn changes(&mut self, event: EventIndex, element: ElementOf, made: Option<Ino>) {
+        if let Some(event) = self.events.get_mut(event) {
+            self.clock += 1;
+            event.applied = Some((self.clock, made));
+            event.lent.made.push(element);
+            event.asked = true;
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Loans {
     died: BTreeSet<ElementOf>,
     /// Number of journals of dead holders that were sent.
     pub journals_sent: u64,
+    /// Number of journals that could not be written.
+    pub journals_failed: u64,
     /// Faults that were found, in words.
     broken: Vec<String>,
 }
@@ -101,14 +103,25 @@ impl Loans {
 
     /// A holder has set these elements aside, or whoever has sent its journal.
     pub fn sets_aside(&mut self, lost: &[SetAside]) {
-        for SetAside { element, why, .. } in lost {
-            let is_refused = self.refused.contains_key(&element.0);
-            if matches!(why, Standing::Stands | Standing::Unknown)
-                || *why == Standing::Refused && !is_refused
-            {
-                self.broken.push(format!("{element:?} was set aside for no reason: {why:?}"));
+        for lost @ SetAside { element, .. } in lost {
+            if !self.is_reason(lost) {
+                self.broken.push(format!("set aside for no reason: {lost:?}"));
             }
             self.set_aside.insert(*element);
+        }
+    }
+
+    /// Whether this was to be set aside. A shard that has heard of the end of a session refuses its
+    /// writes, as their objects may be gone. It refuses nothing else.
+    fn is_reason(&self, lost: &SetAside) -> bool {
+        let (grant, number) = lost.element;
+        match lost.why {
+            Standing::Fenced | Standing::Returned => true,
+            Standing::Refused => self
+                .refused
+                .get(&grant)
+                .is_some_and(|applied| number > applied + 1 || lost.what == "a write"),
+            Standing::Stands | Standing::Unknown => false,
         }
     }
 

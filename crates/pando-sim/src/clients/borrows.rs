@@ -44,19 +44,21 @@ impl Hears for Ear {
         lock(&self.history).loans.sets_aside(&lost);
     }
 
-    fn journal_fails(&self, what: String) {
-        lock(&self.history).loans.breaks(what);
+    fn journal_fails(&self, _: String) {
+        lock(&self.history).loans.journals_failed += 1;
     }
 }
 
 impl Left {
-    /// Elements in its journals that were not known to be durable.
-    pub(super) fn elements(&self) -> Vec<Element> {
+    /// Elements that were not known to be durable: those in its journals, and the others.
+    pub(super) fn elements(&self) -> (Vec<Element>, Vec<Element>) {
         let all = self.journals.shards().into_iter().flat_map(|shard| self.journals.noted(shard));
-        let elements = all.filter_map(|noted| match noted {
-            Noted::Element(element) => Some(element),
-            _ => None,
-        });
-        elements.filter(|element| self.not_durable.contains(element)).collect()
+        let noted: Vec<_> = all
+            .filter_map(|noted| match noted {
+                Noted::Element(element) => Some(element),
+                _ => None,
+            })
+            .collect();
+        self.not_durable.iter().cloned().partition(|element| noted.contains(element))
     }
 }

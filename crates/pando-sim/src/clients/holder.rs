@@ -53,6 +53,11 @@ impl ClientRun {
         self.lender().is_some_and(|lender| lender.counts().unsent > 0)
     }
 
+    /// Some write of the client's journals is to fail, and all that come after it.
+    pub(crate) fn let_journals_fail(&self, write: u64) {
+        self.borrows.journals.fail_at(write);
+    }
+
     /// The client is closed: it removes its journals. What it has done is as durable as all else.
     pub(crate) fn end_notes(&self) {
         let Some(lender) = self.lender() else { return };
@@ -67,7 +72,12 @@ impl ClientRun {
         let lender = self.lender();
         let not_durable = lender.map(|lender| lender.not_durable()).unwrap_or_default();
         let mut left = std::mem::take(&mut *lock(&self.borrows.left));
-        left.push(Left { journals: self.borrows.journals.clone(), not_durable });
+        let own = Left { journals: self.borrows.journals.clone(), not_durable };
+        if own.journals.fails() {
+            // Shards have applied what could not be noted.
+            lock(&self.shared.history).loans.dies(&own.elements().1);
+        }
+        left.push(own);
         left.retain(|left| !left.journals.shards().is_empty());
         left
     }
@@ -75,7 +85,7 @@ impl ClientRun {
     /// The machine of dead clients loses its power, and with it what they have left.
     pub(crate) fn loses(&self, left: &[Left]) {
         for left in left {
-            lock(&self.shared.history).loans.dies(&left.elements());
+            lock(&self.shared.history).loans.dies(&left.elements().0);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The transport of a client that borrows. It notes which operations are answered from lent parts.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -8,11 +9,12 @@ use std::task::Poll;
 
 use pando_client::{BoxFuture, Called, Calling, Transport};
 use pando_lent::Borrowing;
-use pando_types::ShardIndex;
+use pando_types::lend::{Act, Change, Element};
 use pando_types::op::{Op, Request};
+use pando_types::{Ino, ShardIndex};
 
 use crate::base::lock::lock;
-use crate::check::{EventIndex, History};
+use crate::check::{ElementOf, EventIndex, History};
 use crate::network::mail::Mail;
 
 std::thread_local! {
@@ -50,28 +52,39 @@ fn parts_of(op: &Op) -> Vec<Op> {
     }
 }
 
+/// The changes among elements, each with the inode that it makes.
+fn changes_in(elements: &[Element]) -> BTreeMap<ElementOf, Option<Ino>> {
+    let changes = elements.iter().filter_map(|it| match &it.act {
+        Act::Change(Change { ino, .. }) => {
+            Some(((it.grant, it.number), (ino.0 > 0).then_some(*ino)))
+        }
+        Act::Return(_) => None,
+    });
+    changes.collect()
+}
+
 impl Noted {
-    /// Runs the part of a call that needs no wait, and notes whether it was answered here.
+    /// Runs the part of a call that needs no wait, and notes what it changed here, and whether it was
+    /// answered here.
     fn watch<R>(
         &self,
         (shard, ops): (ShardIndex, &[Op]),
         has_travelled: &mut bool,
         run: impl FnOnce() -> (R, bool),
     ) -> R {
-        let stands = |op: &Op| self.lender.stands_on(shard, op);
-        let before: Vec<_> = ops.iter().map(stands).collect();
+        let before = changes_in(&self.lender.not_durable());
         let sent = self.mail.sent();
         let (result, is_answered) = run();
         *has_travelled |= self.mail.sent() > sent;
-        if !is_answered || *has_travelled {
-            return result;
-        }
-        let Some(event) = CURRENT.get() else { return result };
-        for (op, before) in ops.iter().zip(before) {
-            if let Some(now) = stands(op) {
-                let is_new = before.is_none_or(|before| before != now) && now.1 > 0;
-                lock(&self.history).answers(event, now, is_new);
+        let Some(event) = CURRENT.get().filter(|_| !*has_travelled) else { return result };
+        for (element, made) in changes_in(&self.lender.not_durable()) {
+            if !before.contains_key(&element) {
+                lock(&self.history).changes(event, element, made);
             }
+        }
+        let stands = ops.iter().filter_map(|op| self.lender.stands_on(shard, op));
+        for stands in stands.filter(|_| is_answered) {
+            lock(&self.history).answers(event, stands);
         }
         result
     }

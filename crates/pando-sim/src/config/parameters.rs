@@ -176,7 +176,11 @@ impl SimConfig {
     #[must_use]
     pub fn with_power_loss(self) -> Self {
         let lock_patience = Some(SECOND);
-        Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
+        // A reservation of a block is durable before the block is needed. Holders need many numbers.
+        let number_block =
+            if self.lends { self.number_block.max(1 << 16) } else { self.number_block };
+        let durability = Durability::OsWithPowerLoss;
+        Self { durability, keeping: 6, lock_patience, number_block, ..self }
     }
 
     /// The run of `seed` in which directories split all the time, in small pages, while clients

@@ -63,6 +63,8 @@ counts! {
         pub died: u64,
         /// Journals of dead clients that were sent.
         pub journals: u64,
+        /// Journals that could not be written.
+        pub journals_failed: u64,
         /// Clients that stood still for long, or whose machine slept.
         pub stood_still: u64,
         /// Clients that were cut off from shards for long.
@@ -146,6 +148,7 @@ impl Loans {
             set_aside: 0,
             died: 0,
             journals: 0,
+            journals_failed: 0,
             stood_still: 0,
             cut_off: 0,
         }

@@ -30,16 +30,10 @@ const GHOSTS: Who = Who::MAX / 2;
 
 impl History {
     /// A holder answers a request of an operation under a grant that has `number` elements by then.
-    /// `is_new`: the last of them is the request itself.
-    pub fn answers(&mut self, event: EventIndex, (grant, number): ElementOf, is_new: bool) {
+    pub fn answers(&mut self, event: EventIndex, (grant, number): ElementOf) {
         let Some(event) = self.event_mut(event) else { return };
         let who = event.call.who;
         event.lent.on.insert(grant, number);
-        if is_new {
-            event.lent.made.push((grant, number));
-            // It may be applied from now on, also if its client does not hear of it.
-            event.asked = true;
-        }
         let op = event.call.op.clone();
         self.loans.answers(who, (grant, number), &op);
     }
@@ -196,8 +190,11 @@ mod tests {
             let outcome = outcome.unwrap_or_else(|| self.tree.apply(&call, Ino(100)));
             let (lane, aside) = self.lanes[who as usize];
             let event = self.history.invoke(lane, call);
+            if is_new {
+                self.history.changes(event, (GRANT, 1), None);
+            }
             if is_lent {
-                self.history.answers(event, (GRANT, 1), is_new);
+                self.history.answers(event, (GRANT, 1));
             }
             self.history.respond(event, outcome, aside);
         }

@@ -93,6 +93,9 @@ impl Run {
         let lanes = self.world.config.lanes;
         let shared = Shared { here: here.cloned(), ..self.shared.of(self.who) };
         let run = ClientRun::new(self.who, shared, lanes, operations);
+        if self.world.config.lends && self.random.chance(1, 6) {
+            run.let_journals_fail(self.random.between(2, 80));
+        }
         let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
         tasks.push(self.world.executor.spawn(Arc::clone(&run).maintain()));
         for _ in 0..lanes {

@@ -15,6 +15,9 @@ const TWICE: &str = "was given twice";
 /// Something was lost, and no holder names it.
 const UNTOLD: &str = "did not set it aside";
 
+/// Something was set aside though the shard did not refuse it.
+const NO_REASON: &str = "set aside for no reason";
+
 fn at_shards(check: &str, fault: Core, runs: fn(u64) -> SimConfig) {
     holding::is_found_by(&[check], runs, |config| config.planted = Some(fault));
 }
@@ -47,4 +50,19 @@ fn a_number_that_a_holder_gives_twice() {
 fn a_loss_of_which_nobody_is_told() {
     // No seed before the 25th finds it.
     at_holders(UNTOLD, Lent::ForgetsLost, |seed| SimConfig::lending(24 + seed));
+}
+
+#[test]
+fn a_change_that_is_answered_and_not_noted() {
+    at_holders(UNTOLD, Lent::ChangeNotNoted, SimConfig::lending);
+}
+
+#[test]
+fn an_end_that_is_not_noted_before_the_shard_forgets_the_grant() {
+    at_holders(NO_REASON, Lent::EndNotNoted, SimConfig::lending);
+}
+
+#[test]
+fn a_journal_that_is_applied_after_a_fence() {
+    at_shards(ANEW, Core::FencedApplied, SimConfig::lending);
 }
