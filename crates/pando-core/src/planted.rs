@@ -43,6 +43,20 @@ pub enum Planted {
     ElementsOutOfOrder,
     /// Elements are applied as often as they come.
     ElementsTwice,
+    /// A part is lent under a generation that was used before.
+    GenerationReused,
+    /// Elements are applied though their part was taken back.
+    FencedApplied,
+    /// Elements are applied though one before them was refused.
+    RefusedPassedOver,
+    /// A session that is over may go on using what it has borrowed.
+    HoldOutlivesSession,
+    /// A holder gives one number to two inodes.
+    InoGivenTwice,
+    /// A holder takes rows that were not lent along for absent.
+    NotLentIsAbsent,
+    /// A holder that has returned a part still answers from it.
+    AnswersAfterReturn,
     /// What a holder has open is not taken over when it returns a part.
     OpensNotReturned,
     /// Every vote is sent before it is synced.

@@ -22,8 +22,8 @@ pub(crate) enum Step {
     Waits,
     /// It needs the rows of a file.
     Fetches(TxnId, Order),
-    /// It asks that what was changed under these grants be durable.
-    Syncs,
+    /// It asks that what was changed under these grants, or any, be durable.
+    Syncs(Option<Vec<TxnId>>),
 }
 
 impl State {
@@ -45,8 +45,13 @@ impl State {
         }
         match &request.op {
             Op::ReleaseAll(_, files) => return self.release_all(shard, request, files, now),
-            Op::SyncFile(file) if self.holds(file) => return Step::Syncs,
-            Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs,
+            Op::SyncFile(file) => {
+                let grants = self.grants_of(file);
+                if !grants.is_empty() {
+                    return Step::Syncs(Some(grants));
+                }
+            }
+            Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs(None),
             _ => {}
         }
         let is_held = match self.births.is_empty() && now < lent.until {
@@ -126,10 +131,11 @@ impl State {
         !self.queue.has_room() || self.queue.is_late((UNSENT_MAX, before), its)
     }
 
-    fn holds(&self, file: &FileRef) -> bool {
-        let op = Op::GetAttr(file.clone());
-        let lent = self.lent.as_ref();
-        lent.is_some_and(|lent| dirs_of(&op).iter().any(|dir| lent.core.has_dir(*dir)))
+    /// The grants of the directory of a file.
+    fn grants_of(&self, file: &FileRef) -> Vec<TxnId> {
+        let Some(lent) = &self.lent else { return Vec::new() };
+        let dirs = dirs_of(&Op::GetAttr(file.clone()));
+        dirs.into_iter().flat_map(|dir| lent.core.grants_in(dir)).collect()
     }
 
     fn note_used(&mut self, op: &Op, now: u64) {
@@ -151,7 +157,7 @@ impl State {
         files: &[FileRef],
         now: u64,
     ) -> Step {
-        if !files.iter().any(|file| self.holds(file)) {
+        if files.iter().all(|file| self.grants_of(file).is_empty()) {
             return Step::Travels;
         }
         let moment = self.moment(now);

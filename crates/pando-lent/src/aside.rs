@@ -3,7 +3,7 @@
 use pando_types::lend::{Act, Element, Standing};
 use pando_types::op::Op;
 use pando_types::requests::asked::{Asked, changes_at};
-use pando_types::{DirRef, Ino, Name, ShardIndex};
+use pando_types::{DirRef, Ino, Name, ShardIndex, TxnId};
 
 /// Hears what is lost, and what is wrong with journals.
 pub trait Hears: Send + Sync {
@@ -18,6 +18,8 @@ pub trait Hears: Send + Sync {
 pub struct SetAside {
     /// The shard that did not take it.
     pub shard: ShardIndex,
+    /// The grant under which it was answered, and its number among the changes there.
+    pub element: (TxnId, u64),
     /// What it changed.
     pub what: &'static str,
     /// The directory and the name of the file.
@@ -40,6 +42,7 @@ impl SetAside {
         let made = (change.ino.0 > 0).then_some(change.ino);
         let mut lost = Self {
             shard,
+            element: (element.grant, element.number),
             what: "a change",
             at: None,
             ino: made,

@@ -32,6 +32,8 @@ pub struct Borrowing<T> {
     pub(crate) places: Places,
     pub(crate) asked: Asked,
     is_closing: AtomicBool,
+    /// Whether shards were added since.
+    pub(crate) is_outgrown: AtomicBool,
     pub(crate) sums: Sums,
 }
 
@@ -47,6 +49,7 @@ impl<T: Transport> Borrowing<T> {
             places: Places::default(),
             asked: Asked::default(),
             is_closing: AtomicBool::new(false),
+            is_outgrown: AtomicBool::new(false),
             sums: Sums::default(),
         }
     }
@@ -107,7 +110,12 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Waits until a shard has applied all that was answered by now.
-    pub(crate) async fn flush(&self, shard: ShardIndex) {
+    async fn flush(&self, shard: ShardIndex) {
+        self.flush_of(shard, None).await;
+    }
+
+    /// Waits until a shard has applied what was answered by now: of these grants, or all.
+    async fn flush_of(&self, shard: ShardIndex, grants: Option<&[TxnId]>) {
         let side = self.side(shard);
         let answered = side.lock().queue.places();
         loop {
@@ -115,7 +123,11 @@ impl<T: Transport> Borrowing<T> {
             changed.as_mut().enable();
             {
                 let mut state = side.lock();
-                if state.queue.is_sent(answered) {
+                let is_sent = match grants {
+                    Some(grants) => state.queue.is_sent_of(grants, answered),
+                    None => state.queue.is_sent(answered),
+                };
+                if is_sent {
                     return;
                 }
                 state.is_urgent = true;
@@ -171,10 +183,17 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Elements that were answered and could not be applied, since the last call.
-    pub fn take_set_aside(&self) -> Vec<Element> {
-        let all = self.shards().flat_map(|shard| self.side(shard).lock().take_set_aside());
-        all.map(|(element, _)| element).collect()
+    /// Elements that were answered, and are not known to be durable.
+    pub fn not_durable(&self) -> Vec<Element> {
+        let of = |shard| self.side(shard).lock().queue.all().cloned().collect::<Vec<_>>();
+        self.shards().flat_map(of).collect()
+    }
+
+    /// The grant under which an operation is answered here, and the number of its last element.
+    pub fn stands_on(&self, shard: ShardIndex, op: &Op) -> Option<(TxnId, u64)> {
+        let state = self.side(shard).lock();
+        let core = &state.lent.as_ref()?.core;
+        core.grants_of(op).into_iter().find_map(|it| Some((it, core.last_element(it)?)))
     }
 
     /// Asks a shard until it answers. `None`: the transport is stopped.
@@ -234,8 +253,8 @@ impl<T: Transport> Borrowing<T> {
                 Step::Travels => return self.travel(shard, request).await,
                 Step::Waits => changed.await,
                 Step::Fetches(grant, order) => self.fetch(shard, grant, order).await?,
-                Step::Syncs => {
-                    self.flush(shard).await;
+                Step::Syncs(grants) => {
+                    self.flush_of(shard, grants.as_deref()).await;
                     return self.inner.call(shard, Self::synced(shard, &request)).await;
                 }
             }

@@ -7,11 +7,12 @@ use crate::known::births::{Birth, Doubt};
 use crate::side::State;
 
 impl State {
-    /// Whether the shard is yet to hear of a grant: its directory's decision is on its way, for the
-    /// first time or after a loss of power.
+    /// Whether the shard is yet to hear of a grant, as it says to a batch: its directory's decision
+    /// is on its way, for the first time or after a loss of power.
     pub(crate) fn is_awaited(
         &mut self,
-        (shard, grant): (ShardIndex, TxnId),
+        (shard, batch): (ShardIndex, u64),
+        grant: TxnId,
         told: Standing,
     ) -> bool {
         let Some(birth) = self.births.get_mut(&grant) else { return false };
@@ -21,7 +22,10 @@ impl State {
                 true
             }
             // A coordinator has none of its own left to tell itself.
-            Standing::Unknown if grant.shard == shard || birth.doubt == Doubt::Nothing => false,
+            Standing::Unknown if grant.shard == shard => false,
+            Standing::Unknown if matches!(birth.doubt, Doubt::Nothing(left) if batch > left) => {
+                false
+            }
             Standing::Unknown => {
                 birth.doubt = Doubt::Asks;
                 true
@@ -67,22 +71,25 @@ mod tests {
     fn a_birth_is_lost_only_if_coordinator_and_shard_say_so() {
         let grant = TxnId { shard: ShardIndex(0), number: 1 };
         let mut state = State::default();
-        assert!(!state.is_awaited((SHARD, grant), Standing::Unknown), "it is no birth");
+        assert!(!state.is_awaited((SHARD, 5), grant, Standing::Unknown), "it is no birth");
         state.births.insert(grant, Birth::default());
         for _ in 0..3 {
-            assert!(state.is_awaited((SHARD, grant), Standing::Unknown));
+            assert!(state.is_awaited((SHARD, 5), grant, Standing::Unknown));
             assert!(state.has_doubts() && state.is_doubtful(grant));
         }
         // The decision was on its way.
-        state.births.insert(grant, Birth { is_known: false, doubt: Doubt::Nothing });
-        assert!(!state.is_awaited((SHARD, grant), Standing::Stands));
+        state.births.insert(grant, Birth { is_known: false, doubt: Doubt::Nothing(4) });
+        assert!(!state.is_awaited((SHARD, 5), grant, Standing::Stands));
         assert!(!state.is_doubtful(grant));
         // Another start of the shard.
         state.doubt_births();
         assert!(state.is_doubtful(grant));
-        assert!(state.is_awaited((SHARD, grant), Standing::Unknown));
-        state.births.insert(grant, Birth { is_known: false, doubt: Doubt::Nothing });
-        assert!(!state.is_awaited((SHARD, grant), Standing::Unknown));
+        assert!(state.is_awaited((SHARD, 5), grant, Standing::Unknown));
+        state.births.insert(grant, Birth { is_known: false, doubt: Doubt::Nothing(4) });
+        // What the shard has said before its coordinator did says nothing.
+        assert!(state.is_awaited((SHARD, 4), grant, Standing::Unknown));
+        state.births.insert(grant, Birth { is_known: false, doubt: Doubt::Nothing(4) });
+        assert!(!state.is_awaited((SHARD, 5), grant, Standing::Unknown));
     }
 
     #[test]
@@ -90,6 +97,6 @@ mod tests {
         let grant = TxnId { shard: SHARD, number: 1 };
         let mut state = State::default();
         state.births.insert(grant, Birth::default());
-        assert!(!state.is_awaited((SHARD, grant), Standing::Unknown));
+        assert!(!state.is_awaited((SHARD, 5), grant, Standing::Unknown));
     }
 }

@@ -21,6 +21,7 @@
 //! |---|---|
 //! | `settings.rs` | what it must know of the volume, and its limits |
 //! | `counts.rs` | what it has done, as users are shown |
+//! | `planted.rs` | faults for tests |
 //! | `known/` | requests under way; directories worth borrowing; where lent ones are; births |
 //! | `journal/` | what was answered, noted where it outlives the process |
 //! | `queue.rs` | elements that are not known to be durable |
@@ -32,6 +33,9 @@
 //! | `keep/` | news of grants; elements on their way; new grants; births; what is given back first |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod planted;
 
 mod answer;
 mod aside;
@@ -52,4 +56,6 @@ use pando_client::Transport;
 pub use aside::{Hears, SetAside};
 pub use borrowing::Borrowing;
 pub use counts::Counts;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use settings::Settings;

@@ -48,6 +48,7 @@ impl Queue {
     /// Adds an element that is answered at `now`.
     pub(crate) fn push(&mut self, element: Element, now: u64) {
         let half = match (&element.act, &mut self.journal) {
+            (Act::Change(_), _) if is_planted!(ChangeNotNoted) => None,
             (Act::Change(_), Some(journal)) => Some(journal.element(&element)),
             (Act::Return(_), Some(journal)) => {
                 journal.part_ends(element.grant);
@@ -71,7 +72,7 @@ impl Queue {
 
     /// Notes that a grant is over.
     pub(crate) fn over(&mut self, grant: TxnId) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = self.journal.as_mut().filter(|_| !is_planted!(EndNotNoted)) {
             journal.over(grant);
         }
     }
@@ -132,16 +133,31 @@ impl Queue {
         };
     }
 
+    /// Whether elements are unsent that are not kept back.
+    pub(crate) fn has_more(&self) -> bool {
+        self.unsent.iter().any(|(kept, _)| !self.kept_back.contains(&kept.element.grant))
+    }
+
+    /// Whether all of the first so many elements are applied that are of these grants.
+    pub(crate) fn is_sent_of(&self, grants: &[TxnId], places: u64) -> bool {
+        let is_its = |kept: &Kept| kept.place <= places && grants.contains(&kept.element.grant);
+        !self.unsent.iter().any(|(kept, _)| is_its(kept))
+    }
+
+    /// Grants of which elements are kept.
+    pub(crate) fn grants(&self) -> BTreeSet<TxnId> {
+        self.all().map(|element| element.grant).collect()
+    }
+
     /// Whether all elements of a grant are applied.
     pub(crate) fn is_all_sent(&self, grant: TxnId) -> bool {
         self.unsent.iter().all(|(kept, _)| kept.element.grant != grant)
     }
 
-    /// Whether an element of a grant is kept.
-    pub(crate) fn has(&self, grant: TxnId) -> bool {
-        let is_its = |kept: &Kept| kept.element.grant == grant;
-        self.applied.iter().any(|(kept, _)| is_its(kept))
-            || self.unsent.iter().any(|(kept, _)| is_its(kept))
+    /// All elements that are kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Element> {
+        let applied = self.applied.iter().map(|(kept, _)| &kept.element);
+        applied.chain(self.unsent.iter().map(|(kept, _)| &kept.element))
     }
 
     /// Number of elements that are not known to be applied.

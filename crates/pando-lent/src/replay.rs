@@ -107,12 +107,13 @@ pub async fn replay<T: Transport>(
     while sending.queue.unsent() > 0 {
         let elements = sending.queue.batch(ELEMENTS_MAX);
         let grants: BTreeSet<_> = elements.iter().map(|it| it.grant).collect();
+        let stood = sending.all_stand(&grants);
         if sending.send(elements).await? {
             continue;
         }
-        match sending.awaits(grants.iter()) {
-            true => sending.pause().await?,
-            false => sending.give_up(&grants),
+        match stood && sending.all_stand(&grants) {
+            true => sending.give_up(&grants),
+            false => sending.pause().await?,
         }
     }
     sending.return_all().await?;
@@ -172,7 +173,7 @@ impl<'a, T: Transport> Sending<'a, T> {
         let Body::Streamed(states) = self.ask(self.shard, op).await? else { return Ok(false) };
         for (grant, mut told) in states {
             if told.standing == Standing::Unknown && grant.shard != self.shard {
-                told = self.ask_again(grant, told).await?;
+                told = self.ask_again(grant, told).await;
             }
             self.queue.applied(grant, told.applied, (Epoch(0), Lsn(0)));
             if !matches!(told.standing, Standing::Stands | Standing::Awaited) {
@@ -188,28 +189,33 @@ impl<'a, T: Transport> Sending<'a, T> {
 
     /// How far a grant has come that came with its directory, and that its shard does not know: it
     /// may be yet to hear of it from the coordinator.
-    async fn ask_again(
-        &self,
-        grant: TxnId,
-        unknown: GrantState,
-    ) -> Result<GrantState, TransportError> {
-        let mut told = unknown;
+    async fn ask_again(&self, grant: TxnId, unknown: GrantState) -> GrantState {
+        let mut told = unknown.clone();
         for shard in [grant.shard, self.shard] {
             let op = Op::Stream { shard, elements: vec![probe(grant)], synced: true };
-            let Body::Streamed(states) = self.ask(shard, op).await? else { break };
+            // A coordinator that does not answer may have it to tell.
+            let Ok(Body::Streamed(states)) = self.ask(shard, op).await else {
+                return GrantState { standing: Standing::Awaited, ..unknown };
+            };
             let Some((_, state)) = states.into_iter().find(|(id, _)| *id == grant) else { break };
             told = state;
             if told.standing != Standing::Unknown {
                 break;
             }
         }
-        Ok(told)
+        told
     }
 
     /// Whether the directory of one of these grants may be yet to be made.
     fn awaits<'g>(&self, mut grants: impl Iterator<Item = &'g TxnId>) -> bool {
         let standing = |grant: &TxnId| self.parts.get(grant).map(|told| told.standing);
         grants.any(|grant| standing(grant) == Some(Standing::Awaited))
+    }
+
+    /// Whether the shard has said of all of these grants that they stand.
+    fn all_stand(&self, grants: &BTreeSet<TxnId>) -> bool {
+        let standing = |grant: &TxnId| self.parts.get(grant).map(|told| told.standing);
+        grants.iter().all(|grant| standing(grant) == Some(Standing::Stands))
     }
 
     /// Lets some time pass. `Err`: too much has.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pando_placement::{ClusterMap, Secrets};
 
-use crate::journal::Notes;
+use crate::journal::Notebook;
 
 /// Nanoseconds of a millisecond.
 pub(crate) const MILLIS: u64 = 1_000_000;
@@ -22,6 +22,9 @@ pub(crate) const IDLE: u64 = 5_000 * MILLIS;
 /// Pause before something is sent again that was lost, nanoseconds.
 pub(crate) const AGAIN: u64 = 20 * MILLIS;
 
+/// How long coordinators may take to answer before others are asked, nanoseconds.
+pub(crate) const ASK_WITHIN: u64 = 500 * MILLIS;
+
 /// How long requests of a directory that is to be lent wait for those under way, nanoseconds.
 pub(crate) const STILL_WITHIN: u64 = 50 * MILLIS;
 
@@ -35,5 +38,5 @@ pub struct Settings {
     /// Number of changes of a directory after which it is borrowed.
     pub eager_after: u32,
     /// Where what was answered is noted. `None`: nowhere, so it ends with the process.
-    pub notes: Option<Arc<Notes>>,
+    pub notes: Option<Arc<dyn Notebook>>,
 }

@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) reopening: BTreeMap<TxnId, DirId>,
     /// Grants that came with their directories.
     pub(crate) births: BTreeMap<TxnId, Birth>,
+    /// How many batches of elements have left.
+    pub(crate) batches: u64,
     /// When the shard last told of a grant that is not here.
     pub(crate) told_of_others: u64,
     /// Grants that are returned, and of which the shard has not said that they are over.
@@ -180,7 +182,7 @@ impl State {
     pub(crate) fn attends(&self) -> bool {
         self.lent.is_some()
             || !self.returning.is_empty()
-            || !self.over.is_empty()
+            || !self.over.is_empty() && !self.queue.is_broken()
             || !self.queue.is_empty()
     }
 
@@ -264,7 +266,7 @@ impl State {
 
     fn set_aside(&mut self, lost: Vec<Element>, applied: u64, why: Standing) {
         let is_lost = |it: &Element| matches!(it.act, Act::Change(_)) && it.number > applied;
-        let changes = lost.into_iter().filter(is_lost);
+        let changes = lost.into_iter().filter(is_lost).filter(|_| !is_planted!(ForgetsLost));
         self.set_aside.extend(changes.map(|it| (it, why)));
     }
 

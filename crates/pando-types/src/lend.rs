@@ -194,7 +194,7 @@ pub enum Standing {
 pub struct GrantNews {
     /// Grants that the shard wants back, ascending by generation.
     pub recalled: Vec<TxnId>,
-    /// Grants that were fenced, each with the number of elements that were applied.
+    /// Grants that are over, each with the number of elements that were applied.
     pub over: Vec<(TxnId, GrantState)>,
     /// Whether the holder may go on using its parts for [`HOLD`] from when it sent the question.
     pub prolongs: bool,

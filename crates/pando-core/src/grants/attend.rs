@@ -39,8 +39,10 @@ impl Shard {
         if news.prolongs {
             self.grants.prolong(session, now);
         }
-        // What the holder acts on must not be undone by a loss of power.
-        let need = if news.over.is_empty() { Need::Committed } else { Need::Durable };
+        // What the holder acts on must not be undone by a loss of power. What it has returned it
+        // knows: recalls are not to wait for that.
+        let is_fenced = |(_, state): &(TxnId, GrantState)| state.standing == Standing::Fenced;
+        let need = if news.over.iter().any(is_fenced) { Need::Durable } else { Need::Committed };
         Ok(Ran::Answer(Body::Attended(news), need))
     }
 
@@ -79,19 +81,20 @@ impl Shard {
             .map(|(id, _)| id)
             .take(NEWS_MAX + 1)
             .collect();
-        // What was returned the holder hears of in answer to its return. That answer need not wait
-        // until it is durable, as this one would, with all recalls.
-        let over = its().filter(|(_, held)| held.grant.standing == Standing::Fenced);
+        let over = its().filter(|(_, held)| !held.grant.is_lent());
         let is_late = |(_, held): (TxnId, &Held)| {
             let recall = held.recalled.filter(|_| held.grant.is_lent());
             recall.is_some_and(|recall| recall.at.saturating_add(HOLD) <= now)
         };
+        let is_alive = self.sessions.is_alive(session);
+        #[cfg(feature = "planted")]
+        let is_alive = is_alive || self.is_planted(crate::Planted::HoldOutlivesSession);
         let mut news = GrantNews {
             recalled: Vec::new(),
             over: over.take(NEWS_MAX).map(|(id, held)| (id, state(held))).collect(),
             // A holder that does not return what is wanted back is not to keep the rest. Nor is
             // one that was not told of all recalls.
-            prolongs: self.sessions.is_alive(session)
+            prolongs: is_alive
                 && recalled.len() <= NEWS_MAX
                 && !self.grants.of_session(session).any(is_late),
         };

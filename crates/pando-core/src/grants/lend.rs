@@ -94,6 +94,12 @@ impl Shard {
         }
         let page = self.first_page(ctx, session, part.dir.id, &header)?;
         let generation = self.numbers.txn(ctx);
+        #[cfg(feature = "planted")]
+        let generation = match self.is_planted(crate::Planted::GenerationReused) {
+            true => self.grants.all().find(|(_, it)| !it.grant.is_lent()).map(|(id, _)| id),
+            false => None,
+        }
+        .unwrap_or(generation);
         let inos = alloc::vec![self.numbers.inos(ctx, INOS)];
         let grant = Grant {
             part,

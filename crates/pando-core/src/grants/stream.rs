@@ -135,8 +135,18 @@ impl Shard {
             || element.number > grant.applied
                 && self.is_planted(crate::Planted::ElementsOutOfOrder)
             || self.is_planted(crate::Planted::ElementsTwice);
+        let takes_changes = grant.standing == Standing::Stands;
+        #[cfg(feature = "planted")]
+        let (is_next, takes_changes) = match grant.standing {
+            Standing::Fenced => (is_next, self.is_planted(crate::Planted::FencedApplied)),
+            Standing::Refused => {
+                let is_passed_over = self.is_planted(crate::Planted::RefusedPassedOver);
+                (is_next || is_passed_over && element.number > grant.applied, is_passed_over)
+            }
+            _ => (is_next, takes_changes),
+        };
         let fate = match (&element.act, grant.standing) {
-            (Act::Change(change), Standing::Stands) if is_next => {
+            (Act::Change(change), _) if is_next && takes_changes => {
                 self.run_change(ctx, element.grant, &grant, change)?
             }
             // After a refusal the holder returns what it has, with elements left out. It numbers

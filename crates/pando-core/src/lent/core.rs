@@ -221,7 +221,11 @@ impl LentCore {
         }
         self.shard.namespace.opens.settle();
         let part = self.parts.get_mut(&generation).filter(|_| is_changed)?;
-        if ran.made.0 > 0 {
+        #[cfg(feature = "planted")]
+        let is_given_again = self.shard.is_planted(crate::Planted::InoGivenTwice);
+        #[cfg(not(feature = "planted"))]
+        let is_given_again = false;
+        if ran.made.0 > 0 && !is_given_again {
             part.given = ran.made;
             part.inos.retain(|range| range.end.0 > ran.made.0 + 1);
             if let Some(range) = part.inos.first_mut() {
@@ -233,8 +237,20 @@ impl LentCore {
         Some(Element { grant: generation, number: part.number, act: Act::Change(change) })
     }
 
+    /// Plants a fault, for tests.
+    #[cfg(feature = "planted")]
+    pub fn plant(&mut self, fault: crate::Planted) {
+        self.shard.plant(fault);
+        self.store.plant(fault);
+    }
+
     /// Gives a part back: drops its rows. Returns its last element.
     pub fn end(&mut self, generation: TxnId) -> Option<Element> {
+        #[cfg(feature = "planted")]
+        if self.shard.is_planted(crate::Planted::AnswersAfterReturn) {
+            let number = self.parts.get(&generation)?.number + 1;
+            return Some(Element { grant: generation, number, act: Act::Return(None) });
+        }
         let part = self.parts.remove(&generation)?;
         let dir = part.dir.id;
         if let Some(of_dir) = self.dirs.get_mut(&dir) {
@@ -298,6 +314,12 @@ impl LentCore {
     #[must_use]
     pub fn grants_of(&self, op: &Op) -> Vec<TxnId> {
         self.part_of(op).map_or_else(|| self.concerned(op), |grant| Vec::from([grant]))
+    }
+
+    /// Number of the last element of a grant, if its part is here.
+    #[must_use]
+    pub fn last_element(&self, generation: TxnId) -> Option<u64> {
+        self.parts.get(&generation).map(|part| part.number)
     }
 
     /// Bytes of all rows.

@@ -22,6 +22,8 @@ pub struct LentStore {
     missed: Cell<Option<(DirId, Order)>>,
     /// Bytes of keys and values.
     bytes: usize,
+    #[cfg(feature = "planted")]
+    planted: Option<crate::Planted>,
 }
 
 /// Whether rows of this kind are lent only when asked for.
@@ -134,8 +136,18 @@ impl LentStore {
         self.rows.range::<[u8], _>((Included(from), Excluded(to)))
     }
 
+    /// Plants a fault, for tests.
+    #[cfg(feature = "planted")]
+    pub const fn plant(&mut self, fault: crate::Planted) {
+        self.planted = Some(fault);
+    }
+
     /// Fails if the row at `key` is one that was not lent along.
     fn is_lent(&self, key: &[u8]) -> Result<(), Halt> {
+        #[cfg(feature = "planted")]
+        if self.planted == Some(crate::Planted::NotLentIsAbsent) {
+            return Ok(());
+        }
         if keys::kind_of(key).is_some_and(is_cold_kind)
             && let (Some(dir), Some(order)) = (keys::dir_of(key), keys::order_of(key))
             && self.cold.contains(&(dir, order))

@@ -3,9 +3,9 @@
 
 use std::cell::Cell;
 
-use pando_core::{Planted, Shard};
+use pando_core::{LentCore, Planted, Shard};
 
-use crate::grants::{failures, others};
+use crate::grants::{failures, hostile, others};
 use crate::growth::handovers;
 use crate::paths::births;
 use crate::sessions::holds;
@@ -22,6 +22,14 @@ pub fn plant_into(shard: &mut Shard) {
     if let Some(fault) = PLANTED.get() {
         shard.plant(fault);
     }
+}
+
+/// Plants this thread's fault into a holder.
+pub fn planted_into(mut holder: LentCore) -> LentCore {
+    if let Some(fault) = PLANTED.get() {
+        holder.plant(fault);
+    }
+    holder
 }
 
 fn is_found_as(words: &str, fault: Planted, test: fn()) {
@@ -69,6 +77,31 @@ fn elements_that_run_twice() {
 fn opens_that_are_left_out_of_a_return() {
     let test = failures::what_the_holder_has_open_is_open_at_the_shard_after_the_return;
     is_found_as("the open file is gone", Planted::OpensNotReturned, test);
+}
+
+#[test]
+fn an_element_that_is_applied_after_a_fence() {
+    let test = failures::a_dead_holder_keeps_others_waiting_for_its_hold_and_no_longer;
+    is_found_as("applied after the fence", Planted::FencedApplied, test);
+}
+
+#[test]
+fn elements_that_are_applied_after_a_refused_one() {
+    let test = failures::an_unreadable_block_refuses_the_element_and_all_that_follow;
+    is_found_as("it is applied later", Planted::RefusedPassedOver, test);
+}
+
+#[test]
+fn a_row_that_was_not_lent_and_counts_as_absent() {
+    let test = hostile::a_file_of_many_slices_is_lent_whole;
+    is_found_as("the holder reads a hole", Planted::NotLentIsAbsent, test);
+}
+
+#[test]
+fn a_hold_that_outlives_its_session() {
+    let test =
+        failures::a_session_that_is_over_may_still_send_what_it_answered_unless_somebody_came;
+    is_found_as("a session that is over goes on", Planted::HoldOutlivesSession, test);
 }
 
 #[test]

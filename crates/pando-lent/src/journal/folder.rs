@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pando_types::ShardIndex;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
-use crate::journal::halves::{Journal, Storage};
+use crate::journal::halves::{Journal, Notebook, Storage};
 use crate::journal::record::HALF;
 
 const LOCK: &str = "lock";
@@ -100,18 +100,16 @@ impl Mounts {
     }
 }
 
-impl Notes {
-    /// Begins the journal about a shard. Its room is taken at once.
-    pub fn open(&self, shard: ShardIndex) -> io::Result<Journal> {
+impl Notebook for Notes {
+    fn open(&self, shard: ShardIndex) -> io::Result<Journal> {
         let path = self.folder.join(format!("{SHARD}{}", shard.0));
         let file = private().create(true).truncate(true).open(path)?;
         fallocate(&file, FallocateFlags::empty(), 0, 2 * HALF as u64)?;
         Journal::new(Box::new(file), shard)
     }
 
-    /// Removes the journals, of which nothing is needed any more, and the folder of all if it is
-    /// empty then.
-    pub fn end(&self) -> io::Result<()> {
+    /// Removes the folder of all, too, if it is empty then.
+    fn end(&self) -> io::Result<()> {
         fs::remove_dir_all(&self.folder)?;
         if let Some(all) = self.folder.parent() {
             // Other journals may be there.

@@ -23,6 +23,14 @@ pub trait Storage: Send + Sync {
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
+/// Where a process keeps its journals.
+pub trait Notebook: std::fmt::Debug + Send + Sync {
+    /// Begins the journal about a shard. Its room is taken at once.
+    fn open(&self, shard: ShardIndex) -> io::Result<Journal>;
+    /// Removes the journals, of which nothing is needed any more.
+    fn end(&self) -> io::Result<()>;
+}
+
 /// Which half has a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Half(usize);

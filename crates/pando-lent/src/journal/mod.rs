@@ -23,5 +23,5 @@ mod record;
 
 pub use folder::{Found, Mounts, Notes};
 pub(crate) use halves::Half;
-pub use halves::{Journal, Storage};
+pub use halves::{Journal, Notebook, Storage};
 pub use record::{HALF, Noted, read};

@@ -7,7 +7,7 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
-use crate::settings::{AGAIN, IDLE};
+use crate::settings::{AGAIN, IDLE, LINGER};
 use crate::side::{State, Use};
 
 impl<T: Transport> Borrowing<T> {
@@ -30,9 +30,11 @@ impl<T: Transport> Borrowing<T> {
                     side.changed.notify_waiters();
                     side.to_send.notify_one();
                     let took = self.inner.machine_nanos().saturating_sub(asked);
-                    if !news.prolongs || took < AGAIN && news.over.is_empty() {
-                        // Such an answer does not wait.
+                    if !news.prolongs || side.lock().queue.is_broken() {
+                        // Such an answer does not wait, or the same news come again.
                         self.inner.sleep(AGAIN).await;
+                    } else if took < LINGER && news.recalled.is_empty() {
+                        self.inner.sleep(LINGER).await;
                     }
                 }
                 Err(Refusal::NoSession) => {
@@ -55,7 +57,12 @@ impl<T: Transport> Borrowing<T> {
             state.over.remove(grant);
             state.births.remove(grant);
         }
-        state.take_news(news, asked, self.inner.machine_nanos());
+        let now = self.inner.machine_nanos();
+        let mut its = news.recalled.iter().chain(news.over.iter().map(|(grant, _)| grant));
+        if its.any(|grant| !told.contains(grant) && !state.knows(*grant)) {
+            state.told_of_others = now;
+        }
+        state.take_news(news, asked, now);
     }
 
     /// The session, and what it knows of recalls and of grants that are over. `None`: nothing of
@@ -75,21 +82,21 @@ impl<T: Transport> Borrowing<T> {
 
 impl State {
     /// Grants that the shard may forget: none of which something may be sent again. That is noted
-    /// first.
+    /// first, or the shard keeps them.
     fn over_for_good(&mut self) -> Vec<TxnId> {
-        let is_done = |grant: &TxnId| !self.queue.has(*grant);
+        if self.over.is_empty() {
+            return Vec::new();
+        }
+        let kept = self.queue.grants();
+        let is_done = |grant: &TxnId| !kept.contains(grant);
         let done: Vec<_> = self.over.iter().copied().filter(is_done).collect();
         for grant in &done {
             self.queue.over(*grant);
         }
-        done
+        if self.queue.is_broken() { Vec::new() } else { done }
     }
 
     fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
-        let mut told = news.recalled.iter().chain(news.over.iter().map(|(grant, _)| grant));
-        if told.any(|grant| !self.knows(*grant)) {
-            self.told_of_others = now;
-        }
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
             // It is not over before the shard has heard what is open.
@@ -105,7 +112,7 @@ impl State {
             }
         }
         if news.prolongs {
-            self.prolong(asked);
+            self.prolong(if is_planted!(HoldFromAnswer) { now } else { asked });
         }
     }
 
@@ -134,12 +141,55 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use pando_types::lend::{Act, Change, Element, GrantState};
-    use pando_types::{Epoch, Ino, Lsn};
+    use std::collections::BTreeMap;
+
+    use pando_core::LentCore;
+    use pando_core::contract::Config;
+    use pando_placement::{ClusterMap, Secrets};
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Loan, Part};
+    use pando_types::{DirRef, Epoch, Ino, Lsn, PartitionIndex};
 
     use super::*;
+    use crate::journal::{Journal, Storage};
+    use crate::side::Lent;
 
     const GRANT: TxnId = TxnId { shard: ShardIndex(0), number: 7 };
+
+    /// Until when parts may be used after an answer that comes late.
+    fn held_until(asked: u64, now: u64) -> u64 {
+        let secrets = Secrets { dir: [0; 32], name: [0; 16] };
+        let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
+        let mut state = State::default();
+        let mut core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
+        let part = Part { dir: DirRef::ROOT, partition: PartitionIndex(0) };
+        core.begin(Loan { grant: GRANT, inos: Vec::new(), entries_max: 0 }, part);
+        state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
+        state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
+        state.lent.map_or(0, |lent| lent.until)
+    }
+
+    #[test]
+    fn a_hold_is_counted_from_the_question() {
+        assert_eq!(held_until(5, 5 + HOLD), 5 + HOLD);
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn a_hold_that_is_counted_from_the_answer_is_found() {
+        crate::Planted::plant(Some(crate::Planted::HoldFromAnswer));
+        let until = held_until(5, 5 + HOLD);
+        crate::Planted::plant(None);
+        assert_ne!(until, 5 + HOLD);
+    }
+
+    /// It takes the head of a journal, and no more.
+    struct Full;
+
+    impl Storage for Full {
+        fn write(&self, offset: u64, _: &[u8]) -> std::io::Result<()> {
+            if offset == 0 { Ok(()) } else { Err(std::io::ErrorKind::StorageFull.into()) }
+        }
+    }
 
     #[test]
     fn a_shard_does_not_forget_a_grant_of_which_something_may_be_sent_again() {
@@ -150,6 +200,15 @@ mod tests {
         assert_eq!(state.over_for_good(), []);
         state.queue.durable(Epoch(1), Lsn(9));
         assert_eq!(state.over_for_good(), [GRANT]);
+    }
+
+    #[test]
+    fn a_shard_does_not_forget_a_grant_whose_end_could_not_be_noted() {
+        let mut state = State::default();
+        state.queue.journal = Some(Journal::new(Box::new(Full), GRANT.shard).unwrap());
+        state.is_over(GRANT);
+        assert_eq!(state.over_for_good(), []);
+        assert!(!state.attends());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! New directories that are lent, and what becomes of such a loan.
 
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pando_client::Transport;
 use pando_types::lend::{Act, Born, Element, HOLD, Part, Standing};
@@ -7,9 +10,9 @@ use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{DirRef, Errno, PartitionIndex, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
-use crate::borrowing::Borrowing;
+use crate::borrowing::{Borrowing, either};
 use crate::known::births::{Birth, Doubt, probe, standing_of};
-use crate::settings::AGAIN;
+use crate::settings::{AGAIN, ASK_WITHIN};
 
 /// Whether a reply sends the request to another shard.
 fn is_sent_on(reply: &Reply) -> bool {
@@ -22,7 +25,8 @@ impl<T: Transport> Borrowing<T> {
         let RequestId { session, sequence, .. } = request.head.id;
         let is_its = sequence > 0 && session != SessionId(0) && !session.is_local();
         let makes = request.trail.is_none() && matches!(request.op, Op::Mkdir(..));
-        request.head.borrows = is_its && makes && !self.borrows_no_more();
+        request.head.borrows =
+            is_its && makes && !self.borrows_no_more() && !self.is_outgrown.load(Ordering::Relaxed);
         if request.head.borrows {
             self.asked.sent(request.head.id, self.inner.machine_nanos());
         }
@@ -47,7 +51,9 @@ impl<T: Transport> Borrowing<T> {
             }
             // It was told of before.
             _ if self.side(home).lock().knows(grant) => {}
+            // A shard was added since this mount began. What has its home there is not borrowed.
             _ => {
+                self.is_outgrown.store(true, Ordering::Relaxed);
                 self.asked.strays.lock().push((home, grant));
                 self.asked.has_strays.notify_one();
             }
@@ -60,17 +66,17 @@ impl<T: Transport> Borrowing<T> {
         let part = Part { dir, partition: PartitionIndex(0) };
         {
             let mut state = side.lock();
+            if state.knows(grant) {
+                return;
+            }
             state.take_session(session);
+            state.births.insert(grant, Birth::default());
             // A grant that was recalled before it was heard of may be over.
             let is_new = state.told_of_others < asked && now < asked.saturating_add(HOLD);
             let is_here = is_new
-                && !state.knows(grant)
                 && !state.lent.as_ref().is_some_and(|it| it.core.has_dir(dir.id))
                 && self.notes_begin(home, &mut state)
                 && state.enter(session, (loan, part), asked, || self.config_of(home));
-            if is_here {
-                state.births.insert(grant, Birth::default());
-            }
             let has_rows = is_here
                 && state.lent.as_mut().is_some_and(|it| it.core.take_page(grant, page).is_ok());
             match has_rows {
@@ -109,25 +115,25 @@ impl<T: Transport> Borrowing<T> {
                 side.to_doubt.notified().await;
                 continue;
             }
-            let asked = doubtful.into_iter().map(|grant| self.ask_coordinator(shard, grant));
-            if join_all(asked).await.contains(&None) {
-                return;
-            }
+            // A coordinator that is away keeps no others from being asked.
+            let asks = doubtful.into_iter().map(|grant| self.ask_coordinator(shard, grant));
+            either(join_all(asks).map(drop), self.inner.sleep(ASK_WITHIN)).await;
             side.to_send.notify_one();
             self.inner.sleep(AGAIN).await;
         }
     }
 
-    async fn ask_coordinator(&self, shard: ShardIndex, grant: TxnId) -> Option<()> {
+    async fn ask_coordinator(&self, shard: ShardIndex, grant: TxnId) {
         let to = grant.shard;
         let stream = Op::Stream { shard: to, elements: vec![probe(grant)], synced: false };
-        let reply = self.ask(to, stream).await?;
+        let Some(reply) = self.ask(to, stream).await else { return };
+        let mut state = self.side(shard).lock();
+        let left = state.batches;
         if let Some(told) = standing_of(&reply, grant)
-            && let Some(birth) = self.side(shard).lock().births.get_mut(&grant)
+            && let Some(birth) = state.births.get_mut(&grant)
         {
             let is_nothing = told == Standing::Unknown;
-            birth.doubt = if is_nothing { Doubt::Nothing } else { Doubt::None };
+            birth.doubt = if is_nothing { Doubt::Nothing(left) } else { Doubt::None };
         }
-        Some(())
     }
 }

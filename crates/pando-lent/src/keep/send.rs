@@ -1,7 +1,7 @@
 //! Elements on their way to one shard: one batch at a time.
 
 use pando_client::Transport;
-use pando_types::lend::{GrantState, Standing};
+use pando_types::lend::{Element, GrantState, Standing};
 use pando_types::op::{ELEMENTS_MAX, Op};
 use pando_types::reply::{Body, Reply};
 use pando_types::{ShardIndex, TxnId};
@@ -27,13 +27,16 @@ impl<T: Transport> Borrowing<T> {
             if count < BATCH && !is_urgent {
                 either(self.inner.sleep(LINGER), self.is_full(shard)).await;
             }
-            let elements = side.lock().queue.batch(ELEMENTS_MAX);
+            let (elements, batch) = side.lock().next_batch();
             let stream = Op::Stream { shard, elements, synced: false };
             let Some(reply) = self.ask(shard, stream).await else { return };
             match &reply.result {
                 Ok(Body::Streamed(states)) => {
-                    let went_on =
-                        side.lock().take_states(states, &reply, self.inner.machine_nanos());
+                    let went_on = side.lock().take_states(
+                        states,
+                        (&reply, batch),
+                        self.inner.machine_nanos(),
+                    );
                     if went_on {
                         pause = LINGER;
                     } else {
@@ -85,26 +88,43 @@ impl<T: Transport> Borrowing<T> {
 }
 
 impl State {
+    /// The elements that leave now, and the number of their batch.
+    fn next_batch(&mut self) -> (Vec<Element>, u64) {
+        self.batches += 1;
+        (self.queue.batch(ELEMENTS_MAX), self.batches)
+    }
+
     /// Takes in how far grants have come. Returns whether one has come further.
-    fn take_states(&mut self, states: &[(TxnId, GrantState)], reply: &Reply, now: u64) -> bool {
+    fn take_states(
+        &mut self,
+        states: &[(TxnId, GrantState)],
+        answer: (&Reply, u64),
+        now: u64,
+    ) -> bool {
         let before = self.queue.unsent();
         for (grant, told) in states {
-            self.streamed(*grant, told, reply, now);
+            self.streamed(*grant, told, answer, now);
         }
-        if self.queue.unsent() == 0 {
+        if !self.queue.has_more() {
             self.is_urgent = false;
         }
         self.queue.unsent() != before
     }
 
     /// Takes in how far a grant has come.
-    fn streamed(&mut self, grant: TxnId, told: &GrantState, reply: &Reply, now: u64) {
+    fn streamed(
+        &mut self,
+        grant: TxnId,
+        told: &GrantState,
+        (reply, batch): (&Reply, u64),
+        now: u64,
+    ) {
         // A later start of the shard may not have what it tells of.
         if reply.epoch < self.epoch() {
             return;
         }
         self.queue.applied(grant, told.applied, (reply.epoch, reply.seen));
-        if self.is_awaited((reply.shard, grant), told.standing) {
+        if self.is_awaited((reply.shard, batch), grant, told.standing) {
             return;
         }
         match told.standing {

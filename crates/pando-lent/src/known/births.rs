@@ -33,9 +33,9 @@ pub(crate) enum Doubt {
     None,
     /// Its coordinator is to be asked.
     Asks,
-    /// Its coordinator says that there is nothing to come: if the shard still does not know it, it
-    /// is lost.
-    Nothing,
+    /// Its coordinator says that there is nothing to come. So many batches had left by then. If the
+    /// shard says to a later one that it does not know the grant, it is lost.
+    Nothing(u64),
 }
 
 /// Requests that make directories which would be borrowed.

@@ -41,6 +41,7 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         (_, Err(Errno::ESTALE)) if may_dangle(event, before) => {
             Verdict::Excused(Excuse::FormerName)
         }
+        (_, Err(Errno::ESTALE)) if event.believes => Verdict::Excused(Excuse::Believed),
         // A walk along a path that no shard judged ended at something that is not a directory, or
         // at a directory that is gone.
         (Ok(Value::Stat(stat)), Err(Errno::ENOTDIR))

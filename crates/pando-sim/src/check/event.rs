@@ -3,6 +3,7 @@
 use pando_types::op::RequestId;
 use pando_types::{Attr, Errno, Ino};
 
+use super::lent::Lent;
 use super::loose::Walked;
 use super::sight::Sight;
 use crate::model::{Call, Op, Outcome};
@@ -59,6 +60,10 @@ pub struct Event {
     pub attr: Option<Attr>,
     /// Whether no shard judged its path in the end. `call` is then the operation by number.
     pub loose: bool,
+    /// What was answered of it from lent parts.
+    pub lent: Lent,
+    /// Whether its client may go by a name that it gave or took in a change that was lost.
+    pub believes: bool,
     /// Whether the search leaves it out.
     pub skipped: bool,
 }

@@ -28,6 +28,10 @@ pub enum Excuse {
     Lingering,
     /// A call has no answer because its session was over.
     SessionOver,
+    /// A client whose changes were lost with a lent part goes by the names that it believes in.
+    Believed,
+    /// An answer of a holder that was lost, or that stands on the ground of lost changes.
+    SetAside,
     /// The run may lose acknowledged changes, so its history has no order.
     Unordered,
     /// A call has no answer because of a loss of power.
@@ -42,7 +46,7 @@ pub type Excuses = BTreeMap<Excuse, u64>;
 
 impl Excuse {
     /// All excuses.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::OtherObjection,
         Self::SameFile,
         Self::FormerName,
@@ -53,6 +57,8 @@ impl Excuse {
         Self::LooseWalk,
         Self::Lingering,
         Self::SessionOver,
+        Self::Believed,
+        Self::SetAside,
         Self::Unordered,
         Self::PowerLost,
         Self::NotFound,

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pando_types::op::{Op as Wire, RequestId};
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SessionId};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SessionId, TxnId};
 
 use super::event::{Event, EventIndex, Fate};
+use super::lent::{ElementOf, Ended, Lent, Loans};
 use super::loose::Walked;
 use super::sight::Sight;
 use crate::model::{Call, Op, Outcome, Value, Who};
@@ -20,6 +21,8 @@ pub struct History {
     requests: BTreeMap<RequestId, EventIndex>,
     /// When each session was last known to be alive.
     alive: BTreeMap<SessionId, u64>,
+    /// What is known of parts that were lent.
+    pub loans: Loans,
 }
 
 impl History {
@@ -39,6 +42,34 @@ impl History {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    pub(crate) fn event_mut(&mut self, event: EventIndex) -> Option<&mut Event> {
+        self.events.get_mut(event)
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Event> {
+        self.events.iter_mut()
+    }
+
+    /// Keeps only some events. Requests are not known by their events any more.
+    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Event) -> bool) {
+        self.requests.clear();
+        self.events.retain(is_kept);
+    }
+
+    /// Something may have happened at any time since `since`, or never.
+    pub(crate) fn may_happen(&mut self, call: Call, since: u64) {
+        let lane = self.lane();
+        self.push(lane, call, since);
+    }
+
+    /// A grant is over at its shard, after this many elements, or that is lost again.
+    pub fn grant_ends(&mut self, grant: TxnId, ended: Option<(u64, bool)>) -> Option<Ended> {
+        self.clock += 1;
+        let at = self.clock;
+        let ended = ended.map(|(applied, is_fenced)| Ended { applied, is_fenced, at });
+        self.loans.ends(grant, ended)
     }
 
     /// An operation begins.
@@ -72,6 +103,8 @@ impl History {
             walked: Walked::default(),
             attr: None,
             loose: false,
+            lent: Lent::default(),
+            believes: false,
             skipped: false,
         });
         self.events.len() - 1
@@ -111,6 +144,17 @@ impl History {
         if let Some(event) = event {
             self.clock += 1;
             event.applied = Some((self.clock, made));
+        }
+    }
+
+    /// A holder applies changes of an operation as an element, which makes this inode. Its shard may
+    /// do so from now on, also if the client hears nothing of it.
+    pub fn changes(&mut self, event: EventIndex, element: ElementOf, made: Option<Ino>) {
+        if let Some(event) = self.events.get_mut(event) {
+            self.clock += 1;
+            event.applied = Some((self.clock, made));
+            event.lent.made.push(element);
+            event.asked = true;
         }
     }
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use pando_client::{Client, Volume};
-use pando_lent::Borrowing;
 use pando_types::SessionId;
 
 use crate::base::lock::lock;
 use crate::check::History;
 use crate::clients::blocking::desk::Desk;
+use crate::clients::borrows::Borrows;
 use crate::clients::local::Here;
 use crate::clients::workload::Known;
 use crate::judges::locks::Locks;
@@ -76,8 +76,7 @@ pub struct ClientRun {
     /// What all clients share.
     pub shared: Shared,
     pub(crate) client: Mutex<Option<Arc<Client>>>,
-    /// What answers from lent parts, if the client borrows.
-    pub(crate) lender: Mutex<Option<Arc<Borrowing<Mail>>>>,
+    pub(crate) borrows: Borrows,
     pub(crate) known: Mutex<Known>,
     pub(crate) lanes_left: AtomicUsize,
     pub(crate) lanes_wanted: usize,
@@ -101,7 +100,7 @@ impl ClientRun {
             who,
             shared,
             client: Mutex::new(None),
-            lender: Mutex::new(None),
+            borrows: Borrows::default(),
             known: Mutex::new(Known::new(names, moves)),
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,

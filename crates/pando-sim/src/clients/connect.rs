@@ -4,14 +4,13 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 
-use pando_client::{Client, Options, Transport, Volume};
-use pando_lent::{Borrowing, Settings};
+use pando_client::{Client, Options, Transport};
 
 use crate::base::lock::lock;
 use crate::base::time::MILLISECOND;
 use crate::clients::client::ClientRun;
 use crate::clients::local::Local;
-use crate::network::mail::Mail;
+use crate::clients::noted::Noted;
 
 impl ClientRun {
     /// Opens a session, and retries until that succeeds.
@@ -20,7 +19,10 @@ impl ClientRun {
             let mail = self.shared.mail.clone();
             let transport: Arc<dyn Transport> = match (self.shared.here.clone(), self.borrows()) {
                 (Some(here), _) => Arc::new(Local { here, mail }),
-                (None, Some(lender)) => lender,
+                (None, Some(lender)) => {
+                    let history = Arc::clone(&self.shared.history);
+                    Arc::new(Noted { lender, mail, history })
+                }
                 (None, None) => Arc::new(mail),
             };
             // The client has few request slots, so that operations wait for them.
@@ -39,23 +41,10 @@ impl ClientRun {
         }
     }
 
-    /// A new transport over the client's own that borrows, if the client is to borrow.
-    fn borrows(&self) -> Option<Arc<Borrowing<Mail>>> {
-        if !self.shared.lends {
-            return None;
-        }
-        let Volume { secrets, map, .. } = self.shared.volume.clone();
-        let settings = Settings { secrets, map, eager_after: 3, notes: None };
-        let lender = Arc::new(Borrowing::new(self.shared.mail.clone(), settings));
-        *lock(&self.lender) = Some(lender.clone());
-        Some(lender)
-    }
-
     /// Runs the client's own background work.
     pub async fn maintain(self: Arc<Self>) {
         let client = self.connected().await;
-        let lender = lock(&self.lender).clone();
-        let Some(lender) = lender else { return client.maintain().await };
+        let Some(lender) = self.lender() else { return client.maintain().await };
         // The client's work ends when it is closed.
         let (mut keeps, mut maintains) = (pin!(lender.keep()), pin!(client.maintain()));
         let mut is_over = false;

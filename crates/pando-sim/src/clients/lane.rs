@@ -115,5 +115,6 @@ impl ClientRun {
         while client.close().await.is_err() {
             self.shared.mail.sleep(10 * MILLISECOND).await;
         }
+        self.end_notes();
     }
 }

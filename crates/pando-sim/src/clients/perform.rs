@@ -14,6 +14,7 @@ use crate::check::EventIndex;
 use crate::check::file_names;
 use crate::clients::client::ClientRun;
 use crate::clients::execute::{Executed, execute};
+use crate::clients::noted::as_event;
 use crate::judges::mark::MARK;
 use crate::model::{Call, Op, Outcome};
 
@@ -34,7 +35,8 @@ impl ClientRun {
         if let Judge::Shard(groups) = &mut marked.credentials.judge {
             groups.push(MARK + event as u32);
         }
-        let executed = self.execute(client, &marked, random.between(1, 9) as u32).await;
+        let page = random.between(1, 9) as u32;
+        let executed = as_event(event, self.execute(client, &marked, page)).await;
         let Executed { outcome, is_loose, attr } = executed;
         lock(&self.shared.history).walked(event, is_loose);
         let lost_session = client.counters().sessions_over() > over_before;

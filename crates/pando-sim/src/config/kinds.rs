@@ -2,7 +2,7 @@
 //! shards' process, objects, and shards that move.
 
 use crate::base::random::Random;
-use crate::base::time::MILLISECOND;
+use crate::base::time::{MILLISECOND, SECOND};
 use crate::config::parameters::SimConfig;
 
 impl SimConfig {
@@ -106,23 +106,44 @@ impl SimConfig {
     }
 
     /// The run of `seed` in which clients borrow directories from shards. A third of the seeds also
-    /// hand over hash slots, and a third split directories. What a client has answered and not sent
-    /// dies with it, so none dies, and none is cut off.
+    /// hand over hash slots, and a third split directories. In half of them clients are away for
+    /// longer than they may use what they have borrowed. Directories are filled and emptied often,
+    /// so that holders change something.
     #[must_use]
     pub fn lending(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_1E4D_0000);
         let base = match seed % 3 {
             0 => Self::handing_over(seed),
             1 => Self::splitting(seed),
             _ => Self::new(seed),
         };
+        let is_long = random.chance(1, 2);
+        let crash_interval = match (base.crash_interval, is_long) {
+            (0, _) => 0,
+            (_, true) => random.between(200, 1_500) * MILLISECOND,
+            (often, false) => often,
+        };
         Self {
             kind: "LENDING",
             lends: true,
             by_path: 0,
-            client_deaths: 0,
-            session_ends: 0,
-            pauses: 0,
-            cut_interval: 0,
+            lanes: random.between(1, 3) as usize,
+            churn: random.between(8, 25),
+            // What is about to split is not lent.
+            split_threshold: match seed % 3 {
+                1 => base.split_threshold,
+                _ => random.between(16, 64),
+            },
+            client_deaths: random.below(4),
+            session_ends: random.below(4),
+            pauses: random.below(4),
+            absences: if is_long { random.between(1, 5) } else { 0 },
+            faulty_max: if is_long { 15 * SECOND } else { 3 * SECOND },
+            // A start of a shard gives all holders another hold.
+            busy_until: if is_long { 2 * SECOND } else { u64::MAX },
+            crash_interval,
+            lease: if random.chance(1, 2) { 20 * SECOND } else { base.lease },
+            patience: if random.chance(2, 3) { None } else { base.patience },
             ..base
         }
     }

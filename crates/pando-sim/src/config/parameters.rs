@@ -117,6 +117,13 @@ pub struct SimConfig {
     pub objects: u64,
     /// Whether shards lend parts of directories to clients.
     pub lends: bool,
+    /// Number of times that some client stands still or is cut off for longer than it may use what
+    /// it has borrowed.
+    pub absences: u64,
+    /// Maximum time in which faults happen, nanoseconds.
+    pub faulty_max: u64,
+    /// Time from which on no process dies and no hash slot is handed over, nanoseconds.
+    pub busy_until: u64,
     /// How long a lane waits for a lock at most, nanoseconds; `None`: without a limit.
     pub lock_patience: Option<u64>,
     /// Time between two network cuts, nanoseconds; 0: there are none.
@@ -169,7 +176,11 @@ impl SimConfig {
     #[must_use]
     pub fn with_power_loss(self) -> Self {
         let lock_patience = Some(SECOND);
-        Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
+        // A reservation of a block is durable before the block is needed. Holders need many numbers.
+        let number_block =
+            if self.lends { self.number_block.max(1 << 16) } else { self.number_block };
+        let durability = Durability::OsWithPowerLoss;
+        Self { durability, keeping: 6, lock_patience, number_block, ..self }
     }
 
     /// The run of `seed` in which directories split all the time, in small pages, while clients
@@ -293,6 +304,9 @@ impl SimConfig {
             locking: 0,
             objects: 0,
             lends: false,
+            absences: 0,
+            faulty_max: 3 * SECOND,
+            busy_until: u64::MAX,
             session_ends: 0,
             disk_interval: 0,
             shard_moves: 0,

@@ -57,6 +57,18 @@ counts! {
         pub elements: u64,
         /// Changes that shards did not apply.
         pub refused: u64,
+        /// Changes that holders had answered and set aside.
+        pub set_aside: u64,
+        /// Changes that were lost with holders that died.
+        pub died: u64,
+        /// Journals of dead clients that were sent.
+        pub journals: u64,
+        /// Journals that could not be written.
+        pub journals_failed: u64,
+        /// Clients that stood still for long, or whose machine slept.
+        pub stood_still: u64,
+        /// Clients that were cut off from shards for long.
+        pub cut_off: u64,
     }
 }
 
@@ -133,6 +145,12 @@ impl Loans {
             fenced: counters.fenced,
             elements: counters.elements,
             refused: counters.elements_refused,
+            set_aside: 0,
+            died: 0,
+            journals: 0,
+            journals_failed: 0,
+            stood_still: 0,
+            cut_off: 0,
         }
     }
 }

@@ -4,26 +4,29 @@
 use std::sync::{Arc, Mutex};
 
 use pando_core::keys::Table;
-use pando_core::record::{Outcome, Record};
+use pando_core::record::{Grant, Outcome, Record};
 use pando_core::{Effects, Out, Write, keys};
+use pando_types::lend::Standing;
 use pando_types::op::RequestId;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Ino, Lsn};
+use pando_types::{Ino, Lsn, TxnId};
 
 use crate::base::lock::lock;
-use crate::check::History;
+use crate::check::{Ended, History};
 
 /// Requests that changed something which the shard has applied in this life, each with its insert
 /// group.
 pub struct Applied {
     history: Arc<Mutex<History>>,
     groups: Vec<(Lsn, RequestId)>,
+    /// Grants that are over, each with what was known of its end before.
+    over: Vec<(Lsn, TxnId, Option<Ended>)>,
 }
 
 impl Applied {
     /// The record of a shard that has applied nothing.
     pub fn new(history: Arc<Mutex<History>>) -> Self {
-        Self { history, groups: Vec::new() }
+        Self { history, groups: Vec::new(), over: Vec::new() }
     }
 
     /// Notes the requests that these effects record or answer. The effects follow the insert group
@@ -43,6 +46,15 @@ impl Applied {
             self.groups.push((Lsn(last.0 + 1), id));
             lock(&self.history).applied(id, made);
         }
+        for (generation, grant) in grants(&effects.writes) {
+            lock(&self.history).loans.sees(generation, &grant);
+            if grant.is_lent() {
+                continue;
+            }
+            let ended = (grant.applied, grant.standing == Standing::Fenced);
+            let before = lock(&self.history).grant_ends(generation, Some(ended));
+            self.over.push((Lsn(last.0 + 1), generation, before));
+        }
     }
 
     /// The shard goes on after the insert group `last`. Later groups were dropped, or lost with
@@ -51,7 +63,22 @@ impl Applied {
         while let Some((_, id)) = self.groups.pop_if(|(group, _)| *group > last) {
             lock(&self.history).lost_again(id);
         }
+        while let Some((_, grant, before)) = self.over.pop_if(|(group, ..)| *group > last) {
+            lock(&self.history).loans.ends(grant, before);
+        }
     }
+}
+
+/// Grants that these writes give or change.
+fn grants(writes: &[Write]) -> Vec<(TxnId, Grant)> {
+    let table = keys::table(Table::Grant);
+    let grants = writes.iter().filter_map(|write| match write {
+        Write::Put(key, value) if key.starts_with(&table) => {
+            Some((keys::grant_of(key)?, Grant::decode(value).ok()?))
+        }
+        _ => None,
+    });
+    grants.collect()
 }
 
 /// The request that has its outcome in these writes, and the inode that it made. `None`: there is

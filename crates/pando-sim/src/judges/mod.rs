@@ -3,6 +3,7 @@
 pub mod applied;
 pub mod contents;
 pub mod ear;
+pub mod loans;
 pub mod lock_watch;
 pub mod locks;
 pub mod mark;

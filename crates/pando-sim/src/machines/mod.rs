@@ -5,6 +5,7 @@ pub mod clocks;
 pub mod flawed;
 pub mod folder;
 pub mod host;
+pub mod journals;
 pub mod objects;
 pub mod post;
 pub mod server;

@@ -61,6 +61,13 @@ impl Cut {
         Self { from: bit(from), to: bit(to), until, is_both_ways: false }
     }
 
+    /// A cut between a client and one shard, or all, in both directions.
+    #[must_use]
+    pub fn off(client: u32, shard: Option<usize>, until: u64) -> Self {
+        let to = shard.map_or(SHARDS, |shard| bit(End::Shard(shard)));
+        Self { from: bit(End::Client(client)), to, until, is_both_ways: true }
+    }
+
     /// Whether the cut separates this shard from any other end, in either direction.
     #[must_use]
     pub fn concerns(&self, shard: usize) -> bool {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -29,12 +31,20 @@ pub enum Wish {
 pub struct Mail {
     inner: Arc<Mutex<Inner>>,
     client: u32,
+    /// How fast the clock of the client's machine is, nanoseconds per million.
+    drift: i64,
+    /// For how long that machine has slept, nanoseconds.
+    slept: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
 struct Inner {
     last: Ticket,
     now: u64,
+    /// Requests of clients that were sent: not those of what borrows for them.
+    sent: u64,
+    /// Maximum drift of a machine's clock, nanoseconds per million.
+    drift: u64,
     power_losses: u64,
     wishes: Vec<Wish>,
     waiting: BTreeMap<Ticket, Slot>,
@@ -50,7 +60,26 @@ impl Mail {
     /// The handle of client `client`.
     #[must_use]
     pub fn of(&self, client: u32) -> Self {
-        Self { client, ..self.clone() }
+        let most = self.lock().drift;
+        let spread = u64::from(client).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let drift = (spread % (2 * most + 1)) as i64 - most as i64;
+        Self { client, drift, slept: Arc::default(), ..self.clone() }
+    }
+
+    /// Sets how fast or slow the clocks of clients may be, nanoseconds per million.
+    pub fn let_drift(&self, most: u64) {
+        self.lock().drift = most;
+    }
+
+    /// The client's machine has slept for so long: the clock of its timers stood still.
+    pub fn has_slept(&self, nanos: u64) {
+        self.slept.fetch_add(nanos, Relaxed);
+    }
+
+    /// Number of requests that clients have sent.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.lock().sent
     }
 
     /// Sets the clients' clock to `now`, nanoseconds.
@@ -111,6 +140,8 @@ impl Mail {
 impl Transport for Mail {
     fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         Calling::waiting(async move {
+            // What borrows for a client numbers nothing.
+            self.lock().sent += u64::from(request.head.trace != 0);
             let wish = |ticket| Wish::Call(self.client, ticket, shard, request);
             self.register(wish).await
         })
@@ -123,7 +154,12 @@ impl Transport for Mail {
     }
 
     fn now_nanos(&self) -> u64 {
-        self.lock().now
+        self.machine_nanos().saturating_sub(self.slept.load(Relaxed))
+    }
+
+    fn machine_nanos(&self) -> u64 {
+        let now = self.lock().now;
+        now.saturating_add_signed((i128::from(now) * i128::from(self.drift) / 1_000_000) as i64)
     }
 }
 

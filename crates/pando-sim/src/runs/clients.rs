@@ -1,5 +1,6 @@
 //! What happens to clients: they stand still, die, lose their sessions, and are replaced.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pando_client::Transport as _;
@@ -8,10 +9,17 @@ use pando_types::{Credentials, SessionId, ShardIndex};
 
 use crate::base::executor::TaskIndex;
 use crate::base::lock::lock;
-use crate::base::time::MILLISECOND;
+use crate::base::time::{MILLISECOND, SECOND};
+use crate::clients::client::ClientRun;
+use crate::network::cuts::Cut;
 use crate::network::mail::Mail;
 use crate::runs::state::{Run, Running};
 use crate::world::state::event::SimEvent;
+
+/// How often a run looks for a client that has answered what its shard has not applied.
+const LOOKS_MAX: u32 = 1_000;
+/// How long after a client's death its journals are sent at most, nanoseconds.
+const INHERITED_WITHIN: u64 = 12 * SECOND;
 
 impl Run {
     /// Some client stands still, sometimes for longer than its lease. What arrives for it waits.
@@ -32,8 +40,70 @@ impl Run {
         self.world.after(length, SimEvent::ClientResumes(run.who));
     }
 
+    /// Some client; if they borrow, one that has answered what its shard has not applied. `None`:
+    /// no client has, so the event is to come again.
+    fn victim(&mut self, again: SimEvent) -> Option<usize> {
+        if !self.world.config.lends {
+            return Some(self.random.below(self.clients.len() as u64) as usize);
+        }
+        let is_holder = |(_, client): &(usize, &Running)| client.run.has_unsent();
+        let holders = self.clients.iter().enumerate().filter(is_holder);
+        let holders: Vec<_> = holders.map(|(nth, _)| nth).collect();
+        if !holders.is_empty() {
+            return Some(*self.random.pick(&holders));
+        }
+        self.looks += 1;
+        if self.looks > LOOKS_MAX {
+            return Some(self.random.below(self.clients.len() as u64) as usize);
+        }
+        self.world.after(self.random.between(MILLISECOND, 3 * MILLISECOND), again);
+        None
+    }
+
+    /// Some client is away, mostly for longer than it may use what it has borrowed. It stands
+    /// still, its machine sleeps, or it is cut off from one shard, from the first, or from all.
+    pub(crate) fn client_is_away(&mut self) {
+        let Some(nth) = self.victim(SimEvent::ClientIsAway) else { return };
+        let length = match self.random.chance(1, 4) {
+            true => self.random.between(400, 7_000) * MILLISECOND,
+            false => self.random.between(7_000, 14_000) * MILLISECOND,
+        };
+        let (time, who) = (self.world.time, self.clients[nth].run.who);
+        let shard = match self.random.below(6) {
+            how @ 0..3 => {
+                return self.stand_still(nth, length, how == 0);
+            }
+            3 => Some(0),
+            4 => Some(self.random.below(self.world.config.shards.into()) as usize),
+            _ => None,
+        };
+        let cut = Cut::off(who, shard, time + length);
+        self.world.trace.note(time, &[], format_args!("client {who} is cut off: {cut:?}"));
+        self.world.stats.loans.cut_off += 1;
+        self.world.network.cuts.add(cut, time);
+    }
+
+    fn stand_still(&mut self, nth: usize, length: u64, sleeps: bool) {
+        let Running { run, tasks } = &self.clients[nth];
+        for task in tasks {
+            self.world.executor.pause(*task);
+        }
+        let (who, seconds) = (run.who, length as f64 / 1e9);
+        let line = format_args!("client {who} stands still for {seconds} s");
+        self.world.trace.note(self.world.time, &[], line);
+        self.world.stats.loans.stood_still += 1;
+        self.away.insert(who, (self.world.time + length, if sleeps { length } else { 0 }));
+        self.world.after(length, SimEvent::ClientResumes(who));
+    }
+
     pub(crate) fn client_resumes(&mut self, who: u32) {
         let Some(client) = self.clients.iter().find(|client| client.run.who == who) else { return };
+        match self.away.get(&who) {
+            Some((until, _)) if self.world.time < *until => return,
+            Some((_, slept)) => client.run.shared.mail.has_slept(*slept),
+            None => {}
+        }
+        self.away.remove(&who);
         self.world.trace.note(self.world.time, &[], format_args!("client {who} goes on"));
         for task in &client.tasks {
             self.world.executor.resume(*task);
@@ -43,7 +113,7 @@ impl Run {
     /// Some client dies, and another takes its place. Its session is ended by a request, or when
     /// its lease ends.
     pub(crate) fn client_dies(&mut self) {
-        let nth = self.random.below(self.clients.len() as u64) as usize;
+        let Some(nth) = self.victim(SimEvent::ClientDies) else { return };
         let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
         let Running { run, tasks } = &self.clients[nth];
         if run.client().is_none() || tasks.iter().all(is_over) {
@@ -54,7 +124,7 @@ impl Run {
             return;
         }
         let dead = self.clients.swap_remove(nth);
-        let who = dead.run.who;
+        let (dead_run, who) = (Arc::clone(&dead.run), dead.run.who);
         self.world.stats.client_deaths += 1;
         if let Some(session) = self.bury_client(dead)
             && self.random.chance(1, 3)
@@ -64,6 +134,28 @@ impl Run {
             self.others.push(self.world.executor.spawn(reaper));
         }
         self.begin_client(None, self.world.config.operations);
+        self.inherit(&dead_run);
+    }
+
+    /// The last client has the machine of a dead one: it sends what that has left, at once or after
+    /// a while, if the machine did not lose its power.
+    fn inherit(&mut self, dead: &ClientRun) {
+        let left = dead.leaves();
+        if left.is_empty() {
+            return;
+        }
+        if self.random.chance(1, 3) {
+            return dead.loses(&left);
+        }
+        let delay = match self.random.chance(1, 2) {
+            true => 0,
+            false => self.random.below(INHERITED_WITHIN),
+        };
+        let Some(Running { run, tasks }) = self.clients.last_mut() else { return };
+        for journal in run.inherits(left) {
+            let task = Arc::clone(run).send_journal(journal, delay);
+            tasks.push(self.world.executor.spawn(task));
+        }
     }
 
     /// Ends a dead client's tasks. Returns the session that the client had.

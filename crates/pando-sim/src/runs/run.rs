@@ -22,8 +22,6 @@ use crate::runs::state::Run;
 use crate::runs::verdict::{Verdict, at_rest};
 use crate::world::state::world::ToClient;
 
-/// Maximum time in which faults happen, nanoseconds.
-const FAULTY_MAX: u64 = 3 * SECOND;
 /// The structure is checked once in the running cluster, at a random time before this, nanoseconds.
 const CHECK_MAX: u64 = 800 * MILLISECOND;
 /// Time in which the shards come to rest after the last client has ended, nanoseconds.
@@ -50,7 +48,7 @@ impl Run {
         }
         let check_at = self.random.below(CHECK_MAX);
         let mut is_checked = false;
-        while !self.is_idle() && self.world.time < FAULTY_MAX {
+        while !self.is_idle() && self.world.time < self.world.config.faulty_max {
             if self.world.time >= check_at && !is_checked {
                 is_checked = true;
                 // A shard may die during the collection, so its errors are ignored.
@@ -69,6 +67,7 @@ impl Run {
         self.world.heal();
         self.until_idle("the clients")?;
         self.drain();
+        self.shared.patience = None;
         self.who += 1;
         let walker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
         self.others.push(self.world.executor.spawn(walk(walker)));
@@ -117,6 +116,7 @@ impl Run {
         match self.world.step() {
             Some(ToClient::Dies) => self.client_dies(),
             Some(ToClient::Pauses) => self.client_pauses(),
+            Some(ToClient::IsAway) => self.client_is_away(),
             Some(ToClient::SessionEnds) => self.session_ends(),
             Some(ToClient::Resumes(who)) => self.client_resumes(who),
             None => {}
@@ -170,7 +170,8 @@ impl Run {
     /// Waits until no shard retries something just now. Shards retry for ever, at growing
     /// intervals.
     fn rest(&mut self) {
-        let deadline = self.world.time + DRAIN;
+        // The session of a client that has died ends with its lease.
+        let deadline = self.world.time + DRAIN.max(2 * self.world.config.lease);
         while self.world.time < deadline && at_rest(&self.world).is_err() {
             self.step();
         }

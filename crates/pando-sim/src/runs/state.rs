@@ -1,5 +1,6 @@
 //! A run: its world, and its clients.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use pando_client::Volume;
@@ -24,6 +25,10 @@ pub(crate) struct Run {
     pub(crate) clients: Vec<Running>,
     pub(crate) dead: Vec<Arc<ClientRun>>,
     pub(crate) others: Vec<TaskIndex>,
+    /// Clients that stand still for long, each until when, and for how long its machine slept then.
+    pub(crate) away: BTreeMap<u32, (u64, u64)>,
+    /// Number of looks for a client to which something is to happen.
+    pub(crate) looks: u32,
     pub(crate) random: Random,
     pub(crate) who: u32,
     /// The fault that was found so far.
@@ -43,6 +48,9 @@ impl Run {
         let world = World::new(config, &map, &secrets, Arc::clone(&history), Arc::clone(&locks));
         let volume = Volume { id: [7; 16], secrets, map };
         let mail = world.mail.clone();
+        if world.config.lends {
+            mail.let_drift(world.config.drift);
+        }
         let shared = Shared {
             mail,
             volume,
@@ -64,7 +72,18 @@ impl Run {
             here: None,
         };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
-        Self { world, shared, clients, dead, others, random, who: 0, seen: None }
+        Self {
+            world,
+            shared,
+            clients,
+            dead,
+            others,
+            away: BTreeMap::new(),
+            looks: 0,
+            random,
+            who: 0,
+            seen: None,
+        }
     }
 
     /// Begins another client, in the process of all shards or in its own. Each lane has
@@ -74,6 +93,9 @@ impl Run {
         let lanes = self.world.config.lanes;
         let shared = Shared { here: here.cloned(), ..self.shared.of(self.who) };
         let run = ClientRun::new(self.who, shared, lanes, operations);
+        if self.world.config.lends && self.random.chance(1, 6) {
+            run.let_journals_fail(self.random.between(2, 80));
+        }
         let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
         tasks.push(self.world.executor.spawn(Arc::clone(&run).maintain()));
         for _ in 0..lanes {
@@ -85,7 +107,7 @@ impl Run {
 }
 
 fn map(shards: u16) -> ClusterMap {
-    static MAPS: OnceLock<Mutex<std::collections::BTreeMap<u16, ClusterMap>>> = OnceLock::new();
+    static MAPS: OnceLock<Mutex<BTreeMap<u16, ClusterMap>>> = OnceLock::new();
     let mut maps = lock(MAPS.get_or_init(Mutex::default));
     maps.entry(shards).or_insert_with(|| ClusterMap::new(shards)).clone()
 }

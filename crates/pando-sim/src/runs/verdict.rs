@@ -44,6 +44,10 @@ impl Run {
             }
         }
         let history = lock(&self.shared.history).clone();
+        let loans = &mut self.world.stats.loans;
+        (loans.set_aside, loans.died) = history.loans.lost_counts();
+        loans.journals = history.loans.journals_sent;
+        loans.journals_failed = history.loans.journals_failed;
         self.world.stats.count(&history);
         let promises = lock(&self.shared.promises);
         self.world.stats.promises = Promises { made: promises.made, looks: promises.looks };
@@ -89,16 +93,18 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     if let Some(ino) = history.ino_made_twice() {
         return Err(format!("{ino:?} was given twice"));
     }
+    history.loans.judge()?;
     if keeps_its_word {
-        let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
-        go_forward(history, is_one_clock)?;
-        match linearize(history) {
-            Ok(needed) => excuses.extend(needed),
-            Err(failure) if failure.why == Why::GaveUp => {
-                Excuse::NotFound.count(1, excuses);
-            }
-            Err(failure) => return Err(failure.to_string()),
+        let (before, last) = history.views();
+        for (name, view) in before {
+            let mut needed = Excuses::new();
+            has_order(world, &view, &mut needed).map_err(|it| format!("{name}: {it}"))?;
+            // All else is forgiven in the end, too, but for what is lost by then.
+            let undecided = needed.get(&Excuse::NotFound).copied().unwrap_or(0);
+            Excuse::NotFound.count(undecided as usize, excuses);
         }
+        Excuse::SetAside.count(history.left_out(&last), excuses);
+        has_order(world, &last, excuses)?;
     } else {
         Excuse::Unordered.count(1, excuses);
     }
@@ -107,6 +113,18 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     world.moves_at_rest()?;
     let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
+}
+
+/// Checks that a history has an order, and that nothing goes back in it.
+fn has_order(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), String> {
+    let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
+    go_forward(history, is_one_clock)?;
+    match linearize(history) {
+        Ok(needed) => excuses.extend(needed),
+        Err(failure) if failure.why == Why::GaveUp => Excuse::NotFound.count(1, excuses),
+        Err(failure) => return Err(failure.to_string()),
+    }
+    Ok(())
 }
 
 /// Checks that every shard runs and is at rest: no sessions, locks, transactions, prepared steps or

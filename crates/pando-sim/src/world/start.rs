@@ -110,6 +110,10 @@ impl World {
         if self.config.clock_interval > 0 {
             self.after(self.config.clock_interval, SimEvent::SetClock);
         }
+        for _ in 0..self.config.absences {
+            let at = self.random.between(20, 400) * MILLISECOND;
+            self.after(at, SimEvent::ClientIsAway);
+        }
         self.plan_session_ends();
         self.plan_disk_troubles();
         if self.config.cut_interval > 0 {

@@ -2,6 +2,7 @@
 
 use pando_client::TransportError;
 use pando_server::host::driven::{Driven, SyncFor};
+use pando_types::op::{ATTEND_FOR, Op};
 use pando_wire::Message;
 
 use crate::base::time::MILLISECOND;
@@ -38,10 +39,16 @@ impl World {
             Wish::Call(client, ticket, shard, request) => {
                 let (from, to) = (End::Client(client), End::Shard(shard.0.into()));
                 self.calls.insert(ticket, (client, shard.0.into()));
-                self.after(TIMEOUT, SimEvent::TimeOut(ticket));
+                let waits = if matches!(request.op, Op::Attend { .. }) { ATTEND_FOR } else { 0 };
+                self.after(TIMEOUT + waits, SimEvent::TimeOut(ticket));
                 self.put(from, to, ticket, &Message::Request(*request));
             }
         }
+    }
+
+    /// Whether processes die, and hash slots are handed over.
+    fn is_busy(&self) -> bool {
+        self.is_faulty && self.time < self.config.busy_until
     }
 
     fn handle(&mut self, event: SimEvent) -> Option<ToClient> {
@@ -76,12 +83,12 @@ impl World {
                 self.servers[server].is_checkpoint_planned = false;
                 self.act(server, Driven::step_checkpoint);
             }
-            SimEvent::ArmCrash(shard) if self.is_faulty => self.arm_crash(shard),
-            SimEvent::Crash(server, life) if self.is_alive(server, life) && self.is_faulty => {
+            SimEvent::ArmCrash(shard) if self.is_busy() => self.arm_crash(shard),
+            SimEvent::Crash(server, life) if self.is_alive(server, life) && self.is_busy() => {
                 self.crash(server);
             }
             SimEvent::Restart(server) => self.restart(server),
-            SimEvent::HandOver if self.is_faulty => {
+            SimEvent::HandOver if self.is_busy() => {
                 self.hand_over();
                 let delay = self.random.between(1, 2 * self.config.handover_interval);
                 self.after(delay, SimEvent::HandOver);
@@ -93,6 +100,7 @@ impl World {
             SimEvent::SetClock if self.is_faulty => self.set_clock(),
             SimEvent::ClientDies if self.is_faulty => return Some(ToClient::Dies),
             SimEvent::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
+            SimEvent::ClientIsAway if self.is_faulty => return Some(ToClient::IsAway),
             SimEvent::DiskFails(shard) if self.is_faulty => self.disk_fails(shard),
             SimEvent::DiskMends(shard, nth) => self.disk_mends(shard, Some(nth)),
             SimEvent::Replace(server, life) if self.is_alive(server, life) => {

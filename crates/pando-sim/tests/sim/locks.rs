@@ -23,7 +23,7 @@ fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
     hit("values read and judged", locks.reads, 6_000);
     hit("values written", locks.writes, 3_600);
     hit("writes of unknown outcome", locks.unsure, 90);
-    hit("of those, found by the next", locks.unsure_found, 7);
+    hit("of those, found by the next", locks.unsure_found, 3);
     hit("requests that came when the lock was another's", locks.late, 45);
     hit("sessions ended while their clients worked", locks.ended, 300);
     hit("slots with locks that were to move", locks.hash_slots_moved, 750);

@@ -30,7 +30,7 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
             "{within} splits within a shard, {to_others} to others; {:?} guesses",
             stats.guesses
         );
-        assert!(within > 15 && to_others > 300, "{:?}", stats.splits);
+        assert!(within > 7 && to_others > 250, "{:?}", stats.splits);
         let Guesses { rounds, repeats } = stats.guesses;
         assert!(rounds > 3_000 && repeats > 90, "{rounds} rounds, {repeats} with a second trip");
     }

@@ -2,6 +2,7 @@
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::hold::Holding;
+use pando_types::lend::{Birth, Born, Inos, LentPage, LentRow, Loan};
 use pando_types::op::{
     FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
     Request, RequestId, Target, XattrMode,
@@ -251,6 +252,7 @@ fn bodies() -> Vec<Body> {
         Body::Linked(Ino(78), FileKind::Fifo),
         Body::Dir(dir_attr()),
         Body::Made(DIR, dir_attr()),
+        Body::Born(DIR, dir_attr(), Box::new(born())),
         Body::Moved(Ino(77), FileKind::Directory, false),
         Body::Delta(delta()),
         Body::Page(
@@ -496,6 +498,20 @@ fn changes() -> Vec<Change> {
         Change::Join(session_table()),
         Change::NewLentHome { dir, base: attr(), parent: DIR, name: name(), birth: birth() },
     ]
+}
+
+fn birth() -> Birth {
+    let grant = TxnId { shard: SHARD, number: 300 };
+    let inos = Inos { first: Ino(78), end: Ino(300) };
+    Birth { grant, session: SessionId(5), key: KeyId::OWNER, home: SHARD, inos }
+}
+
+/// A loan that came with its directory.
+fn born() -> Born {
+    let Birth { grant, home, inos, .. } = birth();
+    let loan = Loan { grant, inos: vec![inos], entries_max: 300 };
+    let rows = vec![LentRow(vec![1, 2], vec![3]), LentRow(vec![1, 3], Vec::new())];
+    Born { home, loan, page: LentPage { rows, next: vec![4], opens: Vec::new() } }
 }
 
 fn hosting() -> Hosting {

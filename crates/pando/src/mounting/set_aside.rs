@@ -91,7 +91,7 @@ fn line(lost: &SetAside) -> String {
 #[cfg(test)]
 mod tests {
     use pando_types::lend::Standing;
-    use pando_types::{DirId, DirRef, Ino, Name, ShardIndex};
+    use pando_types::{DirId, DirRef, Ino, Name, ShardIndex, TxnId};
 
     use super::*;
 
@@ -102,6 +102,7 @@ mod tests {
         let dir = DirRef { id: DirId::ROOT, ino: Ino(1) };
         let lost = SetAside {
             shard: ShardIndex(0),
+            element: (TxnId { shard: ShardIndex(0), number: 5 }, 1),
             what: "the creation",
             at: Some((dir, Name::new(b"a b").unwrap())),
             ino: Some(Ino(9)),

@@ -12,7 +12,7 @@ use crate::support::{Cluster, Fault};
 const FENCED_AFTER: u64 = HOLD + 1_000_000_000;
 
 #[test]
-fn a_dead_holder_keeps_others_waiting_for_its_hold_and_no_longer() {
+pub fn a_dead_holder_keeps_others_waiting_for_its_hold_and_no_longer() {
     let mut c = cluster(1);
     let (dir, mut holder, grant) = lent(&mut c);
     holder.create(&mut c, dir, "sent").unwrap();
@@ -26,7 +26,8 @@ fn a_dead_holder_keeps_others_waiting_for_its_hold_and_no_longer() {
     // What comes too late is refused, and changes nothing.
     let states = holder.send(&mut c, holder.unsent.clone());
     assert_eq!(states[0].0, grant);
-    assert_eq!((states[0].1.standing, states[0].1.applied), (Standing::Fenced, 1));
+    let fenced = (Standing::Fenced, 1);
+    assert_eq!((states[0].1.standing, states[0].1.applied), fenced, "applied after the fence");
     assert_eq!(c.lookup(dir, "late"), Err(Errno::ENOENT));
     let news = holder.attend(&mut c);
     assert_eq!(news.over[0].1.standing, Standing::Fenced);
@@ -140,7 +141,7 @@ pub fn what_the_holder_has_open_is_open_at_the_shard_after_the_return() {
 }
 
 #[test]
-fn a_session_that_is_over_may_still_send_what_it_answered_unless_somebody_came() {
+pub fn a_session_that_is_over_may_still_send_what_it_answered_unless_somebody_came() {
     let mut c = cluster(1);
     let (dir, mut holder, grant) = lent(&mut c);
     holder.create(&mut c, dir, "late").unwrap();
@@ -153,7 +154,7 @@ fn a_session_that_is_over_may_still_send_what_it_answered_unless_somebody_came()
 }
 
 #[test]
-fn an_unreadable_block_refuses_the_element_and_all_that_follow() {
+pub fn an_unreadable_block_refuses_the_element_and_all_that_follow() {
     let mut c = cluster(1);
     let (dir, mut holder, grant) = lent(&mut c);
     for name in ["a", "b", "c"] {
@@ -165,10 +166,11 @@ fn an_unreadable_block_refuses_the_element_and_all_that_follow() {
     let end = pando_core::keys::after(&key);
     c.spoil(holder.shard, [key..end]);
     let states = holder.send(&mut c, all.clone());
-    assert_eq!((states[0].1.standing, states[0].1.applied), (Standing::Refused, 1));
+    let refused = (Standing::Refused, 1);
+    assert_eq!((states[0].1.standing, states[0].1.applied), refused, "one goes on behind it");
     c.spoil(holder.shard, []);
     let states = holder.send(&mut c, all);
-    assert_eq!((states[0].1.standing, states[0].1.applied), (Standing::Refused, 1));
+    assert_eq!((states[0].1.standing, states[0].1.applied), refused, "it is applied later");
     // The holder is told, and gives back what it has.
     assert_eq!(holder.attend(&mut c).recalled, [grant]);
     let mut last = holder.core.end(grant).unwrap();

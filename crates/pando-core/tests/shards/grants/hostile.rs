@@ -31,7 +31,7 @@ fn ino_of(holder: &mut Holder, c: &mut Cluster, dir: DirRef, name: &str) -> Ino 
 
 /// `file_page` ends at 256 KiB, and nothing asks for the rest: slices beyond are taken for holes.
 #[test]
-fn a_file_of_many_slices_is_lent_whole() {
+pub fn a_file_of_many_slices_is_lent_whole() {
     const SLICES: u64 = 10_000;
     let mut c = cluster(1);
     let dir = c.mkdir(DirRef::ROOT, "dir").unwrap();

@@ -3,7 +3,7 @@
 mod alike;
 mod births;
 pub mod failures;
-mod hostile;
+pub mod hostile;
 mod liars;
 pub mod others;
 
@@ -46,6 +46,8 @@ impl Holder {
     pub fn new(c: &Cluster, shard: ShardIndex) -> Self {
         let config = c.configs[usize::from(shard.0)].clone();
         let core = LentCore::new(config, c.session, c.now()).unwrap();
+        #[cfg(feature = "planted")]
+        let core = crate::planted::planted_into(core);
         Self { core, shard, session: c.session, unsent: Vec::new(), borrowed: 0 }
     }
 

@@ -32,10 +32,9 @@ pub fn another_session_waits_until_the_part_is_back_and_sees_all_that_was_answer
     assert_eq!(c.answer(attending), None);
     holder.give_back(&mut c, grant);
     assert!(matches!(c.answer(tag), Some(Ok(Body::Found(Found::File(_))))));
-    // The answer to the return has told it.
-    c.tick(c.all(), pando_types::op::ATTEND_FOR);
-    let news = c.answer(attending);
-    assert!(matches!(news, Some(Ok(Body::Attended(news))) if news.over.is_empty()));
+    let news = c.answer(attending).expect("a return is news");
+    assert!(matches!(news, Ok(Body::Attended(news)) if news.over.len() == 1));
+    assert_eq!(c.last_need, Some(Need::Committed), "recalls wait for what is known");
     // Once the holder knows, the record goes.
     assert_eq!(c.count(c.all(), &keys::table(Table::Grant)), 1);
     holder.attend_knowing(&mut c, vec![], vec![grant]);

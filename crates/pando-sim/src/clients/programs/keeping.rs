@@ -57,10 +57,11 @@ impl ClientRun {
     /// Changes and fsyncs a file of the lane's own. Sometimes a machine then loses power. At last
     /// it looks at one of the lane's files.
     pub async fn keep(&self, client: &Arc<Client>, keeper: &mut Keeper, random: &mut Random) {
-        let losses = self.shared.mail.power_losses();
+        let losses = self.losses();
         // After an error it is unknown which calls ran, so nothing is promised of the names.
         let promises = self.change(client, keeper, random).await.unwrap_or_default();
-        if self.shared.mail.power_losses() == losses {
+        // What a fence has taken is not promised by a later fsync.
+        if self.losses() == losses {
             for (at, promise) in promises {
                 lock(&self.shared.promises).make(at, promise);
             }
@@ -76,6 +77,11 @@ impl ClientRun {
             let at = random.pick(&keeper.files).at.clone();
             self.look(client, &at).await;
         }
+    }
+
+    /// Number of losses of power, and of this client's changes that were set aside.
+    fn losses(&self) -> (u64, u64) {
+        (self.shared.mail.power_losses(), self.set_aside())
     }
 
     async fn change(
@@ -137,12 +143,12 @@ impl ClientRun {
         client: &Arc<Client>,
         keeper: &mut Keeper,
     ) -> Result<Vec<((Ino, Name), Promise)>, Errno> {
-        let losses = self.shared.mail.power_losses();
+        let losses = self.losses();
         let name = keeper.name("kept");
         let attr = client.mkdir(&ROOT, Ino::ROOT, &name, 0o755).await?;
         client.sync_file(attr.ino).await?;
         client.sync_file(Ino::ROOT).await?;
-        if self.shared.mail.power_losses() == losses {
+        if self.losses() == losses {
             keeper.dirs.push(attr.ino);
         }
         Ok(vec![((Ino::ROOT, name), Promise::Dir(attr.ino))])

@@ -46,6 +46,8 @@ pub enum SimEvent {
     ClientDies,
     /// A client stands still.
     ClientPauses,
+    /// A client stands still, or is cut off, for longer than it may use what it has borrowed.
+    ClientIsAway,
     /// A client that stood still goes on.
     ClientResumes(u32),
     /// The session of a client is ended while the client works.

@@ -30,6 +30,8 @@ pub enum ToClient {
     Dies,
     /// Some client stands still for a while.
     Pauses,
+    /// Some client is away for long.
+    IsAway,
     /// This client goes on.
     Resumes(u32),
     /// The session of some client is ended.

@@ -2,5 +2,6 @@
 //! `planted` has them.
 
 mod faults;
+mod lending;
 mod objects;
 mod shards;
