@@ -147,8 +147,8 @@ impl History {
         }
     }
 
-    /// A holder applies changes of an operation as an element, which makes this inode. Its shard may
-    /// do so from now on, also if the client hears nothing of it.
+    /// A holder applies changes of an operation as an element, which makes this inode. Its shard
+    /// may do so from now on, also if the client hears nothing of it.
     pub fn changes(&mut self, event: EventIndex, element: ElementOf, made: Option<Ino>) {
         if let Some(event) = self.events.get_mut(event) {
             self.clock += 1;

@@ -64,8 +64,8 @@ fn changes_in(elements: &[Element]) -> BTreeMap<ElementOf, Option<Ino>> {
 }
 
 impl Noted {
-    /// Runs the part of a call that needs no wait, and notes what it changed here, and whether it was
-    /// answered here.
+    /// Runs the part of a call that needs no wait, and notes what it changed here, and whether it
+    /// was answered here.
     fn watch<R>(
         &self,
         (shard, ops): (ShardIndex, &[Op]),

@@ -128,7 +128,7 @@ impl SimConfig {
             lends: true,
             by_path: 0,
             lanes: random.between(1, 3) as usize,
-            churn: random.between(8, 25),
+            churn: random.between(16, 40),
             // What is about to split is not lent.
             split_threshold: match seed % 3 {
                 1 => base.split_threshold,

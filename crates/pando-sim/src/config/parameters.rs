@@ -176,7 +176,7 @@ impl SimConfig {
     #[must_use]
     pub fn with_power_loss(self) -> Self {
         let lock_patience = Some(SECOND);
-        // A reservation of a block is durable before the block is needed. Holders need many numbers.
+        // A block is durably reserved before it is needed, though holders need many numbers.
         let number_block =
             if self.lends { self.number_block.max(1 << 16) } else { self.number_block };
         let durability = Durability::OsWithPowerLoss;
