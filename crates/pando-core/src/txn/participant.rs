@@ -110,7 +110,7 @@ impl Shard {
             return Ok(false);
         }
         match self.where_is(changes)? {
-            Whereabouts::Here => Ok(true),
+            Whereabouts::Here => Ok(!self.waits_to_lend(ctx, peer, changes)),
             Whereabouts::Soon(key) => {
                 self.locks.wait(key, Input::Peer(Box::new(peer.clone())));
                 Ok(false)
@@ -125,6 +125,21 @@ impl Shard {
                 Ok(false)
             }
         }
+    }
+
+    /// Whether a decision waits that brings a loan: a loss of power may have brought back a step that
+    /// holds the id for a transaction of before. Its coordinator has undone that.
+    fn waits_to_lend(&mut self, ctx: &Ctx<'_>, peer: &Peer, changes: &[Change]) -> bool {
+        let held = changes.iter().find_map(|change| match change {
+            Change::NewLentHome { dir, .. } if self.content(ctx, *dir).is_err() => {
+                let key = LockKey::Home(dir.id);
+                self.locks.free_for(key, peer.txn).is_err().then_some(key)
+            }
+            _ => None,
+        });
+        let Some(key) = held else { return false };
+        self.locks.wait(key, Input::Peer(Box::new(peer.clone())));
+        true
     }
 
     fn prepare(

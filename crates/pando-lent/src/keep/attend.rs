@@ -108,6 +108,8 @@ impl State {
                         self.is_over(*grant);
                     }
                 }
+                // The answer to the stream tells from where on what is applied is durable.
+                _ if !self.queue.is_all_sent(*grant) => {}
                 _ => self.is_returned(*grant, told.applied),
             }
         }
@@ -209,6 +211,21 @@ mod tests {
         state.is_over(GRANT);
         assert_eq!(state.over_for_good(), []);
         assert!(!state.attends());
+    }
+
+    #[test]
+    fn news_of_a_return_do_not_make_durable_what_is_under_way() {
+        let mut state = State::default();
+        state.queue.push(Element { grant: GRANT, number: 1, act: Act::Return(None) }, 5);
+        let returned = GrantState { applied: 1, standing: Standing::Returned, inos: Vec::new() };
+        let news = GrantNews { over: vec![(GRANT, returned)], ..GrantNews::default() };
+        state.take_news(&news, 6, 7);
+        assert!(!state.queue.is_empty());
+        state.queue.applied(GRANT, 1, (Epoch(1), Lsn(9)));
+        state.take_news(&news, 6, 7);
+        assert_eq!(state.over_for_good(), [], "the shard may lose it");
+        state.queue.durable(Epoch(1), Lsn(9));
+        assert_eq!(state.over_for_good(), [GRANT]);
     }
 
     #[test]
