@@ -54,11 +54,11 @@ impl History {
     /// Number of events that a history lacks which was made of this one.
     #[must_use]
     pub fn left_out(&self, made: &Self) -> usize {
-        let is_ghost = |event: &&Event| {
-            event.call.who >= GHOSTS && event.call.op == Op::EndSession && event.returned.is_none()
+        // Other sessions that no client has are in both.
+        let of_clients = |history: &Self| {
+            history.events().iter().filter(|event| event.call.op != Op::EndSession).count()
         };
-        let ghosts = made.events().iter().filter(is_ghost).count();
-        self.events().len() + ghosts - made.events().len()
+        of_clients(self) - of_clients(made)
     }
 
     /// The history up to a moment.
