@@ -127,8 +127,8 @@ impl Shard {
         }
     }
 
-    /// Whether a decision waits that brings a loan: a loss of power may have brought back a step that
-    /// holds the id for a transaction of before. Its coordinator has undone that.
+    /// Whether a decision waits that brings a loan: a loss of power may have brought back a step
+    /// that holds the id for a transaction of before. Its coordinator has undone that.
     fn waits_to_lend(&mut self, ctx: &Ctx<'_>, peer: &Peer, changes: &[Change]) -> bool {
         let held = changes.iter().find_map(|change| match change {
             Change::NewLentHome { dir, .. } if self.content(ctx, *dir).is_err() => {
