@@ -21,13 +21,13 @@ fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
     hit("owners who did not know", locks.unaware, 45);
     hit("owners who were told", locks.told, 45);
     hit("values read and judged", locks.reads, 6_000);
-    hit("values written", locks.writes, 3_600);
+    hit("values written", locks.writes, 2_500);
     hit("writes of unknown outcome", locks.unsure, 90);
     hit("of those, found by the next", locks.unsure_found, 3);
-    hit("requests that came when the lock was another's", locks.late, 45);
+    hit("requests that came when the lock was another's", locks.late, 20);
     hit("sessions ended while their clients worked", locks.ended, 300);
     hit("slots with locks that were to move", locks.hash_slots_moved, 750);
-    hit("locked files renamed", locks.renamed, 120);
+    hit("locked files renamed", locks.renamed, 90);
     hit("clients that died", stats.client_deaths, 60);
     hit("clients that stood still", stats.pauses, 150);
     hit("losses of power", stats.power_losses, 60);
