@@ -131,9 +131,10 @@ fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
         // becomes due.
         volume.stop();
         start(&mut volume, LEAST_TREE_BYTES);
-        let gone = settled(&volume, LEAST_TREE_BYTES);
+        settled(&volume, LEAST_TREE_BYTES);
         // The entries that are left are hidden by tombstones in the trees: 100 per shard or less.
-        assert!(sum(&gone, "index_entries") < 600, "{gone:#}");
+        // The others are merged away beside checkpoints.
+        until("index files have little left", || sum(&volume.status(), "index_entries") < 600);
         // A checkpoint counts as done a moment before the files that it replaces are removed.
         until("old files are gone", || {
             on_disk(&volume, "idx-") < full_files / 20

@@ -222,6 +222,21 @@ impl IndexFile {
         }
     }
 
+    /// Bytes of the blocks that have keys in `from..to` only. Reads no block.
+    pub(crate) fn bytes_within(&self, from: &[u8], to: &[u8]) -> u64 {
+        let first = match self.blocks.find(from) {
+            Some(_) if *from <= *self.facts.from => 0,
+            Some(position) if self.blocks.separator(position) == from => position,
+            Some(position) => position + 1,
+            None => 0,
+        };
+        let end = match *self.facts.to <= *to {
+            true => self.block_count(),
+            false => self.blocks.find(to).unwrap_or(0),
+        };
+        (first..end).map(|position| u64::from(self.extent(position).len)).sum()
+    }
+
     /// Position of the one block that can hold `key`. `None` if `key` is before all blocks.
     pub(crate) fn block_for(&self, key: &[u8]) -> Option<usize> {
         self.blocks.find(key)

@@ -96,8 +96,8 @@ fn due(runs: &[u64], bottom: u64, is_pressed: bool) -> Option<RangeInclusive<usi
 }
 
 /// What the files of each run weigh that can go down to `target`, the newest run first. They may
-/// have to be cut for that. A tombstone weighs as much as an entry of the bottom, which goes with
-/// it.
+/// have to be cut for that. A tombstone weighs as much as an entry of the bottom, and a range as
+/// much as the blocks that it hides there: these go with them.
 fn free_weights(levels: &Levels, target: usize) -> Vec<u64> {
     let (entries, bytes) = levels.0[target].iter().fold((0, 0), |(entries, bytes), file| {
         (entries + file.facts().entries, bytes + file.len())
@@ -110,13 +110,24 @@ fn free_weights(levels: &Levels, target: usize) -> Vec<u64> {
             file.damage().is_none()
                 && (!rests_on(file, &passed_over) || !edges(file, &passed_over).is_empty())
         };
-        let weigh = |file: &Arc<IndexFile>| file.len() + file.facts().tombstones * mean;
+        let weigh = |file: &Arc<IndexFile>| {
+            file.len() + file.facts().tombstones * mean + hidden_bytes(file, &levels.0[target])
+        };
         weights.push(level.iter().filter(is_free).map(weigh).sum());
         passed_over.extend(level.iter().filter(|file| file.damage().is_some()).cloned());
     }
     weights.remove(0);
     weights.reverse();
     weights
+}
+
+/// Bytes of the blocks in `files` that the ranges of a newer file hide as a whole.
+fn hidden_bytes(file: &IndexFile, files: &[Arc<IndexFile>]) -> u64 {
+    let within = |from: &Key, to: &Key| -> u64 {
+        let met = overlapping(files, from, Some(to)).iter();
+        met.map(|below| below.bytes_within(from, to)).sum()
+    };
+    file.ranges().iter().map(|(from, to)| within(from, to)).sum()
 }
 
 /// True if a file's span meets that of one of the others.

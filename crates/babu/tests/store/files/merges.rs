@@ -104,6 +104,28 @@ fn tombstones_of_keys_that_no_filter_knows_are_not_written() {
 }
 
 #[test]
+fn a_range_that_hides_most_of_a_file_is_brought_down() {
+    // One file, of which no range hides the whole.
+    let options = Options { file_bytes: 1 << 20, block_bytes: 1024, ..small_options() };
+    let mut db = Db::open(Arc::new(MemDisk::new()), options).unwrap().0;
+    put(&mut db, 0..2000, 1);
+    db.checkpoint().unwrap();
+    let full = db.stats().index_bytes;
+    let mut hide = |from: u32, to: u32| {
+        let mut batch = Batch::new();
+        batch.delete_range(&from.to_be_bytes(), &to.to_be_bytes());
+        db.apply(&batch, b"");
+        flush(&mut db);
+        (merge(&mut db), db.stats().index_bytes)
+    };
+    // It would write more than it frees.
+    assert_eq!(hide(100, 700).0, 0);
+    let (written, left) = hide(700, 1900);
+    assert!(written < full / 5 && left < full / 5, "{written} and {left} of {full}");
+    assert_eq!(contents(&db).unwrap().len(), 200);
+}
+
+#[test]
 fn a_flush_that_needs_the_room_ends_a_merge_which_leaves_nothing_behind() {
     let disk = MemDisk::new();
     let options = Options {
