@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use futures_util::future::{join, join_all, join4};
@@ -31,9 +31,9 @@ pub struct Borrowing<T> {
     hears: OnceLock<Box<dyn Hears>>,
     pub(crate) places: Places,
     pub(crate) asked: Asked,
-    is_closing: AtomicBool,
-    /// Whether shards were added since.
-    pub(crate) is_outgrown: AtomicBool,
+    /// Whether nothing is to be lent at its birth any more: this client closes, a journal failed,
+    /// or there are shards that it does not know.
+    pub(crate) is_barren: AtomicBool,
     pub(crate) sums: Sums,
 }
 
@@ -48,8 +48,7 @@ impl<T: Transport> Borrowing<T> {
             hears: OnceLock::new(),
             places: Places::default(),
             asked: Asked::default(),
-            is_closing: AtomicBool::new(false),
-            is_outgrown: AtomicBool::new(false),
+            is_barren: AtomicBool::new(false),
             sums: Sums::default(),
         }
     }
@@ -76,67 +75,6 @@ impl<T: Transport> Borrowing<T> {
         self.sides.iter().filter_map(OnceLock::get)
     }
 
-    /// Whether nothing is borrowed any more.
-    pub(crate) fn borrows_no_more(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn borrow_no_more(&self) {
-        self.is_closing.store(true, Ordering::Relaxed);
-    }
-
-    /// Gives all parts back, waits until their shards have them, and borrows no more.
-    async fn give_all_back(&self) {
-        self.borrow_no_more();
-        for shard in self.shards() {
-            let side = self.side(shard);
-            loop {
-                let mut changed = pin!(side.changed.notified());
-                changed.as_mut().enable();
-                if side.lock().close(self.inner.machine_nanos()) {
-                    break;
-                }
-                changed.await;
-            }
-            self.flush(shard).await;
-        }
-    }
-
-    /// Waits until shards have applied all that was answered.
-    pub(crate) async fn flush_all(&self) {
-        for shard in self.shards() {
-            self.flush(shard).await;
-        }
-    }
-
-    /// Waits until a shard has applied all that was answered by now.
-    async fn flush(&self, shard: ShardIndex) {
-        self.flush_of(shard, None).await;
-    }
-
-    /// Waits until a shard has applied what was answered by now: of these grants, or all.
-    async fn flush_of(&self, shard: ShardIndex, grants: Option<&[TxnId]>) {
-        let side = self.side(shard);
-        let answered = side.lock().queue.places();
-        loop {
-            let mut changed = pin!(side.changed.notified());
-            changed.as_mut().enable();
-            {
-                let mut state = side.lock();
-                let is_sent = match grants {
-                    Some(grants) => state.queue.is_sent_of(grants, answered),
-                    None => state.queue.is_sent(answered),
-                };
-                if is_sent {
-                    return;
-                }
-                state.is_urgent = true;
-            }
-            side.to_send.notify_one();
-            changed.await;
-        }
-    }
-
     /// Removes the journal, if shards have all that was answered. Nothing is answered any more.
     pub fn end_notes(&self) -> std::io::Result<()> {
         let is_sent = self.begun().all(|side| side.lock().queue.unsent() == 0);
@@ -145,8 +83,7 @@ impl<T: Transport> Borrowing<T> {
 
     /// What it has done, and what it has.
     pub fn counts(&self) -> Counts {
-        let of =
-            |sum: &std::sync::atomic::AtomicU64| sum.load(std::sync::atomic::Ordering::Relaxed);
+        let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
         let Sums { answered, lent, set_aside } = &self.sums;
         let mut counts = Counts {
             answered: of(answered),

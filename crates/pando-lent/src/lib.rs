@@ -30,7 +30,7 @@
 //! | `doubts.rs` | births of which the shard may not know |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
-//! | `keep/` | news of grants; elements on their way; new grants; births; what is given back first |
+//! | `keep/` | news of grants; elements on their way, and who waits for these; new grants; births |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
 

@@ -171,7 +171,8 @@ fn a_directory_removed_here_is_gone_for_programs_in_it_there() {
 fn while_a_server_is_stopped_others_go_on_and_what_waits_ends_with_its_time() {
     let mut site = Site::new(&["0", "1,2,3"], &[]);
     let stopped = site.processes[1];
-    site.mount(&["--timeout", "2"]);
+    // In directories that are lent to it, a mount goes on by itself for a while.
+    site.mount(&["--timeout", "2", "--sync-metadata"]);
     // With 24 directories, each shard has some.
     for number in 0..24 {
         fs::create_dir(site.at(0, &format!("dir-{number}"))).unwrap();

@@ -16,7 +16,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use pando_types::lend::{Birth, Born, Inos, LentPage, LentRow, Loan, Part, Standing};
+use pando_types::lend::{Birth, Born, Inos, LentPage, LentRow, Loan, Part};
 use pando_types::peer::Prepare;
 use pando_types::reply::Body;
 use pando_types::{Attr, DirId, DirRef, KeyId, Name, PartitionIndex, SessionId, TxnId};
@@ -25,7 +25,7 @@ use crate::grants::lend::GRANTS_MAX;
 use crate::namespace::attrs::new_dir_attr;
 use crate::records::format::{first_content, first_header};
 use crate::records::keys::{self, Kind};
-use crate::records::record::{Grant, Record};
+use crate::records::record::Record;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
@@ -64,20 +64,10 @@ impl Shard {
     /// Records that a new directory is lent. Its rows are in the same insert group.
     pub(crate) fn lend_at_birth(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, birth: Birth) {
         let Birth { grant: generation, session, key, inos, .. } = birth;
-        let grant = Grant {
-            part: Part { dir, partition: PartitionIndex(0) },
-            session,
-            key,
-            applied: 0,
-            inos: vec![inos],
-            standing: Standing::Stands,
-            over_at: 0,
-        };
-        ctx.put(keys::grant(generation), grant.encode());
-        self.enter_grant(generation, grant, ctx.now.nanos);
+        let part = Part { dir, partition: PartitionIndex(0) };
+        self.give(ctx, generation, part, ((session, key), inos));
         // Whoever waits for the transaction wants the part back now.
         self.queue.resume(self.locks.wake(LockKey::Home(dir.id)));
-        self.counters.lent += 1;
         if self.is_handed_over(dir.id, PartitionIndex(0)) {
             self.recall_grant(ctx.now, generation);
         }

@@ -45,7 +45,7 @@ impl Shard {
         Ok(())
     }
 
-    pub(crate) fn enter_grant(&mut self, generation: TxnId, grant: Grant, now: u64) {
+    fn enter_grant(&mut self, generation: TxnId, grant: Grant, now: u64) {
         if grant.is_lent() {
             for key in self.locks_of_part(grant.part) {
                 self.locks.take(key, generation, Hold::Lent);
@@ -100,19 +100,9 @@ impl Shard {
             false => None,
         }
         .unwrap_or(generation);
-        let inos = alloc::vec![self.numbers.inos(ctx, INOS)];
-        let grant = Grant {
-            part,
-            session,
-            key,
-            applied: 0,
-            inos: inos.clone(),
-            standing: Standing::Stands,
-            over_at: 0,
-        };
-        ctx.put(keys::grant(generation), grant.encode());
-        self.enter_grant(generation, grant, ctx.now.nanos);
-        self.counters.lent += 1;
+        let inos = self.numbers.inos(ctx, INOS);
+        self.give(ctx, generation, part, ((session, key), inos));
+        let inos = Vec::from([inos]);
         let loan = Loan { grant: generation, inos, entries_max };
         // The holder's changes must not outlive the grant, nor the rows that it reads.
         #[cfg(feature = "planted")]
@@ -120,6 +110,28 @@ impl Shard {
             return Ok(Ran::Answer(Body::Lent(loan, page), Need::Committed));
         }
         Ok(Ran::Answer(Body::Lent(loan, page), Need::Synced))
+    }
+
+    /// Records that a part is lent to a session.
+    pub(crate) fn give(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        generation: TxnId,
+        part: Part,
+        ((session, key), inos): ((SessionId, KeyId), Inos),
+    ) {
+        let grant = Grant {
+            part,
+            session,
+            key,
+            applied: 0,
+            inos: Vec::from([inos]),
+            standing: Standing::Stands,
+            over_at: 0,
+        };
+        ctx.put(keys::grant(generation), grant.encode());
+        self.enter_grant(generation, grant, ctx.now.nanos);
+        self.counters.lent += 1;
     }
 
     /// The first rows of a part, with what the session has open in it.

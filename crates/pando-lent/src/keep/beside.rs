@@ -1,8 +1,6 @@
 //! A request that travels may concern more parts than the one at its shard. Those are given back
 //! before it leaves, so that its transaction finds nobody in its way.
 
-use std::pin::pin;
-
 use pando_client::{Called, Transport};
 use pando_types::op::{Op, Request};
 use pando_types::{DirId, SetAttr, ShardIndex, TxnId};
@@ -68,22 +66,8 @@ impl<T: Transport> Borrowing<T> {
             self.side(*at).to_send.notify_one();
         }
         for (at, grant) in grants {
-            self.is_back(at, grant).await;
+            self.flush_of(at, Some(&[grant])).await;
         }
         self.call_later(shard, request).await
-    }
-
-    /// Waits until a shard has applied all elements of a grant.
-    async fn is_back(&self, shard: ShardIndex, grant: TxnId) {
-        let side = self.side(shard);
-        loop {
-            let mut changed = pin!(side.changed.notified());
-            changed.as_mut().enable();
-            if side.lock().queue.is_all_sent(grant) {
-                return;
-            }
-            side.to_send.notify_one();
-            changed.await;
-        }
     }
 }

@@ -25,8 +25,7 @@ impl<T: Transport> Borrowing<T> {
         let RequestId { session, sequence, .. } = request.head.id;
         let is_its = sequence > 0 && session != SessionId(0) && !session.is_local();
         let makes = request.trail.is_none() && matches!(request.op, Op::Mkdir(..));
-        request.head.borrows =
-            is_its && makes && !self.borrows_no_more() && !self.is_outgrown.load(Ordering::Relaxed);
+        request.head.borrows = is_its && makes && !self.is_barren.load(Ordering::Relaxed);
         if request.head.borrows {
             self.asked.sent(request.head.id, self.inner.machine_nanos());
         }
@@ -53,7 +52,7 @@ impl<T: Transport> Borrowing<T> {
             _ if self.side(home).lock().knows(grant) => {}
             // A shard was added since this mount began. What has its home there is not borrowed.
             _ => {
-                self.is_outgrown.store(true, Ordering::Relaxed);
+                self.is_barren.store(true, Ordering::Relaxed);
                 self.asked.strays.lock().push((home, grant));
                 self.asked.has_strays.notify_one();
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 
 use pando_client::Transport;
 use pando_core::LentCore;
@@ -60,7 +61,7 @@ impl<T: Transport> Borrowing<T> {
     /// Tells that what is answered cannot be noted any more. Nothing more is borrowed, and what is
     /// here is given back.
     pub(crate) fn journal_failed(&self, shard: ShardIndex) {
-        self.borrow_no_more();
+        self.is_barren.store(true, Ordering::Relaxed);
         self.side(shard).lock().close(self.inner.machine_nanos());
         let what = format!(
             "the journal about shard {shard} cannot be written: its directories are lent to this \

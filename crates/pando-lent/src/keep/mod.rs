@@ -4,4 +4,5 @@ mod attend;
 mod beside;
 mod born;
 mod borrow;
+mod flush;
 mod send;
