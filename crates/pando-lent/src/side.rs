@@ -108,6 +108,9 @@ struct Told {
     version: u64,
     /// Its time of day, and when that was heard.
     clock: (u64, u64),
+    /// Another shard's time of day, and when that was heard. It serves until this shard has told
+    /// its own: a directory may be lent before its shard was ever asked anything.
+    beside: (u64, u64),
 }
 
 impl Side {
@@ -148,7 +151,16 @@ impl State {
 
     /// The shard's time of day, as far as is known.
     fn wall(&self, now: u64) -> u64 {
-        self.told.clock.0.saturating_add(now.saturating_sub(self.told.clock.1))
+        let (time, heard) = match self.told.clock {
+            (0, _) => self.told.beside,
+            clock => clock,
+        };
+        time.saturating_add(now.saturating_sub(heard))
+    }
+
+    /// Notes another shard's time of day.
+    pub(crate) fn heard_beside(&mut self, time: u64, now: u64) {
+        self.told.beside = self.told.beside.max((time, now));
     }
 
     /// The moment for a run of the lent core.

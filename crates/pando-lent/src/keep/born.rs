@@ -46,7 +46,7 @@ impl<T: Transport> Borrowing<T> {
         }
         match asked {
             Some(asked) if home.0 < self.settings.map.shards => {
-                self.enter_born(id.session, dir, born, asked);
+                self.enter_born(id.session, (dir, born), (asked, reply.clock));
             }
             // It was told of before.
             _ if self.side(home).lock().knows(grant) => {}
@@ -59,7 +59,13 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    fn enter_born(&self, session: SessionId, dir: DirRef, born: Born, asked: u64) {
+    /// Takes in a loan that was asked for at `asked` and told of at the time of day `clock`.
+    fn enter_born(
+        &self,
+        session: SessionId,
+        (dir, born): (DirRef, Born),
+        (asked, clock): (u64, u64),
+    ) {
         let Born { home, loan, page } = born;
         let (grant, side, now) = (loan.grant, self.side(home), self.inner.machine_nanos());
         let part = Part { dir, partition: PartitionIndex(0) };
@@ -69,6 +75,7 @@ impl<T: Transport> Borrowing<T> {
                 return;
             }
             state.take_session(session);
+            state.heard_beside(clock, now);
             state.births.insert(grant, Birth::default());
             // A grant that was recalled before it was heard of may be over.
             let is_new = state.told_of_others < asked && now < asked.saturating_add(HOLD);

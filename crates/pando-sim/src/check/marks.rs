@@ -11,6 +11,9 @@ use pando_types::{Attr, FileKind, Ino, Timestamp};
 use super::{Event, History};
 use crate::model::Op;
 
+/// Seconds. No machine's time of day is before, and every other clock of the simulator is.
+const DECADES: i64 = 500_000_000;
+
 /// The highest versions and times that answers told of a file before a call began.
 #[derive(Clone, Copy, Default)]
 struct Known {
@@ -77,6 +80,9 @@ fn wrong(known: &Known, event: &Event, attr: &Attr, is_one_clock: bool) -> Optio
     if attr.change < known.change || attr.data_version < known.data_version {
         return Some("a version went back");
     }
+    if attr.ctime.seconds < DECADES {
+        return Some("a time that is no time of day");
+    }
     if is_one_clock && (attr.ctime < known.ctime || attr.mtime < known.mtime) {
         return Some("a time went back");
     }
@@ -105,14 +111,24 @@ mod tests {
     use super::*;
 
     /// Judges two looks at one file, one after the other or both at once.
-    fn judged(first: (u64, u64), second: (u64, u64), at_once: bool) -> Result<(), String> {
+    fn judged(first: (u64, u32), second: (u64, u32), at_once: bool) -> Result<(), String> {
+        judged_in(DECADES, first, second, at_once)
+    }
+
+    /// The same, with times in a second.
+    fn judged_in(
+        seconds: i64,
+        first: (u64, u32),
+        second: (u64, u32),
+        at_once: bool,
+    ) -> Result<(), String> {
         let ino = Ino::new(ShardIndex(0), 100);
         let (mut history, lanes) = (History::default(), [0, 1]);
         let mut told = Vec::new();
         for (lane, (version, nanos)) in lanes.into_iter().zip([first, second]) {
             let call = Call { who: 1, credentials: Credentials::ROOT, op: Op::GetAttr(ino) };
             let event = history.invoke(lane, call);
-            let time = Timestamp::from_nanos(nanos);
+            let time = Timestamp { seconds, nanos };
             told.push((event, attr(ino, version, time)));
             if !at_once {
                 answer(&mut history, &mut told);
@@ -154,6 +170,12 @@ mod tests {
         assert_eq!(judged((1, 5), (2, 6), false), Ok(()));
         assert!(judged((2, 5), (1, 5), false).is_err_and(|what| what.contains("a version")));
         assert!(judged((1, 6), (1, 5), false).is_err_and(|what| what.contains("a time")));
+    }
+
+    #[test]
+    fn a_time_since_a_machine_began_is_no_time_of_day() {
+        let judged = judged_in(40_000, (1, 5), (2, 6), false);
+        assert!(judged.is_err_and(|what| what.contains("no time of day")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Signal, kill_process};
 
@@ -29,9 +30,16 @@ fn make_tree(top: &Path) {
 /// What is wrong with such a tree; empty: nothing.
 fn faults(top: &Path) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut expect = |path: &str, text: &str| match fs::read_to_string(top.join(path)) {
-        Ok(found) if found == text => {}
-        other => faults.push(format!("{path}: {other:?}")),
+    let recent = SystemTime::now() - Duration::from_secs(3600);
+    let mut expect = |path: &str, text: &str| {
+        match fs::read_to_string(top.join(path)) {
+            Ok(found) if found == text => {}
+            other => faults.push(format!("{path}: {other:?}")),
+        }
+        match fs::metadata(top.join(path)).and_then(|found| found.modified()) {
+            Ok(time) if time > recent => {}
+            other => faults.push(format!("{path}: changed at {other:?}")),
+        }
     };
     for n in 0..DIRS {
         for m in 0..FILES {
