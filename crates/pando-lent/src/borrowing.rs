@@ -9,8 +9,8 @@ use std::task::Poll;
 use futures_util::future::{join, join_all, join4};
 use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
-use pando_types::op::{Op, Request};
-use pando_types::reply::Body;
+use pando_types::op::{Op, Request, RequestId};
+use pando_types::reply::{Body, Reply};
 use pando_types::{Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
@@ -20,6 +20,7 @@ use crate::known::births::Asked;
 use crate::known::eager::Watched;
 use crate::known::places::Places;
 use crate::known::requests::own;
+use crate::memory::{Asked as Read, Memory};
 use crate::settings::{AGAIN, BATCH, Settings};
 use crate::side::Side;
 
@@ -31,6 +32,7 @@ pub struct Borrowing<T> {
     hears: OnceLock<Box<dyn Hears>>,
     pub(crate) places: Places,
     pub(crate) asked: Asked,
+    memory: Memory,
     /// Whether nothing is to be lent at its birth any more: this client closes, a journal failed,
     /// or there are shards that it does not know.
     pub(crate) is_barren: AtomicBool,
@@ -48,6 +50,7 @@ impl<T: Transport> Borrowing<T> {
             hears: OnceLock::new(),
             places: Places::default(),
             asked: Asked::default(),
+            memory: Memory::default(),
             is_barren: AtomicBool::new(false),
             sums: Sums::default(),
         }
@@ -89,6 +92,7 @@ impl<T: Transport> Borrowing<T> {
             answered: of(answered),
             lent: of(lent),
             set_aside: of(set_aside),
+            remembered: self.remembered(),
             ..Counts::default()
         };
         for side in self.begun() {
@@ -97,6 +101,11 @@ impl<T: Transport> Borrowing<T> {
             counts.unsent += state.queue.unsent() as u64;
         }
         counts
+    }
+
+    /// Number of requests that were answered from what was read while the session holds.
+    pub fn remembered(&self) -> u64 {
+        self.memory.answered()
     }
 
     /// Has `hears` told of what is lost. Only the first one counts.
@@ -134,11 +143,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Asks a shard until it answers. `None`: the transport is stopped.
-    pub(crate) async fn ask(
-        &self,
-        shard: ShardIndex,
-        op: Op,
-    ) -> Option<Box<pando_types::reply::Reply>> {
+    pub(crate) async fn ask(&self, shard: ShardIndex, op: Op) -> Option<Box<Reply>> {
         loop {
             match self.inner.call(shard, own(op.clone())).await {
                 Ok(reply) => {
@@ -164,6 +169,9 @@ impl<T: Transport> Borrowing<T> {
         let has_more =
             unsent == 1 || unsent > 0 && (unsent.is_multiple_of(BATCH) || state.is_urgent);
         drop(state);
+        if let Step::Answered(reply) | Step::Unnoted(reply) = &step {
+            self.memory.changed_here(&request.op, reply);
+        }
         if matches!(step, Step::Answered(_)) {
             add(&self.sums.answered, 1);
         }
@@ -171,6 +179,13 @@ impl<T: Transport> Borrowing<T> {
             side.to_send.notify_one();
         }
         step
+    }
+
+    /// The answer to a request whose answer is known while this session holds.
+    fn answer_again(&self, shard: ShardIndex, request: &Request) -> Option<Box<Reply>> {
+        let now = self.inner.machine_nanos();
+        let result = self.memory.answer(request, now)?;
+        Some(self.side(shard).lock().reply_of(request, shard, now, result))
     }
 
     /// Answers a request that could not be answered at once.
@@ -199,7 +214,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Answers what could not be noted, once the shard has it.
-    async fn unnoted(&self, shard: ShardIndex, reply: Box<pando_types::reply::Reply>) -> Called {
+    async fn unnoted(&self, shard: ShardIndex, reply: Box<Reply>) -> Called {
         self.journal_failed(shard);
         self.flush(shard).await;
         Ok(reply)
@@ -244,20 +259,21 @@ impl<T: Transport> Borrowing<T> {
         self.would_borrow(&mut request);
         let id = request.head.id;
         let watched = Watched::of(&request);
+        let asked = self.memory.sent(&request, self.inner.machine_nanos());
         if id.sequence > 0 {
             self.side(shard).lock().requests.sent(&request);
         }
         match self.inner.call(shard, request) {
             Calling::Answered(mut called) => {
                 if let Some(Ok(reply)) = &mut called {
-                    self.answered(shard, id, watched, reply);
+                    self.answered((shard, id), (watched, asked), reply);
                 }
                 Calling::Answered(called)
             }
             Calling::Waiting(waiting) => Calling::waiting(async move {
                 let mut called = waiting.await;
                 if let Ok(reply) = &mut called {
-                    self.answered(shard, id, watched, reply);
+                    self.answered((shard, id), (watched, asked), reply);
                 }
                 called
             }),
@@ -266,13 +282,13 @@ impl<T: Transport> Borrowing<T> {
 
     fn answered(
         &self,
-        shard: ShardIndex,
-        id: pando_types::op::RequestId,
-        watched: Option<Watched>,
-        reply: &mut pando_types::reply::Reply,
+        (shard, id): (ShardIndex, RequestId),
+        (watched, asked): (Option<Watched>, Read),
+        reply: &mut Reply,
     ) {
         let side = self.side(shard);
         let now = self.inner.machine_nanos();
+        self.memory.heard(asked, id, reply, now);
         let mut state = side.lock();
         if state.heard(reply, now) {
             side.to_send.notify_one();
@@ -306,10 +322,15 @@ impl<T: Transport> Transport for Borrowing<T> {
         }
         match self.step(shard, &request) {
             Step::Answered(reply) => Calling::answered(Ok(reply)),
-            Step::Travels => match self.beside(shard, &request) {
-                beside if beside.is_empty() => self.travel(shard, request),
-                beside => Calling::waiting(self.travel_after(shard, request, beside)),
-            },
+            Step::Travels => {
+                if let Some(reply) = self.answer_again(shard, &request) {
+                    return Calling::answered(Ok(reply));
+                }
+                match self.beside(shard, &request) {
+                    beside if beside.is_empty() => self.travel(shard, request),
+                    beside => Calling::waiting(self.travel_after(shard, request, beside)),
+                }
+            }
             Step::Unnoted(reply) => Calling::waiting(self.unnoted(shard, reply)),
             _ => Calling::waiting(self.call_later(shard, request)),
         }

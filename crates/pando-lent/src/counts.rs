@@ -15,6 +15,8 @@ pub struct Counts {
     pub lent: u64,
     /// Changes that were answered and are lost.
     pub set_aside: u64,
+    /// Requests that were answered from what was read while the session holds.
+    pub remembered: u64,
 }
 
 /// Counts that only go up.

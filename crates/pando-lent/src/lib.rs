@@ -28,6 +28,7 @@
 //! | `aside.rs` | what was answered and is lost |
 //! | `side.rs` | what is known and held of one shard |
 //! | `doubts.rs` | births of which the shard may not know |
+//! | `memory/` | answers of shards that stay true while the session holds |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
 //! | `keep/` | news of grants; elements on their way, and who waits for these; new grants; births |
@@ -45,6 +46,7 @@ mod doubts;
 pub mod journal;
 mod keep;
 mod known;
+mod memory;
 mod queue;
 pub mod replay;
 mod settings;

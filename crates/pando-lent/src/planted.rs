@@ -31,6 +31,10 @@ pub enum Planted {
     ChangeNotNoted,
     /// That a grant is over is not noted before its shard forgets it.
     EndNotNoted,
+    /// What was read is remembered when another session wants to write.
+    RemembersAfterRecall,
+    /// What was read is remembered though this session changes it.
+    RemembersChanged,
     /// A fault of the lent core.
     Core(pando_core::Planted),
 }

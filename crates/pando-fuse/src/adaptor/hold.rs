@@ -9,8 +9,10 @@
 //!      └────────────────────── shard 0 hears of it ◄──────────────────────────────────┘
 //! ```
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use pando_types::hold::HOLD_TIME;
@@ -64,9 +66,11 @@ impl Keeper {
         let ending = Arc::new(Ending::default());
         let (inner, told) = (Arc::clone(inner), Arc::clone(&ending));
         let keep = move || {
+            inner.wait_for_use(&told);
             while !told.is_ended() {
                 inner.hold(&told);
                 told.sleep(ASK_EVERY);
+                inner.wait_for_use(&told);
             }
         };
         let thread = std::thread::Builder::new().name("pando-hold".to_owned()).spawn(keep)?;
@@ -78,11 +82,7 @@ impl Inner {
     /// Asks to hold. If shard 0 agrees, holds until another session wants to write.
     fn hold(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
-        // Shard 0 keeps other sessions waiting for a mount that holds. Nobody is to wait for one
-        // that does nothing.
-        if !namespace.holds_for_good() && !self.memory.take_used() {
-            return;
-        }
+        self.memory.take_used();
         let until = match self.ask(ending) {
             Asked::Yes(until) => until,
             // The question may be on its way still.
@@ -108,6 +108,18 @@ impl Inner {
         for pause in AGAIN_AFTER {
             ending.sleep(pause);
             self.forget_attributes();
+        }
+    }
+
+    /// Waits until the mount does something. Shard 0 keeps other sessions waiting for a mount that
+    /// holds, and nobody is to wait for one that does nothing.
+    fn wait_for_use(&self, ending: &Ending) {
+        let is_used = poll_fn(|_| match self.memory.watch_use() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        if !self.fs.namespace().holds_for_good() {
+            ending.within_unless_ended(Duration::MAX, pin!(is_used));
         }
     }
 

@@ -5,7 +5,8 @@
 //! have changed since. So shards judge the callers, too.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::Thread;
 use std::time::Duration;
 
 use pando_types::{Attr, FileKind, Ino, Judged, Kill};
@@ -44,6 +45,8 @@ pub(crate) struct Memory {
     older: AtomicU64,
     /// Whether the kernel was told anything since this was [looked at](Memory::take_used).
     is_used: AtomicBool,
+    /// The thread that waits for the first use.
+    waits: OnceLock<Thread>,
     told: Told,
     /// Sizes that the kernel knows.
     pub(crate) appends: Appends,
@@ -75,6 +78,7 @@ impl Memory {
             held_until: AtomicU64::new(0),
             older: AtomicU64::new(0),
             is_used: AtomicBool::new(false),
+            waits: OnceLock::new(),
             told: Told::default(),
             appends: Appends::default(),
             programs: Programs::default(),
@@ -127,6 +131,22 @@ impl Memory {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether the kernel was told anything since [`Memory::take_used`]. From now on this thread is
+    /// unparked when that begins.
+    pub(crate) fn watch_use(&self) -> bool {
+        self.waits.get_or_init(std::thread::current);
+        self.is_used.load(Ordering::SeqCst)
+    }
+
+    fn note_use(&self) {
+        if !self.is_used.load(Ordering::Relaxed)
+            && !self.is_used.swap(true, Ordering::SeqCst)
+            && let Some(thread) = self.waits.get()
+        {
+            thread.unpark();
+        }
+    }
+
     /// How long this session holds from now on, if it does.
     fn left(&self, holds: bool) -> Duration {
         match (holds, self.held_until.load(Ordering::Relaxed)) {
@@ -141,9 +161,7 @@ impl Memory {
     pub(crate) fn telling(&self, request: u64) -> Telling<'_> {
         let holds = self.read();
         let left = self.left(*holds && request > self.older.load(Ordering::Relaxed));
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
+        self.note_use();
         Telling { memory: self, _holds: holds, left }
     }
 

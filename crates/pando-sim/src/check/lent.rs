@@ -47,6 +47,8 @@ pub struct Loans {
     died: BTreeSet<ElementOf>,
     /// Number of journals of dead holders that were sent.
     pub journals_sent: u64,
+    /// Requests that clients answered from what they had read.
+    pub remembered: u64,
     /// Number of journals that could not be written.
     pub journals_failed: u64,
     /// Faults that were found, in words.

@@ -55,6 +55,8 @@ pub struct Shared {
     pub locks: Arc<Mutex<Locks>>,
     /// Whether clients borrow directories.
     pub lends: bool,
+    /// Whether clients remember what they read while no other one changes anything.
+    pub holds: bool,
     /// Objects, if files have them.
     pub objects: Option<Arc<Objects>>,
     /// The process that hosts all shards, if this client is in it.

@@ -47,9 +47,11 @@ impl ClientRun {
         let Some(lender) = self.lender() else { return client.maintain().await };
         // The client's work ends when it is closed.
         let (mut keeps, mut maintains) = (pin!(lender.keep()), pin!(client.maintain()));
+        let mut holds = pin!(self.hold(&client));
         let mut is_over = false;
         poll_fn(|context| {
             is_over = is_over || keeps.as_mut().poll(context).is_ready();
+            let _ = holds.as_mut().poll(context);
             maintains.as_mut().poll(context)
         })
         .await;

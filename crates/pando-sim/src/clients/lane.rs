@@ -20,6 +20,9 @@ impl ClientRun {
         let client = self.connected().await;
         let mut lanes = self.new_lanes();
         let mut keeper = Keeper::new(lanes.0);
+        if self.shared.holds {
+            self.look_on(&client, &mut lanes, &mut random).await;
+        }
         for _ in 0..self.operations {
             self.left.fetch_sub(1, Ordering::Relaxed);
             if random.chance(2, 3) {

@@ -11,4 +11,5 @@ pub mod local;
 pub mod noted;
 mod perform;
 pub mod programs;
+mod remembers;
 pub mod workload;

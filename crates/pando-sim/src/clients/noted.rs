@@ -73,9 +73,10 @@ impl Noted {
         run: impl FnOnce() -> (R, bool),
     ) -> R {
         let before = changes_in(&self.lender.not_durable());
-        let sent = self.mail.sent();
+        let (sent, remembered) = (self.mail.sent(), self.lender.remembered());
         let (result, is_answered) = run();
         *has_travelled |= self.mail.sent() > sent;
+        lock(&self.history).loans.remembered += self.lender.remembered() - remembered;
         let Some(event) = CURRENT.get().filter(|_| !*has_travelled) else { return result };
         for (element, made) in changes_in(&self.lender.not_durable()) {
             if !before.contains_key(&element) {

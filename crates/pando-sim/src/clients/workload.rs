@@ -133,6 +133,18 @@ impl Known {
         }
     }
 
+    /// Chooses something to look at.
+    pub fn look(&self, random: &mut Random) -> Op {
+        let dir = self.dir(random);
+        match random.below(8) {
+            0..3 => Op::Lookup(dir, self.any_name(random)),
+            3 | 4 => Op::ReadDir(dir),
+            5 => Op::Parent(dir),
+            6 => Op::GetAttr(dir),
+            _ => Op::GetAttr(self.any(random)),
+        }
+    }
+
     /// A directory and a name for a directory in it.
     pub fn place(&self, random: &mut Random) -> (Ino, Name) {
         (self.dir(random), dir_name(random))

@@ -148,6 +148,21 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which clients also remember what they have read while no other one
+    /// changes anything. Their sessions do not end. Where one does, and shard 0 starts anew,
+    /// another may change something too early (docs/design/holds.md, "Late, lost and repeated").
+    #[must_use]
+    pub fn holding(seed: u64) -> Self {
+        Self {
+            kind: "HOLDING",
+            holds: true,
+            faulty_max: 15 * SECOND,
+            session_ends: 0,
+            lease: 20 * SECOND,
+            ..Self::lending(seed)
+        }
+    }
+
     /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
     /// all shards and some of the clients. Of four seeds, one hands over hash slots, one splits
     /// directories, and in one disks and syncs of objects fail.

@@ -117,6 +117,9 @@ pub struct SimConfig {
     pub objects: u64,
     /// Whether shards lend parts of directories to clients.
     pub lends: bool,
+    /// Whether clients remember what they read while no other one changes anything. They change
+    /// something one after the other, and only look until it is their turn.
+    pub holds: bool,
     /// Number of times that some client stands still or is cut off for longer than it may use what
     /// it has borrowed.
     pub absences: u64,
@@ -150,7 +153,7 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 impl SimConfig {
     /// All kinds of runs. `PANDO_SIM_` with a kind's name, set to 1, chooses the kind when a single
     /// seed is run.
-    pub const KINDS: [Kind; 11] = [
+    pub const KINDS: [Kind; 12] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -162,6 +165,7 @@ impl SimConfig {
         ("OBJECTS", Self::objects),
         ("SHARDS", Self::shards_moving),
         ("LENDING", Self::lending),
+        ("HOLDING", Self::holding),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -304,6 +308,7 @@ impl SimConfig {
             locking: 0,
             objects: 0,
             lends: false,
+            holds: false,
             absences: 0,
             faulty_max: 3 * SECOND,
             busy_until: u64::MAX,

@@ -65,6 +65,8 @@ counts! {
         pub journals: u64,
         /// Journals that could not be written.
         pub journals_failed: u64,
+        /// Requests that clients answered from what they had read.
+        pub remembered: u64,
         /// Clients that stood still for long, or whose machine slept.
         pub stood_still: u64,
         /// Clients that were cut off from shards for long.
@@ -149,6 +151,7 @@ impl Loans {
             died: 0,
             journals: 0,
             journals_failed: 0,
+            remembered: 0,
             stood_still: 0,
             cut_off: 0,
         }

@@ -68,6 +68,7 @@ impl Run {
             lock_patience,
             locks,
             lends: world.config.lends,
+            holds: world.config.holds,
             objects: world.objects.clone(),
             here: None,
         };

@@ -47,6 +47,7 @@ impl Run {
         let loans = &mut self.world.stats.loans;
         (loans.set_aside, loans.died) = history.loans.lost_counts();
         loans.journals = history.loans.journals_sent;
+        loans.remembered = history.loans.remembered;
         loans.journals_failed = history.loans.journals_failed;
         self.world.stats.count(&history);
         let promises = lock(&self.shared.promises);

@@ -40,6 +40,21 @@ fn in_mode_os_a_loss_of_power_takes_nothing_that_was_fsynced_under_a_grant() {
     hit("looks at a promise", stats.promises.looks, stats.runs * 25);
 }
 
+/// Clients look on, and remember what they see, until it is their turn to change something.
+#[test]
+fn what_is_remembered_is_as_if_it_were_asked_again() {
+    let Some(stats) = all_hold(SEEDS / 2, false, SimConfig::holding).if_enough() else { return };
+    hit("answers given again", stats.loans.remembered, stats.runs * 20);
+    hit("parts lent", stats.loans.lent, stats.runs * 3);
+}
+
+#[test]
+fn what_is_remembered_is_not_lost_with_a_shards_power() {
+    let Some(stats) = all_hold(SEEDS / 2, true, SimConfig::holding).if_enough() else { return };
+    hit("answers given again", stats.loans.remembered, stats.runs * 20);
+    hit("losses of power", stats.power_losses, stats.runs / 2);
+}
+
 /// Seeds that once failed: docs/TESTING.md tells how.
 #[test]
 fn seeds_that_once_failed_hold() {

@@ -18,6 +18,9 @@ const UNTOLD: &str = "did not set it aside";
 /// Something was set aside though the shard did not refuse it.
 const NO_REASON: &str = "set aside for no reason";
 
+/// No order of the operations explains what they answered.
+const NO_ORDER: &str = "no order exists";
+
 fn at_shards(check: &str, fault: Core, runs: fn(u64) -> SimConfig) {
     holding::is_found_by(&[check], runs, |config| config.planted = Some(fault));
 }
@@ -66,4 +69,14 @@ fn an_end_that_is_not_noted_before_the_shard_forgets_the_grant() {
 fn a_journal_that_is_applied_after_a_fence() {
     // No seed before the 25th finds it.
     at_shards(ANEW, Core::FencedApplied, |seed| SimConfig::lending(24 + seed));
+}
+
+#[test]
+fn a_memory_that_outlives_the_hold() {
+    at_holders(NO_ORDER, Lent::RemembersAfterRecall, SimConfig::holding);
+}
+
+#[test]
+fn a_memory_that_outlives_a_change() {
+    at_holders(NO_ORDER, Lent::RemembersChanged, SimConfig::holding);
 }

@@ -1,0 +1,430 @@
+//! Answers of shards that stay true while this session holds: no other one changes a name or an
+//! attribute meanwhile (docs/design/holds.md, "What the mount remembers").
+//!
+//! It is for what the kernel must not remember, and for what it forgets too soon: listings and
+//! attributes of directories, and what names lead to.
+
+mod changes;
+mod facts;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pando_types::DirId;
+use pando_types::hold::{HOLD_TIME, Holding};
+use pando_types::op::{Op, Request, RequestId};
+use pando_types::reply::{Body, Refusal, Reply};
+use parking_lot::Mutex;
+
+use crate::memory::changes::{Changes, Reach};
+use crate::memory::facts::Facts;
+
+/// Answers that stay true while the session holds.
+#[derive(Default)]
+pub(crate) struct Memory {
+    state: Mutex<State>,
+    answered: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Until when the session holds, by the clock that goes on while the machine sleeps.
+    until: u64,
+    /// Numbers times of holding without a gap.
+    period: u64,
+    changes: Changes,
+    facts: Facts,
+}
+
+/// What was asked of a shard, as far as it concerns this memory.
+pub(crate) enum Asked {
+    /// Whether the session may hold; when that was asked.
+    Hold(u64),
+    /// Whether it is recalled.
+    Recall,
+    /// Something that may be remembered: by the state of its directory when it was asked.
+    Read(Box<Request>, Fetch),
+    /// Something that changes names or attributes.
+    Change,
+    Other,
+}
+
+/// The state in which something was asked. What was changed since is not remembered.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetch {
+    dir: DirId,
+    period: u64,
+    change: u64,
+}
+
+/// The directory that a read is about, if its answer may be remembered.
+fn read_of(request: &Request) -> Option<DirId> {
+    if request.head.id.sequence > 0 || request.trail.is_some() {
+        return None;
+    }
+    facts::dir_of(&request.op)
+}
+
+impl Memory {
+    /// Number of requests that were answered from here.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// The answer to a request, if it is known.
+    pub(crate) fn answer(&self, request: &Request, now: u64) -> Option<Result<Body, Refusal>> {
+        let dir = read_of(request)?;
+        let state = self.state.lock();
+        if now >= state.until || !state.changes.is_still(dir) {
+            return None;
+        }
+        let result = state.facts.answer(dir, request)?;
+        drop(state);
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Some(result)
+    }
+
+    /// Notes that a request is sent.
+    pub(crate) fn sent(&self, request: &Request, now: u64) -> Asked {
+        match &request.op {
+            Op::Hold(_, Holding::Ask(_)) => Asked::Hold(now),
+            Op::Hold(_, Holding::Await) => Asked::Recall,
+            Op::Hold(_, Holding::End(_)) if is_planted!(RemembersAfterRecall) => Asked::Other,
+            Op::Hold(_, Holding::End(_)) => {
+                self.state.lock().end();
+                Asked::Other
+            }
+            op if op.needs_wake() => {
+                self.state.lock().begins(request);
+                Asked::Change
+            }
+            _ => {
+                let state = self.state.lock();
+                match read_of(request) {
+                    Some(dir) if now < state.until && state.changes.is_still(dir) => {
+                        let (period, change) = (state.period, state.changes.number());
+                        drop(state);
+                        Asked::Read(Box::new(request.clone()), Fetch { dir, period, change })
+                    }
+                    _ => Asked::Other,
+                }
+            }
+        }
+    }
+
+    /// Notes the answer to a request.
+    pub(crate) fn heard(&self, asked: Asked, id: RequestId, reply: &Reply, now: u64) {
+        match asked {
+            Asked::Other => {}
+            Asked::Change => self.state.lock().ends(id, reply),
+            Asked::Hold(since) => match &reply.result {
+                Ok(Body::Holds(true)) => {
+                    self.state.lock().hold(since.saturating_add(HOLD_TIME), now)
+                }
+                _ => self.state.lock().end(),
+            },
+            Asked::Recall if matches!(reply.result, Ok(Body::Holds(true))) => {}
+            Asked::Recall if is_planted!(RemembersAfterRecall) => {}
+            Asked::Recall => self.state.lock().end(),
+            Asked::Read(request, fetch) => {
+                // What a shard may lose with its power is not known to stay. A read applies
+                // nothing, and a reply names the position that comes next.
+                if reply.seen.0 <= reply.durable.0.saturating_add(1) {
+                    self.state.lock().learn(fetch, &request, reply);
+                }
+            }
+        }
+    }
+
+    /// Notes a change that was answered here, by a lent part.
+    pub(crate) fn changed_here(&self, op: &Op, reply: &Reply) {
+        let mut state = self.state.lock();
+        if state.until > 0 && op.needs_wake() {
+            state.changed(&Reach::of(op).after(&reply.result));
+        }
+    }
+}
+
+impl State {
+    /// The session holds until then.
+    fn hold(&mut self, until: u64, now: u64) {
+        if now >= self.until {
+            self.end();
+        }
+        self.until = until;
+    }
+
+    fn end(&mut self) {
+        self.period += 1;
+        self.until = 0;
+        self.facts.clear();
+    }
+
+    fn begins(&mut self, request: &Request) {
+        let before = self.changes.begin(request.head.id, Reach::of(&request.op));
+        if let Some(reach) = before {
+            self.changed(&reach);
+        }
+    }
+
+    fn ends(&mut self, id: RequestId, reply: &Reply) {
+        if let Some(reach) = self.changes.end(id) {
+            self.changed(&reach.after(&reply.result));
+        }
+    }
+
+    /// Forgets what a change concerns.
+    fn changed(&mut self, reach: &Reach) {
+        self.changes.note(reach);
+        if is_planted!(RemembersChanged) {
+            return;
+        }
+        match reach.is_wide {
+            true => self.facts.clear(),
+            false => reach.dirs.iter().for_each(|dir| self.facts.drop_dir(*dir)),
+        }
+    }
+
+    fn learn(&mut self, fetch: Fetch, request: &Request, reply: &Reply) {
+        let is_now = self.until > 0 && fetch.period == self.period;
+        if is_now && self.changes.is_still_since(fetch.dir, fetch.change) {
+            self.facts.learn(fetch.dir, request, &reply.result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_types::hold::Said;
+    use pando_types::op::Head;
+    use pando_types::reply::{Found, Listed, Refusal};
+    use pando_types::{
+        Attr, Credentials, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
+        ShardIndex, Timestamp,
+    };
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const ME: SessionId = SessionId(5);
+    const TOP: DirRef = DirRef { id: DirId([7; 16]), ino: Ino(70) };
+    const OTHER: DirRef = DirRef { id: DirId([8; 16]), ino: Ino(80) };
+
+    fn name(name: &str) -> Name {
+        Name::new(name.as_bytes()).unwrap()
+    }
+
+    fn asks(sequence: u64, op: Op) -> Request {
+        let id = RequestId { session: ME, slot: 0, sequence };
+        let head = Head { id, ..Head::default() };
+        Request { head, credentials: Credentials::ROOT, op, trail: None }
+    }
+
+    fn reply(result: Result<Body, Refusal>) -> Reply {
+        Reply {
+            id: RequestId::default(),
+            trace: 0,
+            shard: ShardIndex(0),
+            epoch: Epoch(1),
+            durable: Lsn(9),
+            seen: Lsn(10),
+            version: 0,
+            clock: 0,
+            result,
+            news: None,
+        }
+    }
+
+    fn file(ino: u64) -> Found {
+        let time = Timestamp::default();
+        Found::File(Attr {
+            ino: Ino(ino),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+            data_version: 1,
+            change: 1,
+            project: 0,
+        })
+    }
+
+    impl Memory {
+        /// Asks a shard, which answers so.
+        fn exchange(&self, request: &Request, now: u64, result: Result<Body, Refusal>) {
+            let asked = self.sent(request, now);
+            self.heard(asked, request.head.id, &reply(result), now);
+        }
+
+        fn holds(&self, now: u64) {
+            let ask = asks(0, Op::Hold(ME, Holding::Ask(1)));
+            self.exchange(&ask, now, Ok(Body::Holds(true)));
+        }
+
+        fn look(&self, now: u64) {
+            self.exchange(&look(), now, Ok(Body::Found(file(71))));
+        }
+
+        fn knows(&self, request: &Request, now: u64) -> bool {
+            self.answer(request, now).is_some()
+        }
+    }
+
+    fn look() -> Request {
+        asks(0, Op::Lookup(TOP, name("file")))
+    }
+
+    fn access() -> Request {
+        asks(0, Op::DirAccess(TOP, 4))
+    }
+
+    fn create(dir: DirRef) -> Request {
+        asks(1, Op::Unlink(dir, name("other")))
+    }
+
+    #[test]
+    fn an_answer_is_given_again_while_the_session_holds() {
+        let memory = Memory::default();
+        memory.look(0);
+        assert!(!memory.knows(&look(), 0), "nothing is remembered without a hold");
+        memory.holds(SECOND);
+        memory.look(SECOND);
+        assert_eq!(memory.answer(&look(), SECOND), Some(Ok(Body::Found(file(71)))));
+        // What was asked before the time was prolonged is as good.
+        memory.holds(3 * SECOND);
+        assert!(memory.knows(&look(), 6 * SECOND));
+        assert!(!memory.knows(&look(), 7 * SECOND));
+        memory.holds(8 * SECOND);
+        assert!(!memory.knows(&look(), 8 * SECOND), "another one may have written");
+    }
+
+    #[test]
+    fn whoever_ends_the_hold_ends_the_memory() {
+        let end = || asks(0, Op::Hold(ME, Holding::End(Said::default())));
+        let recall = || asks(0, Op::Hold(ME, Holding::Await));
+        let ask = || asks(0, Op::Hold(ME, Holding::Ask(2)));
+        for (ends, result) in [
+            (end(), Ok(Body::Done)),
+            (recall(), Ok(Body::Holds(false))),
+            (recall(), Ok(Body::Done)),
+            (ask(), Ok(Body::Holds(false))),
+            (ask(), Err(Refusal::Errno(Errno::EIO))),
+        ] {
+            let memory = Memory::default();
+            memory.holds(0);
+            memory.look(0);
+            memory.exchange(&recall(), 0, Ok(Body::Holds(true)));
+            let under_way = memory.sent(&look(), 0);
+            assert!(memory.knows(&look(), 0));
+            memory.exchange(&ends, 0, result);
+            assert!(!memory.knows(&look(), 0), "{ends:?}");
+            memory.holds(0);
+            // It was asked before.
+            memory.heard(under_way, look().head.id, &reply(Ok(Body::Found(file(71)))), 0);
+            assert!(!memory.knows(&look(), 0), "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_ends_what_it_concerns_from_its_beginning() {
+        let memory = Memory::default();
+        memory.holds(0);
+        memory.look(0);
+        memory.exchange(&create(OTHER), 0, Ok(Body::Done));
+        assert!(memory.knows(&look(), 0));
+        let change = memory.sent(&create(TOP), 0);
+        assert!(!memory.knows(&look(), 0));
+        // Answered before the change, or after it: nobody knows.
+        memory.look(0);
+        let early = memory.sent(&look(), 0);
+        memory.heard(change, create(TOP).head.id, &reply(Ok(Body::Done)), 0);
+        memory.heard(early, look().head.id, &reply(Ok(Body::Found(file(71)))), 0);
+        assert!(!memory.knows(&look(), 0));
+        memory.look(0);
+        assert!(memory.knows(&look(), 0));
+        memory.changed_here(&create(TOP).op, &reply(Ok(Body::Done)));
+        assert!(!memory.knows(&look(), 0));
+    }
+
+    #[test]
+    fn a_change_that_is_not_answered_never_ends() {
+        let memory = Memory::default();
+        memory.holds(0);
+        drop(memory.sent(&create(TOP), 0));
+        memory.look(0);
+        assert!(!memory.knows(&look(), 0));
+        // It was resolved, since its slot is used again.
+        memory.exchange(&asks(2, create(OTHER).op), 0, Ok(Body::Done));
+        memory.look(0);
+        assert!(memory.knows(&look(), 0));
+    }
+
+    #[test]
+    fn a_directory_that_moves_or_goes_ends_everything_and_a_file_does_not() {
+        let rename = || {
+            let (from, to, flags) = (OTHER, OTHER, Default::default());
+            let (name, new_name) = (name("a"), name("b"));
+            asks(1, Op::Rename { from, name, to, new_name, flags })
+        };
+        let moved = |kind| Ok(Body::Moved(Ino(9), kind, false));
+        let chmod = pando_types::SetAttr { mode: Some(0o700), ..Default::default() };
+        for (change, result, stays) in [
+            (rename(), moved(FileKind::Regular), true),
+            (rename(), moved(FileKind::Directory), false),
+            (asks(1, Op::Rmdir(OTHER, name("a"))), Ok(Body::Done), false),
+            (asks(1, Op::Rmdir(OTHER, name("a"))), Err(Refusal::Errno(Errno::ENOTEMPTY)), true),
+            (asks(1, Op::DirSetAttr(OTHER, chmod)), Ok(Body::Done), false),
+            (asks(1, Op::DirSetAttr(OTHER, Default::default())), Ok(Body::Done), true),
+        ] {
+            let memory = Memory::default();
+            memory.holds(0);
+            memory.look(0);
+            let asked = memory.sent(&change, 0);
+            assert!(memory.knows(&look(), 0) != asks_for_all(&change), "{change:?}");
+            memory.heard(asked, change.head.id, &reply(result), 0);
+            assert_eq!(memory.knows(&look(), 0), stays, "{change:?}");
+        }
+    }
+
+    fn asks_for_all(request: &Request) -> bool {
+        Reach::of(&request.op).is_wide
+    }
+
+    #[test]
+    fn a_listing_tells_what_its_names_lead_to_once_the_caller_was_let_in() {
+        let memory = Memory::default();
+        memory.holds(0);
+        let listed = |at, of: &str, found| Listed { order: Order(at), name: name(of), found };
+        let linked = Found::Linked(Ino(73), FileKind::Regular);
+        let entries = vec![
+            listed(1, "one", file(71)),
+            listed(2, "two", file(72)),
+            listed(3, "three", linked),
+        ];
+        let list = asks(0, Op::ReadDir { dir: TOP, from: Order(0), limit: 100 });
+        memory.exchange(&list, 0, Ok(Body::Page(entries.clone(), None)));
+        assert_eq!(memory.answer(&list, 0), Some(Ok(Body::Page(entries, None))));
+        let look = |of| asks(0, Op::Lookup(TOP, name(of)));
+        assert!(!memory.knows(&look("two"), 0), "whoever may list may not search");
+        memory.exchange(&look("one"), 0, Ok(Body::Found(file(71))));
+        assert_eq!(memory.answer(&look("two"), 0), Some(Ok(Body::Found(file(72)))));
+        assert!(!memory.knows(&look("three"), 0), "its inode may come back");
+        let other = Request { credentials: Credentials::new(9, 9, vec![]), ..look("two") };
+        assert!(!memory.knows(&other, 0), "another caller was not let in");
+        let other = Request { credentials: Credentials::new(9, 9, vec![]), ..list };
+        assert!(!memory.knows(&other, 0));
+        // What does not exist, and what may be lost.
+        memory.exchange(&look("none"), 0, Err(Refusal::Errno(Errno::ENOENT)));
+        assert_eq!(memory.answer(&look("none"), 0), Some(Err(Refusal::Errno(Errno::ENOENT))));
+        let asked = memory.sent(&access(), 0);
+        let lost = Reply { seen: Lsn(11), ..reply(Ok(Body::Done)) };
+        memory.heard(asked, access().head.id, &lost, 0);
+        assert!(!memory.knows(&access(), 0));
+    }
+}
