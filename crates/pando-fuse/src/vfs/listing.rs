@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join;
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
@@ -161,7 +162,19 @@ impl Vfs {
         state: &mut State,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        if self.dots(handle.ino, &mut state.position, &mut add).await {
+        let parent = match state.position < PARENT && state.page.is_empty() && !state.at_end {
+            // Both travel, and neither has to wait for the other.
+            true => {
+                let parent = self.namespace.parent(handle.ino);
+                let (parent, page) = join(parent, self.next_page(handle, state)).await;
+                let page = page?;
+                state.at_end = page.is_empty();
+                state.page = page.into();
+                parent.ok()
+            }
+            false => None,
+        };
+        if self.dots(handle.ino, parent, &mut state.position, &mut add).await {
             return Ok(());
         }
         state.delivered.0 = state.delivered.0.max(PARENT);
@@ -193,9 +206,11 @@ impl Vfs {
     }
 
     /// Delivers "." and "..", unless `position` is behind them. Returns true if there was no room.
+    /// `parent`: where ".." leads, if that is known.
     async fn dots(
         &self,
         ino: Ino,
+        parent: Option<Ino>,
         position: &mut u64,
         add: &mut (impl FnMut(Listed<'_>) -> bool + Send),
     ) -> bool {
@@ -208,7 +223,10 @@ impl Vfs {
             let ino = match after {
                 SELF => ino,
                 // Linux itself knows where ".." leads; the number is only shown.
-                _ => self.namespace.parent(ino).await.unwrap_or(ino),
+                _ => match parent {
+                    Some(parent) => parent,
+                    None => self.namespace.parent(ino).await.unwrap_or(ino),
+                },
             };
             if add(Listed { position: after, name, ino, kind, attr: None }) {
                 return true;
@@ -241,7 +259,7 @@ impl Vfs {
         mut position: u64,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        if self.dots(handle.ino, &mut position, &mut add).await {
+        if self.dots(handle.ino, None, &mut position, &mut add).await {
             return Ok(());
         }
         let (mut delivered, is_first) = (false, position <= PARENT);
