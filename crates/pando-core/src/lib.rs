@@ -72,7 +72,7 @@ mod txn;
 pub use contract::{
     ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
-pub use counters::{Counters, TxnKind};
+pub use counters::{Count, Counters, TxnKind};
 pub use lent::{LentCore, Said};
 #[cfg(feature = "planted")]
 pub use planted::Planted;

@@ -1,7 +1,9 @@
 //! Objects with their trailers. They are stored whole and read by range, and every block is checked
 //! and cached.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::Errno;
 use pando_types::op::{ObjectId, ObjectRange};
@@ -54,8 +56,52 @@ impl std::fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
+macro_rules! counts {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// Counts since the objects were opened. They only go up.
+        #[derive(Default)]
+        struct Counts { $($name: AtomicU64,)* }
+
+        impl Counts {
+            fn list(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((
+                    stringify!($name),
+                    concat!($($doc),*).trim_ascii_start(),
+                    self.$name.load(Ordering::Relaxed),
+                ),)*]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Objects stored.
+    stored,
+    /// Bytes of stored objects, without their trailers.
+    stored_bytes,
+    /// Objects that could not be stored.
+    store_failures,
+    /// Objects deleted.
+    deleted,
+    /// Ranges of objects fetched from the store.
+    fetched,
+    /// Bytes of ranges fetched from the store.
+    fetched_bytes,
+    /// Ranges of objects that could not be fetched.
+    fetch_failures,
+    /// Blocks that the cache of contents had.
+    cache_hits,
+    /// Blocks that the cache of contents did not have.
+    cache_misses,
+}
+
+fn add(to: &AtomicU64, count: usize) {
+    to.fetch_add(count as u64, Ordering::Relaxed);
+}
+
 /// A store of objects, with a cache in front of it.
 pub struct Objects {
+    counts: Counts,
     store: Arc<dyn ObjectStore>,
     blocks: Cache<(ObjectId, u64), Vec<u8>>,
     checksums: Cache<ObjectId, Checksums>,
@@ -66,7 +112,7 @@ impl Objects {
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, cache_bytes: usize) -> Self {
         let (blocks, checksums) = (Cache::new(cache_bytes), Cache::new(cache_bytes / 64));
-        Self { store, blocks, checksums }
+        Self { counts: Counts::default(), store, blocks, checksums }
     }
 
     /// The store itself.
@@ -77,12 +123,46 @@ impl Objects {
 
     /// Stores an object.
     pub fn put(&self, id: ObjectId, content: &[u8]) -> Result<(), StoreError> {
-        self.store.put(id, &[content, &object::trailer(id, content)])
+        let result = self.store.put(id, &[content, &object::trailer(id, content)]);
+        match &result {
+            Ok(()) => {
+                add(&self.counts.stored, 1);
+                add(&self.counts.stored_bytes, content.len());
+            }
+            Err(_) => add(&self.counts.store_failures, 1),
+        }
+        result
+    }
+
+    /// What was counted since the objects were opened: name, what it counts, and the total.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, &'static str, u64)> {
+        self.counts.list()
+    }
+
+    /// Bytes in the cache.
+    #[must_use]
+    pub fn cache_bytes(&self) -> usize {
+        self.blocks.bytes() + self.checksums.bytes()
+    }
+
+    fn fetch(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        let result = self.store.get_range(id, range);
+        match &result {
+            Ok(bytes) => {
+                add(&self.counts.fetched, 1);
+                add(&self.counts.fetched_bytes, bytes.len());
+            }
+            Err(_) => add(&self.counts.fetch_failures, 1),
+        }
+        result
     }
 
     /// Deletes an object.
     pub fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
-        self.store.delete(id)
+        let result = self.store.delete(id);
+        add(&self.counts.deleted, usize::from(result.is_ok()));
+        result
     }
 
     /// Fills `target` with the bytes of `range` from its byte `skip` on.
@@ -100,8 +180,14 @@ impl Objects {
         let mut block = begin / BLOCK_SIZE;
         while block * BLOCK_SIZE < end {
             let bytes = match self.blocks.get((range.object, block)) {
-                Some(bytes) => bytes,
-                None => self.load(range, block, end.div_ceil(BLOCK_SIZE))?,
+                Some(bytes) => {
+                    add(&self.counts.cache_hits, 1);
+                    bytes
+                }
+                None => {
+                    add(&self.counts.cache_misses, 1);
+                    self.load(range, block, end.div_ceil(BLOCK_SIZE))?
+                }
             };
             let whole = object::block_range(block, range.object_len);
             let (from, to) = (begin.max(whole.start), end.min(whole.end));
@@ -130,7 +216,7 @@ impl Objects {
         let reaches_trailer = cached.is_none() && content_end == len;
         let fetch_end = if reaches_trailer { len + object::trailer_len(len) } else { content_end };
         let start = first * BLOCK_SIZE;
-        let bytes = self.store.get_range(id, start..fetch_end).map_err(|error| match error {
+        let bytes = self.fetch(id, start..fetch_end).map_err(|error| match error {
             StoreError::Short => damaged(Damage::Length),
             other => other.into(),
         })?;
@@ -139,7 +225,7 @@ impl Objects {
             Some(checksums) => checksums,
             None if reaches_trailer => self.keep_checksums(range, tail)?,
             None => {
-                let tail = self.store.get_range(id, len..len + object::trailer_len(len));
+                let tail = self.fetch(id, len..len + object::trailer_len(len));
                 let tail = tail.map_err(|error| match error {
                     StoreError::Short => damaged(Damage::Length),
                     other => other.into(),

@@ -2,21 +2,51 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the transport began, and the present state.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Parts of directories that are here now.
-    pub parts: u64,
-    /// Changes that shards have not acknowledged.
-    pub unsent: u64,
-    /// Requests that were answered here.
-    pub answered: u64,
-    /// Parts that were lent so far.
-    pub lent: u64,
-    /// Changes that were answered and are lost.
-    pub set_aside: u64,
-    /// Requests that were answered from what was read while the session holds.
-    pub remembered: u64,
+macro_rules! counts {
+    (
+        now { $($(#[doc = $now_doc:literal])* $now:ident,)* }
+        so far { $($(#[doc = $doc:literal])* $name:ident,)* }
+    ) => {
+        /// Counts since the transport began, and the present state.
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+        pub struct Counts {
+            $($(#[doc = $now_doc])* pub $now: u64,)*
+            $($(#[doc = $doc])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            /// The present state: name, what it is, and its value.
+            #[must_use]
+            pub fn now(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($now), concat!($($now_doc),*).trim_ascii_start(), self.$now),)*]
+            }
+
+            /// Counts since the transport began: name, what it counts, and the total.
+            #[must_use]
+            pub fn so_far(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), concat!($($doc),*).trim_ascii_start(), self.$name),)*]
+            }
+        }
+    };
+}
+
+counts! {
+    now {
+        /// Parts of directories that are lent to the mount now.
+        parts,
+        /// Changes of lent parts that shards have not acknowledged.
+        unsent,
+    }
+    so far {
+        /// Requests that the mount answered from parts lent to it.
+        answered,
+        /// Parts of directories that were lent to the mount so far.
+        lent,
+        /// Changes that were answered and are lost.
+        set_aside,
+        /// Requests that the mount answered from what was read while the session holds.
+        remembered,
+    }
 }
 
 /// Counts that only go up.

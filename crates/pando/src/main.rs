@@ -16,6 +16,7 @@
 //! | `collecting` | the deletion of objects that no file names |
 //! | `serving` | the shards that this process serves |
 //! | `mounting` | the mounted tree of this process |
+//! | `metrics` | what this process counts, told over HTTP |
 //! | `commands` | the subcommands: a file or a folder for each, with its arguments |
 //! | `bench` | `pando bench`: measures a mount |
 //! | [`cli`] | the command line: all commands together |
@@ -29,6 +30,7 @@ mod collecting;
 mod commands;
 mod console;
 mod failure;
+mod metrics;
 mod mounting;
 mod mounts;
 mod process;

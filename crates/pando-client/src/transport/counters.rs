@@ -35,30 +35,55 @@ pub(crate) enum Resolved {
     HasRun,
 }
 
-/// Counts since the client began. They only go up.
-pub struct Counters {
-    requests: [AtomicU64; NAMES.len()],
-    redirects: AtomicU64,
-    retries: AtomicU64,
-    given_up: AtomicU64,
-    resolved: [AtomicU64; 2],
-    sessions: AtomicU64,
-    sessions_over: AtomicU64,
+macro_rules! totals {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// Counts since the client began. They only go up.
+        pub struct Counters {
+            requests: [AtomicU64; NAMES.len()],
+            resolved: [AtomicU64; 2],
+            $($name: AtomicU64,)*
+        }
+
+        impl Counters {
+            pub(crate) const fn new() -> Self {
+                Self {
+                    requests: [const { AtomicU64::new(0) }; NAMES.len()],
+                    resolved: [const { AtomicU64::new(0) }; 2],
+                    $($name: AtomicU64::new(0),)*
+                }
+            }
+
+            $(
+                $(#[doc = $doc])*
+                #[must_use]
+                pub fn $name(&self) -> u64 {
+                    self.$name.load(Ordering::Relaxed)
+                }
+            )*
+
+            /// All but the requests and what was resolved: name, what it counts, and the total.
+            #[must_use]
+            pub fn list(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), concat!($($doc),*).trim_ascii_start(), self.$name()),)*]
+            }
+        }
+    };
+}
+
+totals! {
+    /// Replies that redirected a request to another shard.
+    redirects,
+    /// Requests sent again because no reply came.
+    retries,
+    /// Changing requests that were given up while it was unknown whether they ran.
+    given_up,
+    /// Sessions that this client has begun.
+    sessions,
+    /// Sessions that ended before this client did.
+    sessions_over,
 }
 
 impl Counters {
-    pub(crate) const fn new() -> Self {
-        Self {
-            requests: [const { AtomicU64::new(0) }; NAMES.len()],
-            redirects: AtomicU64::new(0),
-            retries: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
-            resolved: [const { AtomicU64::new(0) }; 2],
-            sessions: AtomicU64::new(0),
-            sessions_over: AtomicU64::new(0),
-        }
-    }
-
     pub(crate) fn sent(&self, op: &Op) {
         self.requests[kind(op) as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -100,40 +125,10 @@ impl Counters {
         NAMES.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Replies that redirected a request to another shard.
-    #[must_use]
-    pub fn redirects(&self) -> u64 {
-        self.redirects.load(Ordering::Relaxed)
-    }
-
-    /// Requests sent again because no reply came.
-    #[must_use]
-    pub fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
-    }
-
-    /// Changing requests that were given up while it was unknown whether they ran.
-    #[must_use]
-    pub fn given_up(&self) -> u64 {
-        self.given_up.load(Ordering::Relaxed)
-    }
-
     /// Given-up requests that were resolved: those that did not run, and those that did.
     #[must_use]
     pub fn resolved(&self) -> [u64; 2] {
         self.resolved.each_ref().map(|count| count.load(Ordering::Relaxed))
-    }
-
-    /// Sessions that ended before this client did.
-    #[must_use]
-    pub fn sessions_over(&self) -> u64 {
-        self.sessions_over.load(Ordering::Relaxed)
-    }
-
-    /// Sessions that this client has begun.
-    #[must_use]
-    pub fn sessions(&self) -> u64 {
-        self.sessions.load(Ordering::Relaxed)
     }
 }
 

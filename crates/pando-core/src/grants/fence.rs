@@ -35,7 +35,7 @@ impl Shard {
         for generation in self.grants.to_fence(now) {
             if let Some(held) = self.grants.get(generation) {
                 let grant = held.grant.clone();
-                self.counters.fenced += 1;
+                self.counters.parts_fenced += 1;
                 if self.sessions.is_alive(grant.session) {
                     self.grants.pauses.bar(grant.key, now);
                 }

@@ -39,7 +39,7 @@ impl Shard {
     /// Wants a part back, and tells its holder if that waits for news.
     pub(crate) fn recall_grant(&mut self, now: Now, grant: TxnId) {
         if let Some(session) = self.grants.recall(grant, now.nanos) {
-            self.counters.recalls += 1;
+            self.counters.parts_recalled += 1;
             self.queue.resume(self.locks.wake(LockKey::Grants(session)));
         }
     }

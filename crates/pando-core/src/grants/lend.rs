@@ -131,7 +131,7 @@ impl Shard {
         };
         ctx.put(keys::grant(generation), grant.encode());
         self.enter_grant(generation, grant, ctx.now.nanos);
-        self.counters.lent += 1;
+        self.counters.parts_lent += 1;
     }
 
     /// The first rows of a part, with what the session has open in it.

@@ -274,7 +274,7 @@ impl Shard {
         {
             self.put_opens(ctx, &grant, &header, opens)?;
         }
-        self.counters.returned += 1;
+        self.counters.parts_returned += 1;
         let applied = match grant.standing {
             Standing::Refused => grant.applied,
             _ => element.number,

@@ -7,7 +7,7 @@ use pando_types::peer::{Peer, PeerMessage};
 use pando_types::{Ino, KeyId, SessionId, ShardIndex};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows, SHARD_0};
-use crate::counters::{Counters, TxnKind};
+use crate::counters::{Count, Counters, TxnKind};
 use crate::records::keys::{self, Table};
 use crate::records::record::{
     Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat,
@@ -234,6 +234,19 @@ impl Shard {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// [`Self::counters`] one by one, and the transactions that are not over.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Count> {
+        let mut list = self.counters.list();
+        let (told, alive) =
+            (("txns_alive", "Transactions that began here and are not over."), self.txns_alive());
+        list.extend(TxnKind::ALL.iter().map(|&kind| {
+            let count = Count::of(told, ("kind", kind.name()), alive[kind as usize]);
+            Count { grows: false, ..count }
+        }));
+        list
     }
 
     /// Number of transactions that began here since the start and are not over, by [`TxnKind`].

@@ -67,6 +67,12 @@ impl DataFs {
         })
     }
 
+    /// Objects, as this file system reads and writes them.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
     /// The store of objects.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn ObjectStore> {

@@ -139,6 +139,11 @@ impl Pending {
         self.lock().requests.contains_key(&unique)
     }
 
+    /// Number of pending requests.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().requests.len()
+    }
+
     /// Whether no request is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().requests.is_empty()

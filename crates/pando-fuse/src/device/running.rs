@@ -50,13 +50,15 @@ impl Running {
     }
 
     /// Number of requests read so far, for each kind that occurred, under the kernel's names. The
-    /// second list is the file system's own counters.
+    /// second list is the file system's own counters, and how many requests are unanswered.
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         let count = |code: u32| self.session.requests.get(code as usize);
         let of = |code| count(code).map_or(0, |count| count.load(Ordering::Relaxed));
         let requests = abi::opcode::NAMES.iter().map(|(code, name)| (*name, of(*code)));
-        (requests.filter(|(_, count)| *count > 0).collect(), self.session.fs.counters())
+        let mut own = self.session.fs.counters();
+        own.push(("pending", self.session.pending.len() as u64));
+        (requests.filter(|(_, count)| *count > 0).collect(), own)
     }
 
     /// Waits until the session is over. Returns the error that ended reading, if there was one.

@@ -1,7 +1,7 @@
 //! What a shard's shell counts: totals, and a histogram of latency per operation.
 //!
 //! A histogram has one bucket for each power of two nanoseconds. So a percentile is right to a
-//! factor of two, and counting costs one atomic addition.
+//! factor of two, and counting costs two atomic additions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,15 +9,19 @@ use pando_types::op::Op;
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Totals since the process began.
         #[derive(Default, Debug)]
-        pub struct Counters { $($(#[$doc])* pub $name: Counter,)* }
+        pub struct Counters { $($(#[doc = $doc])* pub $name: Counter,)* }
 
         impl Counters {
-            /// All of them, by name.
-            pub fn list(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.get()),)*]
+            /// All of them: name, what it counts, and the total.
+            pub fn list(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((
+                    stringify!($name),
+                    concat!($($doc),*).trim_ascii_start(),
+                    self.$name.get(),
+                ),)*]
             }
         }
     };
@@ -165,14 +169,30 @@ kinds! {
 
 const BUCKETS: usize = 40;
 
-/// Histogram of the latencies of one operation.
+/// Histogram of the latencies of one operation. Bucket `b` counts those of up to 2^`b` ns that the
+/// bucket before does not count. The last one counts all that are longer.
 #[derive(Debug)]
-pub struct Histogram([AtomicU64; BUCKETS]);
+pub struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+    nanos: AtomicU64,
+}
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+        let buckets = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { buckets, nanos: AtomicU64::new(0) }
     }
+}
+
+/// What a histogram has counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buckets {
+    /// For each bucket but the last: its upper end in nanoseconds, and the number of its latencies.
+    pub counts: Vec<(u64, u64)>,
+    /// Number of latencies beyond all these.
+    pub beyond: u64,
+    /// Sum of all latencies, nanoseconds.
+    pub nanos: u64,
 }
 
 /// What a histogram says: the number of latencies, and the upper ends of the buckets of the median
@@ -187,13 +207,24 @@ pub struct Summary {
 impl Histogram {
     /// Counts one latency.
     pub fn record(&self, nanos: u64) {
-        let bucket = (u64::BITS - nanos.leading_zeros()) as usize;
-        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+        let bucket = (u64::BITS - nanos.saturating_sub(1).leading_zeros()) as usize;
+        self.buckets[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// All that was counted.
+    fn buckets(&self) -> Buckets {
+        let count = |bucket: usize| self.buckets[bucket].load(Ordering::Relaxed);
+        Buckets {
+            counts: (0..BUCKETS - 1).map(|bucket| (1 << bucket, count(bucket))).collect(),
+            beyond: count(BUCKETS - 1),
+            nanos: self.nanos.load(Ordering::Relaxed),
+        }
     }
 
     /// What was counted. `None`: nothing was.
     pub fn summary(&self) -> Option<Summary> {
-        let counts: Vec<u64> = self.0.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let at = |percent: u64| {
             let wanted = (total * percent).div_ceil(100);
@@ -237,6 +268,12 @@ impl Latencies {
         self.0[kind as usize].record(nanos);
     }
 
+    /// Histograms of all operations that occurred, with their names.
+    pub fn histograms(&self) -> Vec<(&'static str, Buckets)> {
+        let all = OpKind::ALL.iter().map(|&kind| (kind.name(), self.0[kind as usize].buckets()));
+        all.filter(|(_, it)| it.beyond > 0 || it.counts.iter().any(|(_, n)| *n > 0)).collect()
+    }
+
     /// Latencies of all operations that occurred.
     pub fn list(&self) -> Vec<OpLatency> {
         let summary = |&kind: &OpKind| {
@@ -264,6 +301,17 @@ mod tests {
             histogram.summary(),
             Some(Summary { count: 100, p50_nanos: 1024, p99_nanos: 1 << 20 })
         );
+    }
+
+    #[test]
+    fn a_bucket_counts_what_is_at_most_its_upper_end() {
+        let histogram = Histogram::default();
+        for nanos in [0, 1, 2, 3, 1 << 38, (1 << 38) + 1] {
+            histogram.record(nanos);
+        }
+        let Buckets { counts, beyond, nanos } = histogram.buckets();
+        assert_eq!(counts[..3], [(1, 2), (2, 1), (4, 1)]);
+        assert_eq!((counts[38], beyond, nanos), ((1 << 38, 1), 1, (2 << 38) + 7));
     }
 
     #[test]

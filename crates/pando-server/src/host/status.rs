@@ -1,16 +1,19 @@
 //! What `pando status` shows of shards, and what tools read of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use pando_core::Count;
 use pando_types::op::{Head, ObjectId, Op, Request};
 use pando_types::reply::Body;
 use pando_types::watch::{Settled, Watching};
 use pando_types::{Credentials, ShardIndex};
 use serde::{Deserialize, Serialize};
 
-use crate::common::metrics::OpLatency;
+use crate::common::metrics::{Buckets, OpLatency};
 use crate::common::wait::block_on;
 use crate::host::shards::Host;
+use crate::shard::cell::Cell;
 use crate::store::page::Page;
 
 /// State and figures of one shard.
@@ -54,7 +57,70 @@ pub struct ShardStatus {
     pub latencies: Vec<OpLatency>,
 }
 
+/// What one shard counts, for monitoring.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// The shard.
+    pub shard: ShardIndex,
+    /// Whether it has stopped for an error.
+    pub has_failed: bool,
+    /// Places of its files that could not be read since the start.
+    pub unreadable: u64,
+    /// Number of inodes, and bytes of their contents.
+    pub size: Option<(u64, u64)>,
+    /// Sessions that live.
+    pub sessions: u64,
+    /// Number of insert groups written since the shard was made.
+    pub groups_written: u64,
+    /// How many of these a loss of power could still take.
+    pub groups_not_durable: u64,
+    /// Messages that wait for a sync.
+    pub held: u64,
+    /// Inputs that wait for the shard.
+    pub inbox: u64,
+    /// Counts of the shell: name, what it counts, and the total.
+    pub shell: Vec<(&'static str, &'static str, u64)>,
+    /// Counts of the machine.
+    pub machine: Vec<Count>,
+    /// Figures of the store.
+    pub store: babu::Stats,
+    /// Latencies by operation, of those that occurred.
+    pub latencies: Vec<(&'static str, Buckets)>,
+}
+
 impl Host {
+    /// What all shards count that run here. Waits while another thread holds one of them. No shard
+    /// is asked, so this changes no count.
+    pub fn figures(&self) -> Vec<Figures> {
+        self.shared.hosted().map(|cell| self.figures_of(&cell)).collect()
+    }
+
+    fn figures_of(&self, cell: &Arc<Cell>) -> Figures {
+        let (held, unreadable, size, sessions, machine, store) = self.shared.with(cell, |state| {
+            let (machine, store) = (&state.machine, &state.store);
+            let unreadable = store.unreadable_blocks().count() as u64;
+            let held = state.held.waiting() as u64;
+            let sessions = machine.sessions();
+            (held, unreadable, machine.size(), sessions, machine.counters(), store.stats())
+        });
+        let (written, durable) = (cell.written().0, cell.durable().0);
+        Figures {
+            shard: cell.shard,
+            has_failed: cell.has_failed(),
+            unreadable,
+            size,
+            sessions,
+            groups_written: written,
+            groups_not_durable: written.saturating_sub(durable),
+            held,
+            inbox: cell.inbox.lock().len() as u64,
+            shell: cell.counters.list(),
+            machine,
+            store,
+            latencies: cell.latencies.histograms(),
+        }
+    }
+
     /// Status of all shards that run here. Waits while another thread holds one of them.
     pub fn status(&self) -> Vec<ShardStatus> {
         self.hosted().into_iter().filter_map(|shard| self.shard_status(shard)).collect()
@@ -103,8 +169,8 @@ impl Host {
             (state.store.stats(), held, state.machine.counters(), unreadable)
         });
         let mut counters: BTreeMap<String, u64> =
-            machine.into_iter().map(|(name, count)| (format!("shard_{name}"), count)).collect();
-        counters.extend(cell.counters.list().into_iter().map(|(name, n)| (name.to_owned(), n)));
+            machine.iter().map(|count| (flat_name(count), count.value)).collect();
+        counters.extend(cell.counters.list().into_iter().map(|(name, _, n)| (name.to_owned(), n)));
         let (written, durable) = (cell.written().0, cell.durable().0);
         Some(ShardStatus {
             shard: shard.0,
@@ -139,5 +205,14 @@ impl Host {
             Ok(Body::StatFs { inodes, bytes }) => Some((inodes, bytes)),
             _ => None,
         }
+    }
+}
+
+/// Name of a machine's count in [`ShardStatus::counters`].
+fn flat_name(count: &Count) -> String {
+    match (count.kind, count.name.strip_prefix("txns_")) {
+        (None, _) => format!("shard_{}", count.name),
+        (Some((_, kind)), Some(what)) => format!("shard_{kind}_{what}"),
+        (Some((_, kind)), None) => format!("shard_{}_{kind}", count.name),
     }
 }

@@ -4,10 +4,11 @@
 //! It is a trait so that tests can use a machine of a few lines. They test the shell's promises:
 //! nothing is lost, and nothing leaves too early.
 
+use pando_core::Count;
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
 use pando_types::op::{ObjectId, Request};
-use pando_types::reply::{Improper, Reply};
+use pando_types::reply::Reply;
 use pando_types::watch::{Settled, Watching};
 use pando_types::{Errno, KeyId};
 
@@ -38,8 +39,18 @@ pub trait Machine: Send {
     /// Whether a pending request may go on: the shell then calls `handle` with [`Input::Ready`].
     fn has_ready(&self) -> bool;
 
-    /// Counters by name, for `pando status`.
-    fn counters(&self) -> Vec<(String, u64)>;
+    /// What the machine has counted.
+    fn counters(&self) -> Vec<Count>;
+
+    /// Number of inodes, and bytes of their contents. `None`: this machine has no inodes.
+    fn size(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Number of sessions that live.
+    fn sessions(&self) -> u64 {
+        0
+    }
 
     /// The owners of hash slots, as far as the machine knows. `None`: this machine has no map.
     fn map(&self) -> Option<&ClusterMap> {
@@ -93,70 +104,16 @@ impl Machine for pando_core::Shard {
         self.settle_watch(id, first)
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
-        let counters = self.counters();
-        let mut list: Vec<(String, u64)> = [
-            ("requests", counters.requests),
-            ("repeated", counters.repeated),
-            ("redirected", counters.redirected),
-            ("waited", counters.waited),
-            ("foreign_sessions", counters.foreign_sessions),
-            ("bad_messages", counters.bad_messages),
-            ("restarts", counters.restarts),
-            ("claims", counters.claims),
-            ("claims_together", counters.claims_together),
-            ("claims_alone", counters.claims_alone),
-            ("walks_overtaken", counters.walks_overtaken),
-            ("splits_local", counters.splits_local),
-            ("splits_moved", counters.splits_moved),
-            ("entries_moved", counters.entries_moved),
-            ("splits_yielded", counters.splits_yielded),
-            ("splits_failed", counters.splits_failed),
-            ("splits_awaiting", counters.splits_awaiting),
-            ("splits_reopened", counters.splits_reopened),
-            ("splits_overtaken", counters.splits_overtaken),
-            ("merges_local", counters.merges_local),
-            ("merges_moved", counters.merges_moved),
-            ("entries_given_back", counters.entries_given_back),
-            ("merges_yielded", counters.merges_yielded),
-            ("merges_failed", counters.merges_failed),
-            ("merges_refused", counters.merges_refused),
-            ("split_pages", counters.split_pages),
-            ("split_rounds", counters.split_rounds),
-            ("split_rows_again", counters.split_rows_again),
-            ("split_rows_frozen", counters.split_rows_frozen),
-            ("handovers", counters.handovers),
-            ("handovers_failed", counters.handovers_failed),
-            ("readdressed", counters.readdressed),
-            ("resent", counters.resent),
-            ("recovered_decided", counters.recovered_decided),
-            ("recovered_prepared", counters.recovered_prepared),
-            ("recovered_arrivals", counters.recovered_arrivals),
-            ("parts_lent", counters.lent),
-            ("parts_recalled", counters.recalls),
-            ("parts_returned", counters.returned),
-            ("parts_fenced", counters.fenced),
-            ("elements", counters.elements),
-            ("elements_refused", counters.elements_refused),
-            ("begun_anew", counters.begun_anew),
-        ]
-        .map(|(name, count)| (name.to_owned(), count))
-        .into();
-        for improper in Improper::ALL {
-            let count = counters.improper[improper as usize];
-            list.push((format!("improper_{}", improper.name()), count));
-        }
-        let alive = self.txns_alive();
-        for kind in pando_core::TxnKind::ALL {
-            for (what, counts) in [
-                ("begun", &counters.txns_begun),
-                ("committed", &counters.txns_committed),
-                ("remote", &counters.txns_remote),
-                ("alive", &alive),
-            ] {
-                list.push((format!("{}_{what}", kind.name()), counts[kind as usize]));
-            }
-        }
-        list
+    fn counters(&self) -> Vec<Count> {
+        self.counts()
+    }
+
+    fn size(&self) -> Option<(u64, u64)> {
+        let stat = self.stat();
+        Some((stat.inodes, stat.bytes))
+    }
+
+    fn sessions(&self) -> u64 {
+        self.sessions().count() as u64
     }
 }

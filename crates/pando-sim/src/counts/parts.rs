@@ -141,10 +141,10 @@ impl Splits {
 impl Loans {
     pub(crate) const fn of(counters: &Counters) -> Self {
         Self {
-            lent: counters.lent,
-            recalled: counters.recalls,
-            returned: counters.returned,
-            fenced: counters.fenced,
+            lent: counters.parts_lent,
+            recalled: counters.parts_recalled,
+            returned: counters.parts_returned,
+            fenced: counters.parts_fenced,
             elements: counters.elements,
             refused: counters.elements_refused,
             set_aside: 0,

@@ -87,7 +87,7 @@ impl Machine for Watched {
         lock(&self.core).has_ready()
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
+    fn counters(&self) -> Vec<pando_core::Count> {
         Machine::counters(&*lock(&self.core))
     }
 }

@@ -85,7 +85,8 @@ pub struct MountStatus {
     /// Messages to shards since the mount began, retries included, by operation.
     pub messages: BTreeMap<String, u64>,
     /// Present state of the mount by name: `nodes`, the inodes that the kernel knows; `holds`, 1
-    /// while the kernel may remember names and attributes; `lent_parts`, parts of directories that
+    /// while the kernel may remember names and attributes; `pending`, the kernel's requests that
+    /// are not answered yet; `lent_parts`, parts of directories that
     /// are lent to the mount; `lent_unsent`, changes of these that shards have not acknowledged.
     /// Since the mount began: `lent_so_far`, parts that were lent; `lent_answered`, messages that
     /// the mount answered itself; `lent_set_aside`, changes that were acknowledged and are lost;

@@ -112,7 +112,7 @@ impl Hosting {
         Ok(Self { collector, server, moves, host, superblock, folder, durability, _lock: lock })
     }
 
-    pub fn server(&self) -> &Server {
+    pub const fn server(&self) -> &Arc<Server> {
         &self.server
     }
 

@@ -8,6 +8,7 @@ mod bench;
 mod fsck;
 mod gc;
 mod messages;
+mod metrics;
 mod rmr;
 mod store;
 mod sync;

@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+pub mod exposition;
 pub mod locker;
 pub mod model;
 pub mod programs;

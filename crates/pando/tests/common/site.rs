@@ -21,6 +21,8 @@ pub struct Site {
     /// Servers and mounts, in the order in which they were started.
     pub processes: Vec<Pid>,
     pub mounts: Vec<PathBuf>,
+    /// Where those processes tell metrics that do.
+    pub metrics: Vec<String>,
     scratch: Scratch,
 }
 
@@ -31,8 +33,8 @@ impl Site {
         let folder = scratch.path().join("volume");
         let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
         assert!(made.status.success(), "{}", all(&made));
-        let (processes, mounts) = Default::default();
-        let mut site = Self { folder, processes, mounts, scratch };
+        let (processes, mounts, metrics) = Default::default();
+        let mut site = Self { folder, processes, mounts, metrics, scratch };
         for shards in servers {
             site.serve(shards, extra);
         }
@@ -53,6 +55,7 @@ impl Site {
         let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
         let pid = Pid::from_raw(pid).unwrap();
         self.processes.push(pid);
+        self.metrics.extend(summary["metrics"].as_str().map(str::to_owned));
         pid
     }
 

@@ -11,78 +11,110 @@ use crate::index::pool::ReadCounters;
 use crate::levels::version::Version;
 use crate::log::batch::Change;
 
-/// Figures about an open database.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Memory of the active trees, in bytes.
-    pub active_bytes: usize,
-    /// Memory of the frozen trees, in bytes.
-    pub frozen_bytes: usize,
-    /// Number of frozen layers that no checkpoint has taken over yet.
-    pub frozen_count: usize,
-    /// Entries in the current index files: values, tombstones, and versions not yet merged away.
-    pub index_entries: u64,
-    /// Bytes of the current index files.
-    pub index_bytes: u64,
-    /// Number of all index files: current ones, those that only snapshots need, and ingested files
-    /// that wait for a checkpoint.
-    pub file_count: u64,
-    /// Bytes of all index files that `file_count` counts.
-    pub file_bytes: u64,
-    /// Figures of each level, summed over all indices, from the bottom up.
-    pub levels: Vec<LevelStats>,
-    /// Memory of filters and block lists, in bytes. It is held as long as the files are open.
-    pub resident_bytes: usize,
-    /// Memory of cached blocks, in bytes.
-    pub cache_bytes: usize,
-    /// Number of persistent snapshots.
-    pub snapshots: u64,
-    /// Bytes written since the database was opened.
-    pub writes: WriteStats,
-    /// Costs of reads of index files since the database was opened.
-    pub reads: ReadStats,
+/// Structures of numbers, each of which can be listed with its name and what it says.
+macro_rules! figures {
+    ($(
+        $(#[$about:meta])*
+        $name:ident {
+            $($(#[doc = $doc:literal])* $field:ident: $type:ty,)*
+            $(; $($(#[doc = $more_doc:literal])* $more:ident: $more_type:ty,)*)?
+        }
+    )*) => {$(
+        $(#[$about])*
+        pub struct $name {
+            $($(#[doc = $doc])* pub $field: $type,)*
+            $($($(#[doc = $more_doc])* pub $more: $more_type,)*)?
+        }
+
+        impl $name {
+            /// The numbers of this structure: name, what it says, and its value.
+            pub fn list(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((
+                    stringify!($field),
+                    concat!($($doc),*).trim_ascii_start(),
+                    self.$field as u64,
+                ),)*]
+            }
+        }
+    )*};
 }
 
-/// Figures about one level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LevelStats {
-    /// Number of files in the level.
-    pub files: u64,
-    /// Bytes of these files.
-    pub bytes: u64,
-    /// Entries in these files, including tombstones.
-    pub entries: u64,
-    /// Tombstones in these files.
-    pub tombstones: u64,
-}
+figures! {
+    /// Figures about an open database.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    Stats {
+        /// Memory of the active trees, in bytes.
+        active_bytes: usize,
+        /// Memory of the frozen trees, in bytes.
+        frozen_bytes: usize,
+        /// Number of frozen layers that no checkpoint has taken over yet.
+        frozen_count: usize,
+        /// Entries in the current index files: values, tombstones, and versions not yet merged
+        /// away.
+        index_entries: u64,
+        /// Bytes of the current index files.
+        index_bytes: u64,
+        /// Number of all index files: current ones, those that only snapshots need, and ingested
+        /// files that wait for a checkpoint.
+        file_count: u64,
+        /// Bytes of all index files: those that `file_count` counts.
+        file_bytes: u64,
+        /// Memory of filters and block lists, in bytes. It is held as long as the files are open.
+        resident_bytes: usize,
+        /// Memory of cached blocks, in bytes.
+        cache_bytes: usize,
+        /// Number of persistent snapshots.
+        snapshots: u64,
+        ;
+        /// Figures of each level, summed over all indices, from the bottom up.
+        levels: Vec<LevelStats>,
+        /// Bytes written since the database was opened.
+        writes: WriteStats,
+        /// Costs of reads of index files since the database was opened.
+        reads: ReadStats,
+    }
 
-/// Bytes written. Write amplification is `log_bytes` and `index_bytes` together, divided by
-/// `user_bytes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WriteStats {
-    /// Bytes of keys and values that were applied.
-    pub user_bytes: u64,
-    /// Bytes written to the log.
-    pub log_bytes: u64,
-    /// Bytes that checkpoints and ingestions wrote to index files.
-    pub index_bytes: u64,
-}
+    /// Figures about one level.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    LevelStats {
+        /// Number of files in the level.
+        files: u64,
+        /// Bytes of these files.
+        bytes: u64,
+        /// Entries in these files, including tombstones.
+        entries: u64,
+        /// Tombstones in these files.
+        tombstones: u64,
+    }
 
-/// Costs of reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReadStats {
-    /// Lookups that memory could not answer.
-    pub lookups: u64,
-    /// Index files that these lookups asked.
-    pub files_asked: u64,
-    /// Times that a filter answered for a file.
-    pub filter_refusals: u64,
-    /// Blocks found in the cache, by lookups and scans.
-    pub block_hits: u64,
-    /// Blocks read from the disk, by lookups, scans and checkpoints.
-    pub block_reads: u64,
-    /// Bytes of these blocks.
-    pub block_read_bytes: u64,
+    /// Bytes written. Write amplification is `log_bytes` and `index_bytes` together, divided by
+    /// `user_bytes`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    WriteStats {
+        /// Bytes of keys and values that were applied.
+        user_bytes: u64,
+        /// Bytes written to the log.
+        log_bytes: u64,
+        /// Bytes that checkpoints and ingestions wrote to index files.
+        index_bytes: u64,
+    }
+
+    /// Costs of reads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    ReadStats {
+        /// Lookups that memory could not answer.
+        lookups: u64,
+        /// Index files asked by lookups that memory could not answer.
+        files_asked: u64,
+        /// Times that a filter answered for a file.
+        filter_refusals: u64,
+        /// Blocks found in the cache, by lookups and scans.
+        block_hits: u64,
+        /// Blocks read from the disk, by lookups, scans and checkpoints.
+        block_reads: u64,
+        /// Bytes of blocks read from the disk.
+        block_read_bytes: u64,
+    }
 }
 
 /// Counters of written bytes.

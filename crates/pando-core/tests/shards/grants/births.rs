@@ -86,7 +86,7 @@ fn nobody_gets_a_directory_who_does_not_ask_or_may_not_borrow() {
     let mut c = cluster(2);
     let name = name_at(&c, HOME);
     c.mkdir(DirRef::ROOT, &name).unwrap();
-    assert_eq!(c.counters().iter().map(|it| it.lent).sum::<u64>(), 0);
+    assert_eq!(c.counters().iter().map(|it| it.parts_lent).sum::<u64>(), 0);
     let mut c = Cluster::new(2, 1_000);
     let request = would_borrow(&mut c, &name, 900);
     assert!(matches!(c.run(PARENT, request), Ok(Body::Made(..))));
@@ -100,7 +100,7 @@ fn a_repetition_is_told_of_the_same_loan() {
     let one = c.run(PARENT, request.clone());
     assert_eq!(c.run(PARENT, request), one);
     c.settle();
-    assert_eq!(c.counters()[1].lent, 1);
+    assert_eq!(c.counters()[1].parts_lent, 1);
 }
 
 #[test]

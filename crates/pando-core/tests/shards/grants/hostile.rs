@@ -159,7 +159,7 @@ fn a_recall_that_did_not_fit_into_an_answer_does_not_end_the_hold_early() {
     let rest = holder.attend_knowing(&mut c, news.recalled, vec![]);
     assert!(rest.prolongs && rest.recalled.contains(&grants[untold]));
     c.tick(c.all(), sent_at + FENCED_AFTER - c.nanos);
-    assert!(c.counters()[0].fenced > 0 && tags.len() == grants.len());
+    assert!(c.counters()[0].parts_fenced > 0 && tags.len() == grants.len());
 }
 
 /// A return that was sent before its holder knew of the refusal opens the gate at once.
@@ -261,7 +261,7 @@ fn grants_of_a_session_that_is_over_end_by_themselves() {
     for _ in 0..30 {
         c.tick(c.all(), 3_600_000_000_000);
     }
-    assert_eq!(c.counters()[0].fenced, 1, "still lent after a day");
+    assert_eq!(c.counters()[0].parts_fenced, 1, "still lent after a day");
     assert_eq!(c.count(c.all(), &keys::table(Table::Grant)), 0);
 }
 

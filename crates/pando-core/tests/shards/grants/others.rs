@@ -122,7 +122,7 @@ fn where_a_directory_is_and_who_may_search_it_others_read_without_a_recall() {
     another(&mut c);
     assert!(c.run(holder.shard, Op::Parent(dir)).is_ok());
     assert!(c.run(holder.shard, Op::DirAccess(dir, 5)).is_ok());
-    assert_eq!(c.counters()[0].recalls, 0);
+    assert_eq!(c.counters()[0].parts_recalled, 0);
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Machine for Toy {
         false
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
+    fn counters(&self) -> Vec<pando_core::Count> {
         Vec::new()
     }
 }

@@ -45,7 +45,7 @@ impl Machine for Reading {
         false
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
+    fn counters(&self) -> Vec<pando_core::Count> {
         Vec::new()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::console::number::number;
+use crate::metrics::door::MetricsArgs;
 use crate::mounting::kernel::KernelArgs;
 
 /// Mount a volume that servers serve
@@ -52,6 +53,8 @@ pub struct MountArgs {
     /// most 8]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Print one JSON object once the mount is usable
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! `pando mount`: mounts a volume whose shards are served by other processes.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ use crate::admin::sockets::{journals, log, socket};
 use crate::commands::mount::args::MountArgs;
 use crate::console::output::say;
 use crate::failure::Failure;
+use crate::metrics;
+use crate::metrics::door::{Door, Tell, told_at};
 use crate::mounting::answers::{parse_names, pong, sync, unmount};
 use crate::mounting::mount::{Mounting, Plan, can_mount};
 use crate::mounting::mountpoint;
@@ -57,6 +60,7 @@ struct Tree {
     mounting: Mounting,
     connected: Connected,
     named: String,
+    metrics: Option<SocketAddr>,
     /// The admin socket. Set once the process answers there.
     socket: Option<SocketFile>,
     /// The log, if its path is the default and not the user's choice.
@@ -69,6 +73,7 @@ fn bring_up(
     path: PathBuf,
     own_log: Option<PathBuf>,
 ) -> Result<(Tree, Receiver<Stop>), Failure> {
+    let door = Door::open(&args.metrics)?;
     let keys = keys::find(named, args.key.as_ref())?;
     let squash = keys.as_ref().and_then(|keys| keys.identity().squash);
     let key =
@@ -105,7 +110,8 @@ fn bring_up(
     teller.tell_programs(&mounting.data);
     let socket = socket(&path)?;
     let named = named.shown();
-    let mut tree = Tree { mounting, connected, named, socket: None, own_log };
+    let mut tree = Tree { mounting, connected, named, metrics: None, socket: None, own_log };
+    tree.metrics = door.map(|door| door.serve(metrics_of(&tree))).transpose()?;
     tree.socket = Some(answer(&tree, &socket, stop)?);
     Ok((tree, stops))
 }
@@ -116,13 +122,15 @@ impl Service for Tree {
             "volume": self.named,
             "mount": self.mounting.mountpoint().display().to_string(),
             "shards": self.connected.facts.map.shards,
+            "metrics": self.metrics,
             "pid": std::process::id(),
         })
     }
 
     fn greeting(&self) -> String {
         let path = self.mounting.mountpoint().display();
-        format!("{} is mounted at {path}; `pando umount {path}` unmounts it", self.named)
+        let metrics = told_at(self.metrics);
+        format!("{} is mounted at {path}{metrics}; `pando umount {path}` unmounts it", self.named)
     }
 
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
@@ -154,6 +162,21 @@ fn remove_log(log: &Path) {
     if own.is_some() && std::fs::symlink_metadata(log).map(of).ok() == own {
         let _ = std::fs::remove_file(log);
     }
+}
+
+/// What the mount counts. Weak, as [`Parts`] is.
+fn metrics_of(tree: &Tree) -> Tell {
+    let client = Arc::downgrade(&tree.mounting.client);
+    let data = Arc::downgrade(&tree.mounting.data);
+    let mounted = Arc::downgrade(&tree.mounting.mounted);
+    let borrowing = tree.connected.borrowing().map(Arc::downgrade);
+    Box::new(move |families| {
+        let (client, data) = (client.upgrade()?, data.upgrade()?);
+        metrics::tree::tell(families, &client, &data, &*mounted.upgrade()?);
+        let lent = borrowing.as_ref().and_then(Weak::upgrade);
+        metrics::tree::tell_lent(families, lent.map(|lent| lent.counts()).unwrap_or_default());
+        Some(())
+    })
 }
 
 /// What the answers need. Weak, so that a late query does not keep a mount alive.

@@ -7,6 +7,7 @@ use pando_wire::Address;
 
 use crate::commands::server::hooks::HookArgs;
 use crate::console::number::number;
+use crate::metrics::door::MetricsArgs;
 use crate::serving::options::{DurabilityArg, SizesArgs};
 
 /// Serve shards of a volume to mounts on this and other machines
@@ -60,6 +61,8 @@ pub struct ServerArgs {
     /// 256 if that is more
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(1..=1_000_000))]
     pub max_connections: u32,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Print one JSON object once the server serves
     #[arg(long)]
     pub json: bool,

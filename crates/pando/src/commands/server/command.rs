@@ -1,6 +1,8 @@
 //! Brings a server up: its lock, its addresses and its shards.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use super::shards::{ALL, former_sockets, shards_of};
 use crate::commands::server::args::ServerArgs;
 use crate::console::output::say;
 use crate::failure::Failure;
+use crate::metrics;
+use crate::metrics::door::{Door, Tell, told_at};
 use crate::process::background::{self, Service, Way};
 use crate::process::signals::{self, Stop};
 use crate::serving::hosting::{Hosting, MayMove, Plan};
@@ -36,10 +40,12 @@ pub fn run(args: &ServerArgs) -> Result<ExitCode, Failure> {
 struct Serving {
     hosting: Hosting,
     shards: Vec<u16>,
+    metrics: Option<SocketAddr>,
 }
 
 fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop>), Failure> {
     let superblock = folder.read()?;
+    let door = Door::open(&args.metrics)?;
     finish_taken(&folder).map_err(|error| {
         Failure::plain(format!("cannot finish moves to {}: {error}", folder.path().display()))
     })?;
@@ -81,7 +87,14 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         gc_every: Duration::from_secs(args.sizes.gc_seconds),
         may_move: MayMove::Yes { faults: args.hooks.faults() },
     })?;
-    Ok((Serving { hosting, shards }, stops))
+    let host = Arc::downgrade(&hosting.host);
+    let server = Arc::downgrade(hosting.server());
+    let tell: Tell = Box::new(move |families| {
+        metrics::shards::tell(families, &*host.upgrade()?, &*server.upgrade()?);
+        Some(())
+    });
+    let metrics = door.map(|door| door.serve(tell)).transpose()?;
+    Ok((Serving { hosting, shards, metrics }, stops))
 }
 
 /// Makes a folder that shards can move to, for the volume of the named servers.
@@ -110,6 +123,7 @@ impl Service for Serving {
             "uuid": self.hosting.superblock.uuid,
             "shards": self.shards,
             "addresses": self.addresses(),
+            "metrics": self.metrics,
             "pid": std::process::id(),
         })
     }
@@ -118,14 +132,18 @@ impl Service for Serving {
         let shards: Vec<_> = self.shards.iter().map(u16::to_string).collect();
         if shards.is_empty() {
             let (folder, at) = (self.hosting.folder.path().display(), self.addresses().join(", "));
-            return format!("no shard is served from {folder} yet; shards can be moved to {at}");
+            let metrics = told_at(self.metrics);
+            return format!(
+                "no shard is served from {folder} yet; shards can be moved to {at}{metrics}"
+            );
         }
         format!(
-            "shard{} {} of {} served at {}",
+            "shard{} {} of {} served at {}{}",
             if shards.len() == 1 { "" } else { "s" },
             shards.join(","),
             self.hosting.folder.path().display(),
-            self.addresses().join(", ")
+            self.addresses().join(", "),
+            told_at(self.metrics)
         )
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::console::number::number;
+use crate::metrics::door::MetricsArgs;
 use crate::mounting::kernel::KernelArgs;
 use crate::serving::options::{DurabilityArg, SizesArgs};
 
@@ -37,6 +38,8 @@ pub struct UpArgs {
     /// most 8]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Print one JSON object once the mount is usable
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! A running volume of `pando up`: its parts, and the order in which they begin and end.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -20,6 +21,8 @@ use pando_wire::Address;
 use crate::commands::up::args::UpArgs;
 use crate::console::output::say;
 use crate::failure::Failure;
+use crate::metrics;
+use crate::metrics::door::{Door, Tell, told_at};
 use crate::mounting::mount::{Mounting, Plan};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounts;
@@ -34,6 +37,7 @@ pub struct Running {
     pub mounting: Mounting,
     pub hosting: Hosting,
     pub began: Instant,
+    metrics: Option<SocketAddr>,
 }
 
 impl Running {
@@ -45,6 +49,7 @@ impl Running {
         args: &UpArgs,
         options: &HostOptions,
     ) -> Result<Self, Failure> {
+        let door = Door::open(&args.metrics)?;
         let listen = ServerOptions {
             volume: superblock.id(),
             listen: vec![Address::Unix(folder.server_socket(0))],
@@ -73,7 +78,8 @@ impl Running {
             on_stop,
         })?;
         let mounting = mount(&hosting, mountpoint, args, options)?;
-        Ok(Self { mounting, hosting, began: Instant::now() })
+        let metrics = door.map(|door| door.serve(metrics_of(&hosting, &mounting))).transpose()?;
+        Ok(Self { mounting, hosting, began: Instant::now(), metrics })
     }
 }
 
@@ -84,6 +90,7 @@ impl Service for Running {
             "mount": self.mounting.mountpoint().display().to_string(),
             "uuid": self.hosting.superblock.uuid,
             "shards": self.hosting.host.hosted().len(),
+            "metrics": self.metrics,
             "pid": std::process::id(),
         })
     }
@@ -91,9 +98,10 @@ impl Service for Running {
     fn greeting(&self) -> String {
         let folder = self.hosting.folder.path().display();
         format!(
-            "{folder} is mounted at {} with {} shards; `pando down {folder}` unmounts it",
+            "{folder} is mounted at {} with {} shards{}; `pando down {folder}` unmounts it",
             self.mounting.mountpoint().display(),
-            self.hosting.host.hosted().len()
+            self.hosting.host.hosted().len(),
+            told_at(self.metrics)
         )
     }
 
@@ -119,6 +127,22 @@ impl Service for Running {
         say!("{shown} is unmounted, all is stored");
         Ok(())
     }
+}
+
+/// What the shards and the mount count. Weak, so that a late question does not keep a stopped
+/// volume alive.
+fn metrics_of(hosting: &Hosting, mounting: &Mounting) -> Tell {
+    let host = Arc::downgrade(&hosting.host);
+    let server = Arc::downgrade(hosting.server());
+    let client = Arc::downgrade(&mounting.client);
+    let data = Arc::downgrade(&mounting.data);
+    let mounted = Arc::downgrade(&mounting.mounted);
+    Box::new(move |families| {
+        metrics::shards::tell(families, &*host.upgrade()?, &*server.upgrade()?);
+        let (client, data) = (client.upgrade()?, data.upgrade()?);
+        metrics::tree::tell(families, &client, &data, &*mounted.upgrade()?);
+        Some(())
+    })
 }
 
 fn mount(
