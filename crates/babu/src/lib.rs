@@ -132,6 +132,7 @@ pub use db::database::Db;
 pub use db::ingest::{IngestError, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
 pub use db::merge::{MergeDone, MergeJob};
 pub use db::open::Recovered;
+pub use db::pressure::{Behind, Pressure};
 pub use db::retired::Retired;
 pub use db::snapshot::SnapshotError;
 pub use db::state::scan::Scan;

@@ -41,6 +41,8 @@ pub enum Planted {
     FilterDenies,
     /// A snapshot holds what is written after it.
     SnapshotSeesLater,
+    /// Trees that are being flushed do not count as memory.
+    FrozenUncounted,
     /// A sync that covers the end of a log runs without [`crate::Around::before`].
     CheckpointUnaccompanied,
 }

@@ -164,7 +164,9 @@ impl Db {
             }
             layers.push(held.layer);
         }
-        Some((layers, self.state.install(last, version, made)))
+        let former = self.state.install(last, version, made);
+        self.state.given_up.note(&layers, &former);
+        Some((layers, former))
     }
 
     /// Goes over to the files that are published, and gives up those that nothing names any more.
@@ -176,6 +178,7 @@ impl Db {
         let mut current = self.published.lock();
         let gone = std::mem::take(&mut current.gone);
         self.state.version = current.version.clone();
+        self.state.given_up.note(&[], &former);
         let now: BTreeSet<u64> = current.manifest.files().map(|facts| facts.number).collect();
         drop(current);
         self.state.expect_reads();

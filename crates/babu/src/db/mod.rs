@@ -6,6 +6,7 @@ pub mod ingest;
 pub mod keep;
 pub mod merge;
 pub mod open;
+pub mod pressure;
 pub mod published;
 pub mod retired;
 pub mod snapshot;

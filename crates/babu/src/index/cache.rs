@@ -15,6 +15,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::index::format::block::Block;
@@ -39,7 +40,9 @@ type Table<V> = HashMap<BlockId, V, BuildHasherDefault<Mixer>>;
 /// The block cache of a database. It is sharded so that readers seldom wait for a lock.
 pub(crate) struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
-    shard_budget_bytes: usize,
+    /// Budget of the whole cache. Filters and block lists of files take a part of it.
+    budget_bytes: usize,
+    shard_budget_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -70,7 +73,8 @@ struct Cached {
 
 impl BlockCache {
     pub(crate) fn new(budget_bytes: usize) -> BlockCache {
-        BlockCache { shards: Default::default(), shard_budget_bytes: budget_bytes / SHARDS }
+        let shard_budget_bytes = AtomicUsize::new(budget_bytes / SHARDS);
+        BlockCache { shards: Default::default(), budget_bytes, shard_budget_bytes }
     }
 
     fn shard(&self, id: BlockId) -> MutexGuard<'_, Shard> {
@@ -94,7 +98,7 @@ impl BlockCache {
             return cached.block.clone();
         }
         shard.add(id, block.clone());
-        shard.settle(self.shard_budget_bytes, block.memory_bytes());
+        shard.settle(self.shard_budget_bytes.load(Ordering::Relaxed), block.memory_bytes());
         block
     }
 
@@ -122,9 +126,12 @@ impl BlockCache {
     }
 
     /// Notes how many bytes of blocks there are to read. If they exceed the budget, the cache is
-    /// strict from the beginning.
-    pub(crate) fn expect(&self, stored_bytes: u64) {
-        let is_tight = stored_bytes / SHARDS as u64 > self.shard_budget_bytes as u64;
+    /// strict from the beginning. `resident_bytes` are those of filters and block lists: blocks
+    /// make room for them, but keep half of the budget.
+    pub(crate) fn expect(&self, stored_bytes: u64, resident_bytes: usize) {
+        let room = self.budget_bytes.saturating_sub(resident_bytes).max(self.budget_bytes / 2);
+        self.shard_budget_bytes.store(room / SHARDS, Ordering::Relaxed);
+        let is_tight = stored_bytes > room as u64;
         for shard in &self.shards {
             shard.lock().unwrap_or_else(PoisonError::into_inner).is_tight = is_tight;
         }

@@ -70,6 +70,11 @@ impl Trees {
         self.0.iter().map(Tree::bytes).sum()
     }
 
+    /// Memory that earlier trees have left for these, in bytes.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.0.iter().map(Tree::spare_bytes).sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(Tree::is_empty)
     }

@@ -144,6 +144,11 @@ impl Arena {
         self.bytes + self.free_count * size_of::<Address>()
     }
 
+    /// Bytes of pieces that are kept for this arena and later ones.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spare.pieces().iter().map(|piece| piece.len()).sum()
+    }
+
     /// The block of `len` bytes at an address.
     #[inline]
     pub(crate) fn block(&self, address: Address, len: usize) -> &[u8] {

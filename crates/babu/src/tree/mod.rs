@@ -201,6 +201,11 @@ impl Tree {
             + self.ranges.len() * RANGE_BYTES
             + self.filter.bytes()
     }
+
+    /// Memory that earlier trees have left for this one, in bytes.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.records.arena.spare_bytes()
+    }
 }
 
 #[cfg(test)]

@@ -42,9 +42,10 @@ pub struct Options {
     /// key where longer keys are details of that record. Filters can then answer whether any key
     /// begins so: see [`crate::Db::prefix`].
     pub filter_prefix_bytes: usize,
-    /// Memory in bytes for blocks of index files. Filters and block lists of open files come on
-    /// top, and are never given up. With whole keys in filters they take 10 bits a key, and 20 to
-    /// 30 bytes a block. Together that is 1.5 to 2 bytes for each entry of about 100 bytes.
+    /// Memory in bytes for blocks, filters and block lists of index files. Filters and block lists
+    /// are never given up, and blocks keep at least half. With whole keys in filters they take 10
+    /// bits a key, and 20 to 30 bytes a block. Together that is 1.5 to 2 bytes for each entry of
+    /// about 100 bytes.
     /// [`crate::Stats::resident_bytes`] reports them, and [`crate::Stats::memory_bytes`] all
     /// memory.
     pub cache_bytes: usize,

@@ -4,7 +4,7 @@ use babu::Planted;
 
 use crate::common;
 use crate::common::crashes::{End, Kind, crash_everywhere, lose_power_after_checkpoint};
-use crate::common::{around, damages, merges, reads};
+use crate::common::{around, damages, merges, reads, throttled};
 
 fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));
@@ -74,4 +74,12 @@ fn a_block_whose_checksum_is_not_compared() {
 fn a_log_that_ends_without_what_it_relies_on() {
     let check = |_| around::accompanied();
     is_found_as("a log that has ended", Planted::CheckpointUnaccompanied, check);
+}
+
+#[test]
+fn trees_that_are_flushed_and_do_not_count() {
+    let check = |seed| {
+        throttled::overload(seed);
+    };
+    is_found_as("memory beyond its budget", Planted::FrozenUncounted, check);
 }

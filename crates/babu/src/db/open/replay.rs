@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::db::ingest::open_ingested;
 use crate::db::state::current::State;
+use crate::db::state::debt::{Debt, GivenUp};
 use crate::db::state::snapshot::Snapshot;
 use crate::db::state::view::View;
 use crate::disk::traits::Disk;
@@ -72,6 +73,8 @@ pub(crate) fn load(
         names: manifest.indices.iter().map(|index| (index.name.clone(), Lsn(0))).collect(),
         snapshots: BTreeMap::new(),
         dropped: Vec::new(),
+        debt: Debt::default(),
+        given_up: GivenUp::default(),
         last_prefix: None,
     };
     for record in &manifest.snapshots {

@@ -1,6 +1,7 @@
 //! The state of a database in memory: layers, names of indices, and snapshots. Groups are applied
 //! here, both at work and in recovery.
 
+use crate::db::state::debt::{Debt, GivenUp};
 use crate::db::state::frozen::{Content, Frozen, Held};
 use std::sync::Arc;
 
@@ -30,6 +31,9 @@ pub(crate) struct State {
     pub(crate) snapshots: Snapshots,
     /// Snapshots that were dropped by groups after the last checkpoint.
     pub(crate) dropped: Vec<Dropped>,
+    /// Runs that wait for merges.
+    pub(crate) debt: Debt,
+    pub(crate) given_up: GivenUp,
     /// Prefix of the first key of the last group that had several changes.
     pub(crate) last_prefix: Option<Prefix>,
 }
@@ -154,9 +158,20 @@ impl State {
         former
     }
 
-    /// Tells the cache how many bytes of index files there are.
-    pub(crate) fn expect_reads(&self) {
-        self.pool.cache.expect(self.version.files().map(|file| file.len()).sum());
+    /// Notes that the index files are others: tells the cache how many bytes there are to read, and
+    /// how many of its budget their filters and block lists take.
+    pub(crate) fn expect_reads(&mut self) {
+        let resident = self.version.files().map(|file| file.memory_bytes()).sum();
+        let stored = self.version.files().map(|file| file.len()).sum();
+        self.pool.cache.expect(stored, resident);
+        self.debt = Debt::default();
+        self.version.iter().for_each(|(_, levels)| self.debt.add(levels));
+    }
+
+    /// Memory of active and frozen trees.
+    pub(crate) fn unflushed_bytes(&self) -> usize {
+        let frozen = self.frozen.iter().map(|held| held.layer.bytes());
+        self.active.bytes() + frozen.sum::<usize>()
     }
 
     /// True if layers below the active tree hold anything that a deletion must hide.

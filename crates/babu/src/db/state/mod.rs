@@ -2,6 +2,7 @@
 
 pub mod ahead;
 pub mod current;
+pub mod debt;
 pub mod frozen;
 pub mod scan;
 pub mod snapshot;

@@ -47,6 +47,11 @@ figures! {
         active_bytes: usize,
         /// Memory of the frozen trees, in bytes.
         frozen_bytes: usize,
+        /// Memory of trees that are in index files by now, and that views or results of checkpoints
+        /// still hold, in bytes.
+        held_bytes: usize,
+        /// Memory of trees that are gone, kept for the next trees, in bytes.
+        spare_bytes: usize,
         /// Number of frozen layers that no checkpoint has taken over yet.
         frozen_count: usize,
         /// Entries in the current index files: values, tombstones, and versions not yet merged
@@ -172,9 +177,11 @@ fn ratio(a: u64, b: u64) -> Option<f64> {
 
 impl Stats {
     /// Approximate memory of the database in bytes: trees, filters, block lists, and cached blocks.
-    /// Memory that callers hold comes on top: see the README.
+    /// This includes what views hold. Values and blocks that callers hold come on top: see the
+    /// README.
     pub fn memory_bytes(&self) -> usize {
-        self.active_bytes + self.frozen_bytes + self.resident_bytes + self.cache_bytes
+        let trees = self.active_bytes + self.frozen_bytes + self.held_bytes + self.spare_bytes;
+        trees + self.resident_bytes + self.cache_bytes
     }
 
     /// Bytes of all index files for each byte of the bottom level, which has every key once. This
@@ -204,11 +211,16 @@ impl Stats {
         self.index_bytes = self.levels.iter().map(|level| level.bytes).sum();
     }
 
-    /// Counts the files and their bytes, each file once.
-    pub(crate) fn count_files<'a>(&mut self, files: impl Iterator<Item = &'a Arc<IndexFile>>) {
-        let files: BTreeMap<_, _> = files.map(|file| (file.number(), file)).collect();
+    /// Counts the files and their bytes, each file once. Of `former` files only memory counts.
+    pub(crate) fn count_files<'a>(
+        &mut self,
+        files: impl Iterator<Item = &'a Arc<IndexFile>>,
+        former: impl Iterator<Item = &'a Arc<IndexFile>>,
+    ) {
+        let mut files: BTreeMap<_, _> = files.map(|file| (file.number(), file)).collect();
         self.file_count = files.len() as u64;
         self.file_bytes = files.values().map(|file| file.len()).sum();
+        files.extend(former.map(|file| (file.number(), file)));
         self.resident_bytes = files.values().map(|file| file.memory_bytes()).sum();
     }
 }
@@ -216,9 +228,12 @@ impl Stats {
 impl State {
     /// Figures about the layers, and the costs of reads.
     pub(crate) fn stats(&self) -> Stats {
+        let former = self.given_up.versions();
         let mut stats = Stats {
             active_bytes: self.active.bytes(),
             frozen_bytes: self.frozen.iter().map(|held| held.layer.bytes()).sum(),
+            held_bytes: self.given_up.tree_bytes(),
+            spare_bytes: self.active.spare_bytes(),
             frozen_count: self.frozen.len(),
             cache_bytes: self.pool.cache.bytes(),
             snapshots: self.snapshots.len() as u64,
@@ -233,7 +248,8 @@ impl State {
         let dropped = self.dropped.iter().map(|dropped| &dropped.snapshot);
         let kept = self.snapshots.values().chain(dropped);
         let kept = kept.flat_map(|snapshot| snapshot.view.version.files());
-        stats.count_files(self.version.files().chain(ingested).chain(kept));
+        let former = former.iter().flat_map(|version| version.files());
+        stats.count_files(self.version.files().chain(ingested).chain(kept), former);
         stats
     }
 }

@@ -11,6 +11,7 @@ pub mod found;
 pub mod fuzz;
 pub mod merges;
 pub mod reads;
+pub mod throttled;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -5,5 +5,6 @@ mod format;
 mod ingest;
 mod inspect;
 mod levels;
+mod memory;
 mod merges;
 mod space;
