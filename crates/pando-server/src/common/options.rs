@@ -22,7 +22,8 @@ pub enum Durability {
 pub struct HostOptions {
     /// When a change is acknowledged.
     pub durability: Durability,
-    /// Size of a shard's tree in memory at which a checkpoint begins, bytes.
+    /// Size of a shard's tree in memory at which a checkpoint begins, bytes. Four times as much log
+    /// begins one, too.
     pub checkpoint_bytes: usize,
     /// Sizes of the stores.
     pub store: StoreOptions,

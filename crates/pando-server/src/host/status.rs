@@ -41,6 +41,10 @@ pub struct ShardStatus {
     pub tree_bytes: u64,
     /// Memory of trees that are being written into an index file, bytes.
     pub frozen_bytes: u64,
+    /// Memory of the store, bytes: trees, filters, block lists, cached blocks, and what is kept for
+    /// the next trees.
+    #[serde(default)]
+    pub memory_bytes: u64,
     /// Size of the index files, bytes.
     pub index_bytes: u64,
     /// Number of entries in the index files.
@@ -183,6 +187,7 @@ impl Host {
             groups_not_durable: written.saturating_sub(durable),
             tree_bytes: stats.active_bytes as u64,
             frozen_bytes: stats.frozen_bytes as u64,
+            memory_bytes: stats.memory_bytes() as u64,
             index_bytes: stats.index_bytes,
             index_entries: stats.index_entries,
             log_bytes_written: stats.writes.log_bytes,

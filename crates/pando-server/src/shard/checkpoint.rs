@@ -27,7 +27,7 @@ impl State {
     }
 
     pub(crate) fn begin_checkpoint(&mut self, cell: &Cell, timer: &Timer, outbox: &mut Outbox) {
-        let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
+        let is_large = self.store.unflushed_bytes() >= self.checkpoint_bytes;
         let is_wanted = is_large || self.wants_checkpoint || self.store.is_low();
         let is_due = is_wanted && !self.is_checkpointing;
         let is_soon = |at| timer.clock.mono() < at + PAUSE;

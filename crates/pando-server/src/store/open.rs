@@ -25,7 +25,7 @@ pub struct StoreOptions {
     pub reserve_bytes: u64,
     /// Space that is kept for a full disk, beyond what a checkpoint needs, bytes. 0: none.
     pub ballast_bytes: u64,
-    /// Memory for blocks of index files, bytes.
+    /// Memory for blocks, filters and block lists of index files, bytes. Blocks keep half of it.
     pub cache_bytes: usize,
     /// Least epoch that an opening may begin.
     pub epoch_at_least: u64,

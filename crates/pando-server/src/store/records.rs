@@ -88,9 +88,9 @@ impl Store {
         Lsn(self.db.durable_lsn().0)
     }
 
-    /// Memory of the tree that a checkpoint would empty, bytes.
-    pub fn tree_bytes(&self) -> usize {
-        self.db.tree_bytes()
+    /// What a checkpoint would take over, bytes: trees, or a quarter of the log if that is more.
+    pub fn unflushed_bytes(&self) -> usize {
+        self.db.unflushed_bytes()
     }
 
     /// Whether deletions use the space that is reserved for them, so that a checkpoint should free

@@ -214,7 +214,7 @@ impl Copy {
         }
         self.store.apply(writes, &GroupMeta { now, ..GroupMeta::default() });
         self.store.write()?;
-        if self.store.tree_bytes() >= self.pace.checkpoint_bytes {
+        if self.store.unflushed_bytes() >= self.pace.checkpoint_bytes {
             self.checkpoint()?;
         }
         Ok(bytes)

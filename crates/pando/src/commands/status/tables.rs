@@ -65,7 +65,7 @@ fn row(shard: &ShardStatus) -> Vec<String> {
         count(counter("requests")),
         count(counter("shard_splits_local") + counter("shard_splits_moved")),
         count(counter("checkpoints")),
-        bytes(shard.tree_bytes + shard.frozen_bytes),
+        bytes(shard.memory_bytes),
         bytes(shard.index_bytes),
         count(shard.groups_not_durable),
         state(shard).to_owned(),
