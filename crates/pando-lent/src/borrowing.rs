@@ -145,10 +145,11 @@ impl<T: Transport> Borrowing<T> {
     /// Asks a shard until it answers. `None`: the transport is stopped.
     pub(crate) async fn ask(&self, shard: ShardIndex, op: Op) -> Option<Box<Reply>> {
         loop {
+            let asked = self.inner.machine_nanos();
             match self.inner.call(shard, own(op.clone())).await {
                 Ok(reply) => {
-                    let now = self.inner.machine_nanos();
-                    if self.side(shard).lock().heard(&reply, now) {
+                    let moments = (asked, self.inner.machine_nanos());
+                    if self.side(shard).lock().heard(&reply, moments) {
                         self.side(shard).to_send.notify_one();
                     }
                     return Some(reply);
@@ -168,10 +169,11 @@ impl<T: Transport> Borrowing<T> {
         let unsent = state.queue.unsent();
         let has_more =
             unsent == 1 || unsent > 0 && (unsent.is_multiple_of(BATCH) || state.is_urgent);
-        drop(state);
+        // Before the part can be given back, and a request about it travel.
         if let Step::Answered(reply) | Step::Unnoted(reply) = &step {
             self.memory.changed_here(&request.op, reply);
         }
+        drop(state);
         if matches!(step, Step::Answered(_)) {
             add(&self.sums.answered, 1);
         }
@@ -185,7 +187,9 @@ impl<T: Transport> Borrowing<T> {
     fn answer_again(&self, shard: ShardIndex, request: &Request) -> Option<Box<Reply>> {
         let now = self.inner.machine_nanos();
         let result = self.memory.answer(request, now)?;
-        Some(self.side(shard).lock().reply_of(request, shard, now, result))
+        let reply = self.side(shard).lock().reply_of(request, shard, now, result);
+        // The shard told its time when it was asked. This side tells nothing newer.
+        Some(Box::new(Reply { clock: 0, ..*reply }))
     }
 
     /// Answers a request that could not be answered at once.
@@ -259,21 +263,22 @@ impl<T: Transport> Borrowing<T> {
         self.would_borrow(&mut request);
         let id = request.head.id;
         let watched = Watched::of(&request);
-        let asked = self.memory.sent(&request, self.inner.machine_nanos());
+        let since = self.inner.machine_nanos();
+        let asked = self.memory.sent(&request, since);
         if id.sequence > 0 {
             self.side(shard).lock().requests.sent(&request);
         }
         match self.inner.call(shard, request) {
             Calling::Answered(mut called) => {
                 if let Some(Ok(reply)) = &mut called {
-                    self.answered((shard, id), (watched, asked), reply);
+                    self.answered((shard, id, since), (watched, asked), reply);
                 }
                 Calling::Answered(called)
             }
             Calling::Waiting(waiting) => Calling::waiting(async move {
                 let mut called = waiting.await;
                 if let Ok(reply) = &mut called {
-                    self.answered((shard, id), (watched, asked), reply);
+                    self.answered((shard, id, since), (watched, asked), reply);
                 }
                 called
             }),
@@ -282,7 +287,7 @@ impl<T: Transport> Borrowing<T> {
 
     fn answered(
         &self,
-        (shard, id): (ShardIndex, RequestId),
+        (shard, id, since): (ShardIndex, RequestId, u64),
         (watched, asked): (Option<Watched>, Read),
         reply: &mut Reply,
     ) {
@@ -290,7 +295,7 @@ impl<T: Transport> Borrowing<T> {
         let now = self.inner.machine_nanos();
         self.memory.heard(asked, id, reply, now);
         let mut state = side.lock();
-        if state.heard(reply, now) {
+        if state.heard(reply, (since, now)) {
             side.to_send.notify_one();
         }
         state.requests.answered(id);

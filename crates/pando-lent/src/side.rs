@@ -12,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::known::births::Birth;
+use crate::known::clock::Clock;
 use crate::known::eager::Eager;
 use crate::known::requests::Requests;
 use crate::queue::Queue;
@@ -106,11 +107,7 @@ struct Told {
     epoch: Epoch,
     durable: Lsn,
     version: u64,
-    /// Its time of day, and when that was heard.
-    clock: (u64, u64),
-    /// Another shard's time of day, and when that was heard. It serves until this shard has told
-    /// its own: a directory may be lent before its shard was ever asked anything.
-    beside: (u64, u64),
+    clock: Clock,
 }
 
 impl Side {
@@ -120,14 +117,15 @@ impl Side {
 }
 
 impl State {
-    /// Notes what a reply tells besides its result. Returns whether the shard was started anew.
-    pub(crate) fn heard(&mut self, reply: &Reply, now: u64) -> bool {
+    /// Notes what a reply tells besides its result. The shard was asked and has answered at these
+    /// moments. Returns whether it was started anew.
+    pub(crate) fn heard(&mut self, reply: &Reply, moments: (u64, u64)) -> bool {
         if reply.epoch < self.told.epoch {
             return false;
         }
         let is_new = reply.epoch > self.told.epoch;
         if is_new {
-            self.queue.started_anew(now);
+            self.queue.started_anew(moments.1);
             self.doubt_births();
             self.inos.clear();
             self.told.durable = Lsn(0);
@@ -136,9 +134,7 @@ impl State {
         told.epoch = reply.epoch;
         told.durable = told.durable.max(reply.durable);
         told.version = told.version.max(reply.version);
-        if reply.clock > told.clock.0 {
-            told.clock = (reply.clock, now);
-        }
+        told.clock.heard(reply.clock, moments);
         self.queue.durable(told.epoch, told.durable);
         self.use_durable_inos();
         is_new
@@ -149,23 +145,14 @@ impl State {
         self.told.epoch
     }
 
-    /// The shard's time of day, as far as is known.
-    fn wall(&self, now: u64) -> u64 {
-        let (time, heard) = match self.told.clock {
-            (0, _) => self.told.beside,
-            clock => clock,
-        };
-        time.saturating_add(now.saturating_sub(heard))
-    }
-
     /// Notes another shard's time of day.
-    pub(crate) fn heard_beside(&mut self, time: u64, now: u64) {
-        self.told.beside = self.told.beside.max((time, now));
+    pub(crate) const fn heard_beside(&mut self, time: u64, now: u64) {
+        self.told.clock.heard_beside(time, now);
     }
 
     /// The moment for a run of the lent core.
     pub(crate) fn moment(&self, now: u64) -> Now {
-        Now { wall: self.wall(now), ..Now::at(now, self.told.epoch, Lsn(0), Lsn(0)) }
+        Now { wall: self.told.clock.at(now), ..Now::at(now, self.told.epoch, Lsn(0), Lsn(0)) }
     }
 
     /// The reply to a request that was answered here.
@@ -184,7 +171,7 @@ impl State {
             durable: self.told.durable,
             seen: self.told.durable,
             version: self.told.version,
-            clock: self.wall(now),
+            clock: self.told.clock.at(now),
             result,
             news: None,
         })

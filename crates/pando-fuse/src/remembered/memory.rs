@@ -4,7 +4,7 @@
 //! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
 //! have changed since. So shards judge the callers, too.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::Thread;
 use std::time::Duration;
@@ -135,15 +135,17 @@ impl Memory {
     /// unparked when that begins.
     pub(crate) fn watch_use(&self) -> bool {
         self.waits.get_or_init(std::thread::current);
+        fence(Ordering::SeqCst);
         self.is_used.load(Ordering::SeqCst)
     }
 
     fn note_use(&self) {
-        if !self.is_used.load(Ordering::Relaxed)
-            && !self.is_used.swap(true, Ordering::SeqCst)
-            && let Some(thread) = self.waits.get()
-        {
-            thread.unpark();
+        if !self.is_used.load(Ordering::Relaxed) && !self.is_used.swap(true, Ordering::SeqCst) {
+            // Either this thread finds the one that waits, or that one finds this use.
+            fence(Ordering::SeqCst);
+            if let Some(thread) = self.waits.get() {
+                thread.unpark();
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! borrowing, where lent ones are, and which of them their shards may not know yet.
 
 pub(crate) mod births;
+pub(crate) mod clock;
 pub(crate) mod eager;
 pub(crate) mod places;
 pub(crate) mod requests;

@@ -19,6 +19,8 @@ pub(crate) struct Reach {
     /// Also directories that the request does not name: one that is removed, or moved, or whose
     /// mode or owner its parent tells.
     pub(super) is_wide: bool,
+    /// Whether two names change places. The answer tells the kind of the first one only.
+    is_exchange: bool,
 }
 
 impl Reach {
@@ -30,13 +32,15 @@ impl Reach {
             }
             _ => false,
         };
-        Self { dirs: dirs_of(op), is_wide }
+        let is_exchange = matches!(op, Op::Rename { flags, .. } if flags.exchange);
+        Self { dirs: dirs_of(op), is_wide, is_exchange }
     }
 
-    /// What the change has concerned, by its answer. A file takes no directory's place.
+    /// What the change has concerned, by its answer. A file takes no directory's place, but for the
+    /// directory's own.
     pub(super) fn after(self, result: &Result<Body, Refusal>) -> Self {
         let is_narrow = match result {
-            Ok(Body::Moved(_, kind, _)) => *kind != FileKind::Directory,
+            Ok(Body::Moved(_, kind, _)) => *kind != FileKind::Directory && !self.is_exchange,
             Ok(_) | Err(Refusal::Answered) => false,
             // It has not run.
             Err(_) => true,
@@ -132,7 +136,7 @@ mod tests {
     const OTHER: DirId = DirId([8; 16]);
 
     fn reach(is_wide: bool) -> Reach {
-        Reach { dirs: vec![DIR], is_wide }
+        Reach { dirs: vec![DIR], is_wide, is_exchange: false }
     }
 
     fn id(slot: u16, sequence: u64) -> RequestId {
@@ -176,7 +180,7 @@ mod tests {
         let asked = changes.number();
         let dirs = || (0..2 * MOST as u128).map(|dir| DirId(dir.to_be_bytes()));
         for dir in dirs() {
-            changes.note(&Reach { dirs: vec![dir], is_wide: false });
+            changes.note(&Reach { dirs: vec![dir], ..reach(false) });
         }
         assert!(dirs().all(|dir| !changes.is_still_since(dir, asked)));
     }
@@ -185,6 +189,11 @@ mod tests {
     fn a_file_that_moves_concerns_two_directories_and_a_directory_all() {
         let moved = |kind| reach(true).after(&Ok(Body::Moved(pando_types::Ino(9), kind, false)));
         assert!(!moved(FileKind::Regular).is_wide && moved(FileKind::Directory).is_wide);
+        for kind in [FileKind::Regular, FileKind::Directory] {
+            let exchanged = Ok(Body::Moved(pando_types::Ino(9), kind, false));
+            let exchange = Reach { is_exchange: true, ..reach(true) };
+            assert!(exchange.after(&exchanged).is_wide, "the other name may be a directory's");
+        }
         assert!(reach(true).after(&Ok(Body::Done)).is_wide);
         assert!(reach(true).after(&Err(Refusal::Answered)).is_wide);
         assert!(!reach(true).after(&Err(Refusal::AskHome)).is_wide);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use pando_types::op::{FileAt, Op, Request};
 use pando_types::reply::{Body, DirAttr, Found, Refusal};
-use pando_types::{Credentials, DirId, Errno, Name};
+use pando_types::{Credentials, DirId, DirRef, Errno, Ino, Judge, Name};
 
 /// Names, and entries of answers, that are remembered at most. Some 50 MB.
-const MOST: usize = 131_072;
+pub(super) const MOST: usize = 131_072;
 /// Answers of one directory that are remembered at most.
 const ANSWERS: usize = 32;
 
@@ -19,8 +19,10 @@ pub(super) struct Facts {
 }
 
 /// What is known of one directory.
-#[derive(Default)]
 struct Dir {
+    /// Its inode number. A directory that was removed has the id of the one that is made anew at its
+    /// place.
+    ino: Ino,
     /// Answers about the directory itself, and pages of its listing.
     answers: Vec<(Op, Credentials, Body)>,
     /// What names lead to. `None`: nowhere.
@@ -32,15 +34,15 @@ struct Dir {
 
 /// The directory that an operation is about, if its answer may be remembered. What one partition
 /// counts is not: a split moves names between partitions, and each would be counted at its time.
-pub(super) fn dir_of(op: &Op) -> Option<DirId> {
+pub(super) fn dir_of(op: &Op) -> Option<DirRef> {
     match op {
         Op::DirGetAttr(dir)
         | Op::DirAccess(dir, _)
         | Op::ReadDir { dir, .. }
         | Op::Parent(dir)
-        | Op::Lookup(dir, _) => Some(dir.id),
+        | Op::Lookup(dir, _) => Some(*dir),
         Op::GetAttr(file) => match &file.at {
-            FileAt::Name(dir, _) => Some(dir.id),
+            FileAt::Name(dir, _) => Some(*dir),
             FileAt::Link => None,
         },
         _ => None,
@@ -48,6 +50,11 @@ pub(super) fn dir_of(op: &Op) -> Option<DirId> {
 }
 
 impl Facts {
+    #[cfg(test)]
+    pub(super) const fn size(&self) -> usize {
+        self.size
+    }
+
     pub(super) fn clear(&mut self) {
         self.dirs.clear();
         self.size = 0;
@@ -59,8 +66,8 @@ impl Facts {
     }
 
     /// The answer to a request about a directory, if it is known.
-    pub(super) fn answer(&self, dir: DirId, request: &Request) -> Option<Result<Body, Refusal>> {
-        let dir = self.dirs.get(&dir)?;
+    pub(super) fn answer(&self, of: DirRef, request: &Request) -> Option<Result<Body, Refusal>> {
+        let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
         match &request.op {
             Op::Lookup(_, name) if dir.searchers.contains(&request.credentials) => {
                 match dir.names.get(name)? {
@@ -88,30 +95,61 @@ impl Facts {
     }
 
     /// Remembers an answer about a directory.
-    pub(super) fn learn(&mut self, dir: DirId, request: &Request, result: &Result<Body, Refusal>) {
+    pub(super) fn learn(&mut self, of: DirRef, request: &Request, result: &Result<Body, Refusal>) {
+        if !is_fact(&request.op, result) {
+            return;
+        }
         if self.size > MOST {
             self.clear();
         }
-        let dir = self.dirs.entry(dir).or_default();
-        let before = dir.size;
+        if self.dirs.get(&of.id).is_some_and(|dir| dir.ino != of.ino) {
+            self.drop_dir(of.id);
+        }
+        let before = self.dirs.get(&of.id).map_or(0, |dir| dir.size);
+        let dir = self.dirs.entry(of.id).or_insert_with(|| Dir::new(of.ino));
         dir.learn(request, result);
         self.size += dir.size - before;
     }
 }
 
+/// Whether an answer stays true while the session holds.
+fn is_fact(op: &Op, result: &Result<Body, Refusal>) -> bool {
+    match (op, result) {
+        (_, Ok(Body::Dir(attr))) => is_whole(attr),
+        (_, Ok(_)) => true,
+        (Op::Lookup(..), Err(refusal)) => *refusal == Refusal::Errno(Errno::ENOENT),
+        (_, Err(_)) => false,
+    }
+}
+
 /// Whether all that counts for these attributes is in them: the directory is not split.
 fn is_whole(attr: &DirAttr) -> bool {
-    attr.deltas.len() == 1 && attr.history.leaves.len() <= 1
+    matches!(&attr.deltas[..], [only] if only.radix.0 == 0)
+}
+
+/// How much of the room a caller takes, in names.
+fn weight_of(caller: &Credentials) -> usize {
+    let groups = match &caller.judge {
+        Judge::Shard(groups) => groups.len(),
+        Judge::Kernel => 0,
+        Judge::Powers(powers) => powers.groups.len(),
+    };
+    1 + groups / 64
 }
 
 impl Dir {
+    fn new(ino: Ino) -> Self {
+        let (answers, names, searchers) = Default::default();
+        Self { ino, answers, names, searchers, size: 1 }
+    }
+
     fn learn(&mut self, request: &Request, result: &Result<Body, Refusal>) {
         match (&request.op, result) {
             (Op::Lookup(_, name), Ok(Body::Found(found))) => {
                 self.searched_by(&request.credentials);
                 self.knows(name, Some(found));
             }
-            (Op::Lookup(_, name), Err(Refusal::Errno(Errno::ENOENT))) => {
+            (Op::Lookup(_, name), Err(_)) => {
                 self.searched_by(&request.credentials);
                 self.knows(name, None);
             }
@@ -121,32 +159,34 @@ impl Dir {
                 }
             }
             (Op::Lookup(..) | Op::GetAttr(_), _) | (_, Err(_)) => {}
-            // The same.
-            (Op::DirGetAttr(_), Ok(Body::Dir(attr))) if !is_whole(attr) => {}
-            (op, Ok(body)) => {
-                if let Body::Page(entries, _) = body {
-                    for entry in entries {
-                        self.knows(&entry.name, Some(&entry.found));
-                    }
-                    self.size += entries.len();
-                }
-                if self.answers.len() < ANSWERS {
-                    self.answers.push((op.clone(), request.credentials.clone(), body.clone()));
-                    self.size += 1;
-                }
+            (op, Ok(body)) => self.answered(op, &request.credentials, body),
+        }
+    }
+
+    fn answered(&mut self, op: &Op, caller: &Credentials, body: &Body) {
+        let mut size = weight_of(caller);
+        if let Body::Page(entries, _) = body {
+            for entry in entries {
+                self.knows(&entry.name, Some(&entry.found));
             }
+            size += entries.len();
+        }
+        let is_known = self.answers.iter().any(|(asked, by, _)| asked == op && by == caller);
+        if !is_known && self.answers.len() < ANSWERS {
+            self.answers.push((op.clone(), caller.clone(), body.clone()));
+            self.size += size;
         }
     }
 
     fn searched_by(&mut self, caller: &Credentials) {
         if self.searchers.len() < ANSWERS && !self.searchers.contains(caller) {
+            self.size += weight_of(caller);
             self.searchers.push(caller.clone());
-            self.size += 1;
         }
     }
 
-    /// Notes what a name leads to. Not of a file with its inode at the link shard: another
-    /// directory's change may bring it back into this entry.
+    /// Notes what a name leads to. Not of a file with its inode at the link shard: changes by other
+    /// names and in other directories concern it.
     fn knows(&mut self, name: &Name, found: Option<&Found>) {
         if matches!(found, Some(Found::Linked(..))) {
             return;

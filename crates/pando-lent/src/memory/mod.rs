@@ -9,7 +9,7 @@ mod facts;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pando_types::DirId;
+use pando_types::DirRef;
 use pando_types::hold::{HOLD_TIME, Holding};
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -51,13 +51,13 @@ pub(crate) enum Asked {
 /// The state in which something was asked. What was changed since is not remembered.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
-    dir: DirId,
+    dir: DirRef,
     period: u64,
     change: u64,
 }
 
 /// The directory that a read is about, if its answer may be remembered.
-fn read_of(request: &Request) -> Option<DirId> {
+fn read_of(request: &Request) -> Option<DirRef> {
     if request.head.id.sequence > 0 || request.trail.is_some() {
         return None;
     }
@@ -73,8 +73,8 @@ impl Memory {
     /// The answer to a request, if it is known.
     pub(crate) fn answer(&self, request: &Request, now: u64) -> Option<Result<Body, Refusal>> {
         let dir = read_of(request)?;
-        let state = self.state.lock();
-        if now >= state.until || !state.changes.is_still(dir) {
+        let mut state = self.state.lock();
+        if !state.holds(now) || !state.changes.is_still(dir.id) {
             return None;
         }
         let result = state.facts.answer(dir, request)?;
@@ -98,14 +98,15 @@ impl Memory {
                 Asked::Change
             }
             _ => {
-                let state = self.state.lock();
-                match read_of(request) {
-                    Some(dir) if now < state.until && state.changes.is_still(dir) => {
+                let Some(dir) = read_of(request) else { return Asked::Other };
+                let mut state = self.state.lock();
+                match state.holds(now) && state.changes.is_still(dir.id) {
+                    true => {
                         let (period, change) = (state.period, state.changes.number());
                         drop(state);
                         Asked::Read(Box::new(request.clone()), Fetch { dir, period, change })
                     }
-                    _ => Asked::Other,
+                    false => Asked::Other,
                 }
             }
         }
@@ -147,10 +148,16 @@ impl Memory {
 impl State {
     /// The session holds until then.
     fn hold(&mut self, until: u64, now: u64) {
-        if now >= self.until {
+        self.holds(now);
+        self.until = until;
+    }
+
+    /// Whether the session holds. A hold that has lapsed ends here.
+    fn holds(&mut self, now: u64) -> bool {
+        if self.until > 0 && now >= self.until {
             self.end();
         }
-        self.until = until;
+        self.until > 0
     }
 
     fn end(&mut self) {
@@ -186,7 +193,7 @@ impl State {
 
     fn learn(&mut self, fetch: Fetch, request: &Request, reply: &Reply) {
         let is_now = self.until > 0 && fetch.period == self.period;
-        if is_now && self.changes.is_still_since(fetch.dir, fetch.change) {
+        if is_now && self.changes.is_still_since(fetch.dir.id, fetch.change) {
             self.facts.learn(fetch.dir, request, &reply.result);
         }
     }
@@ -195,10 +202,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use pando_types::hold::Said;
-    use pando_types::op::Head;
+    use pando_types::op::{Head, RenameFlags};
     use pando_types::reply::{Found, Listed, Refusal};
     use pando_types::{
-        Attr, Credentials, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
+        Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
         ShardIndex, Timestamp,
     };
 
@@ -426,5 +433,61 @@ mod tests {
         let lost = Reply { seen: Lsn(11), ..reply(Ok(Body::Done)) };
         memory.heard(asked, access().head.id, &lost, 0);
         assert!(!memory.knows(&access(), 0));
+    }
+
+    #[test]
+    fn a_directory_that_was_made_anew_is_another_one() {
+        let memory = Memory::default();
+        memory.holds(0);
+        memory.look(0);
+        let anew = DirRef { ino: Ino(99), ..TOP };
+        let look_anew = asks(0, Op::Lookup(anew, name("file")));
+        assert!(!memory.knows(&look_anew, 0));
+        memory.exchange(&look_anew, 0, Err(Refusal::Errno(Errno::ESTALE)));
+        assert!(memory.knows(&look(), 0), "nothing was learned");
+        memory.exchange(&look_anew, 0, Ok(Body::Found(file(72))));
+        assert_eq!(memory.answer(&look_anew, 0), Some(Ok(Body::Found(file(72)))));
+        assert!(!memory.knows(&look(), 0));
+    }
+
+    #[test]
+    fn names_that_change_places_end_what_is_known_of_directories() {
+        let memory = Memory::default();
+        memory.holds(0);
+        let exchange = || {
+            let (from, to, flags) =
+                (OTHER, OTHER, RenameFlags { exchange: true, ..Default::default() });
+            let (name, new_name) = (name("a-file"), name("a-directory"));
+            asks(1, Op::Rename { from, name, to, new_name, flags })
+        };
+        memory.look(0);
+        memory.exchange(&exchange(), 0, Ok(Body::Moved(Ino(9), FileKind::Regular, false)));
+        assert!(!memory.knows(&look(), 0));
+    }
+
+    #[test]
+    fn what_is_remembered_has_bounds() {
+        let memory = Memory::default();
+        memory.holds(0);
+        for dir in 0..facts::MOST as u64 + 2 {
+            let dir = DirRef { id: DirId(u128::from(dir).to_be_bytes()), ino: Ino(dir) };
+            let caller = |uid| Credentials::new(uid, 9, vec![7; 1024]);
+            for uid in 1..3 {
+                let access = Op::DirAccess(dir, 4);
+                let asked = Request { credentials: caller(uid), ..asks(0, access) };
+                memory.exchange(&asked, 0, Err(Refusal::Errno(Errno::EACCES)));
+                assert_eq!(memory.state.lock().facts.size(), 0, "a refusal teaches nothing");
+            }
+        }
+        for dir in 0..facts::MOST as u64 {
+            let dir = DirRef { id: DirId(u128::from(dir).to_be_bytes()), ino: Ino(dir) };
+            let caller = Credentials::new(9, 9, vec![7; 1024]);
+            let asked = Request { credentials: caller, ..asks(0, Op::DirAccess(dir, 4)) };
+            memory.exchange(&asked, 0, Ok(Body::Done));
+            memory.exchange(&asked, 0, Ok(Body::Done));
+            assert!(memory.state.lock().facts.size() <= facts::MOST + 32);
+        }
+        memory.answer(&look(), 5 * SECOND);
+        assert_eq!(memory.state.lock().facts.size(), 0, "the hold has lapsed");
     }
 }
