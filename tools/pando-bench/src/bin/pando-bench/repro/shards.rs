@@ -476,7 +476,7 @@ impl Kind {
 }
 
 fn checkpoint(store: &mut Store) -> Result<(), Failure> {
-    if store.tree_bytes() < CHECKPOINT_BYTES {
+    if store.unflushed_bytes() < CHECKPOINT_BYTES {
         return Ok(());
     }
     match store.begin_checkpoint() {
