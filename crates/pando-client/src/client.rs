@@ -12,6 +12,7 @@ use crate::cache::remembered::{PathStats, RememberedPaths};
 use crate::nodes::openers::Openers;
 use crate::nodes::renames::Renames;
 use crate::nodes::table::Nodes;
+use crate::nodes::untold::Untold;
 use crate::route::routes::Routes;
 use crate::session::doubts::Doubts;
 use crate::session::hold::Hold;
@@ -74,6 +75,7 @@ pub struct Client {
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
     pub(crate) openers: Openers,
+    pub(crate) untold: Untold,
     pub(crate) locks: Locks,
     pub(crate) given_back: GivenBack,
     pub(crate) renames: Renames,
@@ -107,6 +109,7 @@ impl Client {
             hold: Hold::new(),
             paths: RememberedPaths::new(options.paths_bytes),
             openers: Openers::new(options.as_openers),
+            untold: Untold::default(),
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
@@ -161,13 +164,17 @@ impl Client {
         self.locks.watch(told);
     }
 
-    /// Files that are open here, but that no shard counts as open. Their session ended, and the
-    /// next could not open them: they were gone or elsewhere. `None` while there is no session.
+    /// Files that are open here, but that no shard counts as open, though shards were told. Their
+    /// session ended, and the next could not open them: they were gone or elsewhere. `None` while
+    /// there is no session.
     #[must_use]
     pub fn opens_lost(&self) -> Option<Vec<Ino>> {
         let state = self.sessions.state();
         let session = self.sessions.id();
-        state.is_live(session).then(|| self.nodes.not_held(session))
+        let is_lost = |ino: &Ino| !self.untold.has(*ino);
+        state
+            .is_live(session)
+            .then(|| self.nodes.not_held(session).into_iter().filter(is_lost).collect())
     }
 
     /// Whether requests about open files carry their openers' credentials

@@ -9,9 +9,9 @@ use std::task::Poll;
 use futures_util::future::{join, join_all, join4};
 use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
-use pando_types::op::{Op, Request, RequestId};
+use pando_types::op::{AccessMask, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Reply};
-use pando_types::{Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use pando_types::{Attr, Credentials, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::answer::Step;
 use crate::aside::{Hears, SetAside};
@@ -363,6 +363,21 @@ impl<T: Transport> Transport for Borrowing<T> {
 
     fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
         Box::pin(self.give_all_back())
+    }
+
+    fn remembers(&self) -> bool {
+        true
+    }
+
+    fn may_open(
+        &self,
+        file: &FileRef,
+        access: AccessMask,
+        credentials: &Credentials,
+    ) -> Option<Attr> {
+        let is_judged_alike = self.settings.opens.is_some_and(|opens| access & !opens == 0);
+        let now = || self.inner.machine_nanos();
+        is_judged_alike.then(|| self.memory.may_open(file, (access, credentials), now())).flatten()
     }
 
     fn afterwards(&self) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::AccessMask;
 
 use crate::journal::Notebook;
 
@@ -37,6 +38,9 @@ pub struct Settings {
     pub map: ClusterMap,
     /// Number of changes of a directory after which it is borrowed.
     pub eager_after: u32,
+    /// By which accesses files may be opened here, as owner and mode say. `None`: the shards judge
+    /// the session's key otherwise, by another user or not at all.
+    pub opens: Option<AccessMask>,
     /// Where what was answered is noted. `None`: nowhere, so it ends with the process.
     pub notes: Option<Arc<dyn Notebook>>,
 }

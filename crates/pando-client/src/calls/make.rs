@@ -135,6 +135,7 @@ impl Client {
         at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
+        let _changing = self.change(&[(at.dir, name)]).await?;
         self.run_by(credentials, &Op::Unlink(at.dir, name.clone()), at.on).await?;
         Ok(())
     }

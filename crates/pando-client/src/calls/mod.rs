@@ -8,5 +8,6 @@ pub mod moves;
 pub mod names;
 pub mod releases;
 pub mod stat;
+pub mod untold;
 pub mod volume;
 pub mod xattrs;

@@ -48,6 +48,10 @@ impl Client {
         name: &Name,
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
+        let _changing = match &file.at {
+            FileAt::Name(dir, name) => self.change(&[(*dir, name)]).await?,
+            FileAt::Link => None,
+        };
         let op = |file| Op::Link(file, dir, name.clone());
         let ran = self.on_file_told(Via::Current, credentials, &file, op, on).await;
         let (body, _) = ran.map_err(Errno::from)?;
@@ -65,6 +69,8 @@ impl Client {
         (to, new_name): (DirRef, &Name),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
+        // Before the rename begins: whoever looks for a file may wait for its end.
+        let _changing = self.change(&[(from, name), (to, new_name)]).await?;
         let mut backoff = Backoff::astray();
         let deadline = self.deadline(Via::Current);
         let _renaming = loop {

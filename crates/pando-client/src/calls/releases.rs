@@ -26,12 +26,13 @@ impl Client {
             self.openers.closed(*ino);
             match self.nodes.close(*ino) {
                 Ok((file, Some(session), pin)) => {
+                    self.untold.closed(&self.nodes, &file);
                     pins.push(pin);
                     if let Some(file) = self.gather(&mut all, session, file) {
                         told = self.let_go_in(&file, Some(session)).await.and(told);
                     }
                 }
-                Ok(_) => {}
+                Ok((file, None, _pin)) => self.untold.closed(&self.nodes, &file),
                 Err(errno) => told = Err(errno),
             }
         }

@@ -3,3 +3,4 @@
 pub mod openers;
 pub mod renames;
 pub mod table;
+pub mod untold;

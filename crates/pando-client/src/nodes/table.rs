@@ -135,10 +135,30 @@ impl Nodes {
         });
     }
 
+    /// Counts one more open of a file of which its shard has not been told. False if `ino` is not in
+    /// the table at this place: the answer to a request may be older than that.
+    pub(crate) fn open_untold(&self, ino: Ino, at: &FileAt) -> bool {
+        let mut nodes = self.shard(ino).lock();
+        let node =
+            nodes.get_mut(&ino).filter(|node| matches!(&node.spot, Spot::File(it) if it == at));
+        node.map(|node| node.opens += 1).is_some()
+    }
+
     /// Notes that the shards count one more open in `session`. False if `ino` is not in the table.
     pub(crate) fn held(&self, ino: Ino, session: SessionId) -> bool {
         let mut nodes = self.shard(ino).lock();
         nodes.get_mut(&ino).map(|node| node.hold(session)).is_some()
+    }
+
+    /// Whether a file is open here.
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|node| node.opens > 0)
+    }
+
+    /// Whether the shards count an inode as open in `session`.
+    pub(crate) fn is_held(&self, ino: Ino, session: SessionId) -> bool {
+        let nodes = self.shard(ino).lock();
+        nodes.get(&ino).is_some_and(|node| node.held.0 == session && node.held.1 > 0)
     }
 
     /// Uncounts one open if the shards count more than there are. Returns its session.

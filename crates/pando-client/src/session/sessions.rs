@@ -17,16 +17,15 @@
 //! 4. Whether an open counts in the current session is decided under this lock. So the caller that
 //!    opens files anew misses none.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Poll, Waker};
 
 use pando_types::{Epoch, SessionId};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::session::slots::Slots;
 use crate::session::stance::Stance;
+use crate::transport::waiting::Waiting;
 
 /// A session, its slots, and whether it writes.
 pub(crate) struct Session {
@@ -68,7 +67,7 @@ pub(crate) struct Sessions {
     /// Number of tasks that drive `maintain`. Such a task opens the next session, without a
     /// deadline.
     maintainers: AtomicUsize,
-    waiting: Mutex<Vec<Waker>>,
+    waiting: Waiting,
 }
 
 /// The phase, and the sessions it concerns.
@@ -101,7 +100,7 @@ impl Sessions {
             id: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             maintainers: AtomicUsize::new(0),
-            waiting: Mutex::default(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -136,7 +135,7 @@ impl Sessions {
         if is_news {
             state.phase = Phase::Over;
             drop(state);
-            self.notify();
+            self.waiting.wake();
         }
         is_news
     }
@@ -149,43 +148,45 @@ impl Sessions {
     /// Waits for a session, or for the task to open one. If `maintain` is driven, only that gets
     /// the task.
     pub(crate) async fn need(&self, asker: Asker) -> Need<'_> {
-        self.when(|| {
-            if let Some(session) = self.live() {
-                return Some(Need::Has(session));
-            }
-            let mut state = self.state.write();
-            match state.phase {
-                Phase::Closed => Some(Need::Closed),
-                Phase::Over
-                    if asker == Asker::Maintain
-                        || self.maintainers.load(Ordering::Acquire) == 0 =>
-                {
-                    state.phase = Phase::Reopening;
-                    Some(Need::Leads(Lead { sessions: self, is_done: false }))
+        self.waiting
+            .when(|| {
+                if let Some(session) = self.live() {
+                    return Some(Need::Has(session));
                 }
-                _ => None,
-            }
-        })
-        .await
+                let mut state = self.state.write();
+                match state.phase {
+                    Phase::Closed => Some(Need::Closed),
+                    Phase::Over
+                        if asker == Asker::Maintain
+                            || self.maintainers.load(Ordering::Acquire) == 0 =>
+                    {
+                        state.phase = Phase::Reopening;
+                        Some(Need::Leads(Lead { sessions: self, is_done: false }))
+                    }
+                    _ => None,
+                }
+            })
+            .await
     }
 
     /// Ready when `session` is over, or no longer the current one.
     pub(crate) async fn gone(&self, session: SessionId) {
-        self.when(|| (!self.state.read().is_live(session)).then_some(())).await;
+        self.waiting.when(|| (!self.state.read().is_live(session)).then_some(())).await;
     }
 
     /// Ready when the client is closed.
     pub(crate) async fn closed(&self) {
-        self.when(|| self.is_closed().then_some(())).await;
+        self.waiting.when(|| self.is_closed().then_some(())).await;
     }
 
     /// Ready when no session is being opened. Returns the session to end, if there is one.
     pub(crate) async fn to_end(&self) -> Option<Arc<Session>> {
-        self.when(|| {
-            let state = self.state.read();
-            (state.phase != Phase::Reopening).then(|| state.live().cloned())
-        })
-        .await
+        self.waiting
+            .when(|| {
+                let state = self.state.read();
+                (state.phase != Phase::Reopening).then(|| state.live().cloned())
+            })
+            .await
     }
 
     /// Closes the client: no request is made any more.
@@ -195,35 +196,13 @@ impl Sessions {
         state.phase = Phase::Closed;
         state.current.slots.close();
         drop(state);
-        self.notify();
+        self.waiting.wake();
     }
 
     /// Says that a task drives `maintain`, until the result is dropped.
     pub(crate) fn maintained(&self) -> Maintained<'_> {
         self.maintainers.fetch_add(1, Ordering::AcqRel);
         Maintained(self)
-    }
-
-    async fn when<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|context| {
-            if let Some(found) = look() {
-                return Poll::Ready(found);
-            }
-            {
-                let mut waiting = self.waiting.lock();
-                if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                    waiting.push(context.waker().clone());
-                }
-            }
-            // The state may have changed before the waker was on the list.
-            look().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
-
-    fn notify(&self) {
-        let woken = std::mem::take(&mut *self.waiting.lock());
-        woken.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -268,7 +247,7 @@ impl Lead<'_> {
         state.phase = Phase::Live;
         self.is_done = true;
         drop(state);
-        self.sessions.notify();
+        self.sessions.waiting.wake();
         true
     }
 }
@@ -284,7 +263,7 @@ impl Drop for Lead<'_> {
             state.phase = Phase::Over;
         }
         drop(state);
-        self.sessions.notify();
+        self.sessions.waiting.wake();
     }
 }
 
@@ -294,6 +273,6 @@ pub(crate) struct Maintained<'a>(&'a Sessions);
 impl Drop for Maintained<'_> {
     fn drop(&mut self) {
         self.0.maintainers.fetch_sub(1, Ordering::AcqRel);
-        self.0.notify();
+        self.0.waiting.wake();
     }
 }

@@ -81,6 +81,10 @@ totals! {
     sessions,
     /// Sessions that ended before this client did.
     sessions_over,
+    /// Files that were opened without telling their shards at once.
+    opens_untold,
+    /// Of these, files of which shards were told while they were open.
+    opens_told,
 }
 
 impl Counters {
@@ -110,6 +114,14 @@ impl Counters {
 
     pub(crate) fn session_over(&self) {
         self.sessions_over.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn opened_untold(&self) {
+        self.opens_untold.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn told_open(&self) {
+        self.opens_told.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests sent, of all operations, tries included.

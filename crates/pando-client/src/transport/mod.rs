@@ -4,3 +4,4 @@ pub mod block;
 pub mod clocks;
 pub mod counters;
 pub mod traits;
+pub mod waiting;

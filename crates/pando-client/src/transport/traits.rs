@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 #[cfg(doc)]
 use pando_types::SessionId;
-use pando_types::ShardIndex;
-use pando_types::op::Request;
+use pando_types::op::{AccessMask, FileRef, Request};
 use pando_types::reply::Reply;
+use pando_types::{Attr, Credentials, ShardIndex};
 
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -84,6 +84,23 @@ pub trait Transport: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
+    /// Whether [`Transport::may_open`] ever answers.
+    fn remembers(&self) -> bool {
+        false
+    }
+
+    /// The attributes of a regular file in its entry, if a user may open it so, and no other
+    /// session can remove it before this one has said that it does not hold
+    /// (docs/design/holds.md). `None`: its shard is to be asked.
+    fn may_open(
+        &self,
+        _file: &FileRef,
+        _access: AccessMask,
+        _credentials: &Credentials,
+    ) -> Option<Attr> {
+        None
+    }
+
     /// Lets the transport do deferred work. The calling thread has passed on the reply of its last
     /// call, and has nothing else to do.
     fn afterwards(&self) {}
@@ -116,6 +133,19 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
 
     fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
         (**self).settle()
+    }
+
+    fn remembers(&self) -> bool {
+        (**self).remembers()
+    }
+
+    fn may_open(
+        &self,
+        file: &FileRef,
+        access: AccessMask,
+        credentials: &Credentials,
+    ) -> Option<Attr> {
+        (**self).may_open(file, access, credentials)
     }
 
     fn afterwards(&self) {

@@ -14,6 +14,7 @@ use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
+use crate::nodes::untold::Hurry;
 use crate::request::outcome::Answer;
 use crate::route::plan::Route;
 use crate::session::sessions::Session;
@@ -25,6 +26,8 @@ const LOOK_EVERY: u64 = 1_000_000_000;
 const STILL_LOOKS: u32 = 5;
 /// How long a client waits for shard 0 to hear what it says, nanoseconds. Then it says that anew.
 const SAY_WITHIN: u64 = 2_000_000_000;
+/// How long other sessions wait until shards have been told what is open, nanoseconds.
+const TELL_WITHIN: u64 = 500_000_000;
 
 impl Client {
     /// Whether the session holds until it [says](Client::end_hold) otherwise. That is so if it ends
@@ -70,21 +73,34 @@ impl Client {
         Ok(!matches!(self.run_plain(SYSTEM, asked).await?, Body::Holds(true)))
     }
 
-    /// Says that the kernel remembers nothing: other sessions may write. The session that asked may
-    /// be over.
+    /// Tells shards what is open, and shard 0 that the kernel remembers nothing: other sessions may
+    /// write. The session that asked may be over.
     pub async fn end_hold(&self) -> Result<(), Errno> {
         let asked = self.hold.session.load(Ordering::Acquire);
         if asked == 0 {
             return Ok(());
         }
+        let hurry = self.untold.hurry();
+        self.tell_what_is_open(&hurry).await;
         let said = Said { number: self.hold.next(), epoch: self.epoch() };
         self.run_plain(SYSTEM, Op::Hold(SessionId(asked), Holding::End(said))).await?;
+        drop(hurry);
         self.hold_is_over(asked);
         Ok(())
     }
 
+    /// Waits until shards have been told what is open. A shard that is away keeps no other session
+    /// waiting for long.
+    async fn tell_what_is_open(&self, hurry: &Hurry<'_>) {
+        if !is_planted!(OpensUntold) {
+            let until = self.transport.now_nanos().saturating_add(TELL_WITHIN);
+            self.within(Some(until), hurry.all_told()).await;
+        }
+    }
+
     /// Notes that the time of the hold is over, or that shard 0 said no.
     pub fn hold_lapsed(&self) {
+        self.untold.hold_is_over();
         self.hold_is_over(self.hold.session.load(Ordering::Acquire));
     }
 
@@ -99,9 +115,10 @@ impl Client {
     pub(super) async fn keep_quiet(&self) {
         let mut watch = Watch::default();
         loop {
-            let before = self.transport.now_nanos();
+            // By the clock that goes on while the machine sleeps: such a look is no early one.
+            let before = self.transport.machine_nanos();
             self.transport.sleep(LOOK_EVERY).await;
-            if self.transport.now_nanos().saturating_sub(before) < LOOK_EVERY / 2 {
+            if self.transport.machine_nanos().saturating_sub(before) < LOOK_EVERY / 2 {
                 // The transport is stopped.
                 return std::future::pending().await;
             }
@@ -133,6 +150,8 @@ impl Client {
         if self.hold.epoch.load(Ordering::Relaxed) == epoch.0 || holds() {
             return;
         }
+        let hurry = self.untold.hurry();
+        self.tell_what_is_open(&hurry).await;
         // A question that is asked from now on has a higher number.
         let said = Said { number: self.hold.next(), epoch };
         if !holds() && self.say(session, Holding::End(said)).await {

@@ -39,6 +39,7 @@ impl Client {
         let mut renewing = pin!(self.renew());
         let mut giving_back = pin!(self.keep_given_back());
         let mut keeping_quiet = pin!(self.keep_quiet());
+        let mut telling = pin!(self.keep_telling());
         let mut closed = pin!(self.sessions.closed());
         let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
         poll_fn(|context| {
@@ -47,6 +48,7 @@ impl Client {
                 || renewing.as_mut().poll(context).is_ready()
                 || giving_back.as_mut().poll(context).is_ready()
                 || keeping_quiet.as_mut().poll(context).is_ready()
+                || telling.as_mut().poll(context).is_ready()
             {
                 return Poll::Ready(());
             }

@@ -119,19 +119,27 @@ impl Client {
             let open = |file| Op::Open { file, access: 0, truncate: false, kill: None };
             let opened = self.on_file_told(Via::Current, SYSTEM, &file, open, None).await;
             let Ok((_, session)) = opened else { return };
-            let is_known = {
-                let state = self.sessions.state();
-                state.is_live(session).then(|| self.nodes.held(ino, session))
-            };
-            // No caller waits for the result of a release.
-            let _ = match (is_known, self.sessions.find(session)) {
-                (Some(true), _) => self.let_go(&file).await,
-                (Some(false), Some(session)) => self.release_in(&session, &file).await,
-                (Some(false), None) => Ok(()),
-                (None, _) => continue,
-            };
-            return;
+            if self.counts(&file, session).await {
+                return;
+            }
         }
+    }
+
+    /// Notes that a shard counts one more open of a file in `session`, and takes it back if the
+    /// file is not open here. False: the session is over.
+    pub(crate) async fn counts(&self, file: &FileRef, session: SessionId) -> bool {
+        let is_known = {
+            let state = self.sessions.state();
+            state.is_live(session).then(|| self.nodes.held(file.ino, session))
+        };
+        // No caller waits for the result of a release.
+        let _ = match (is_known, self.sessions.find(session)) {
+            (Some(true), _) => self.let_go(file).await,
+            (Some(false), Some(session)) => self.release_in(&session, file).await,
+            (Some(false), None) => Ok(()),
+            (None, _) => return false,
+        };
+        true
     }
 
     /// Releases opens that the shards count and that are not open here.

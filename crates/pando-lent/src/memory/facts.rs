@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pando_types::op::{FileAt, Op, Request};
 use pando_types::reply::{Body, DirAttr, Found, Refusal};
-use pando_types::{Credentials, DirId, DirRef, Errno, Ino, Judge, Name};
+use pando_types::{Attr, Credentials, DirId, DirRef, Errno, Ino, Judge, Name};
 
 /// Names, and entries of answers, that are remembered at most. Some 50 MB.
 pub(super) const MOST: usize = 131_072;
@@ -78,12 +78,7 @@ impl Facts {
             Op::Lookup(..) => None,
             Op::GetAttr(file) => {
                 let FileAt::Name(_, name) = &file.at else { return None };
-                match dir.names.get(name)? {
-                    Some(Found::File(attr)) if attr.ino == file.ino => {
-                        Some(Ok(Body::Attr(attr.clone())))
-                    }
-                    _ => None,
-                }
+                dir.file(name, file.ino).map(|attr| Ok(Body::Attr(attr.clone())))
             }
             op => {
                 let is_it = |(asked, by, _): &&(Op, Credentials, Body)| {
@@ -92,6 +87,11 @@ impl Facts {
                 dir.answers.iter().find(is_it).map(|(_, _, body)| Ok(body.clone()))
             }
         }
+    }
+
+    /// The attributes of a file in its entry, if they are known.
+    pub(super) fn file(&self, of: DirRef, name: &Name, ino: Ino) -> Option<&Attr> {
+        self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?.file(name, ino)
     }
 
     /// Remembers an answer about a directory.
@@ -175,6 +175,13 @@ impl Dir {
         if !is_known && self.answers.len() < ANSWERS {
             self.answers.push((op.clone(), caller.clone(), body.clone()));
             self.size += size;
+        }
+    }
+
+    fn file(&self, name: &Name, ino: Ino) -> Option<&Attr> {
+        match self.names.get(name)? {
+            Some(Found::File(attr)) if attr.ino == ino => Some(attr),
+            _ => None,
         }
     }
 

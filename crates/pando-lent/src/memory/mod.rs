@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::DirRef;
 use pando_types::hold::{HOLD_TIME, Holding};
-use pando_types::op::{Op, Request, RequestId};
+use pando_types::op::{AccessMask, FileAt, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::{Attr, Credentials, FileKind};
 use parking_lot::Mutex;
 
 use crate::memory::changes::{Changes, Reach};
@@ -81,6 +82,28 @@ impl Memory {
         drop(state);
         self.answered.fetch_add(1, Ordering::Relaxed);
         Some(result)
+    }
+
+    /// The attributes of a regular file in its entry, if they are known, and `credentials` may open
+    /// it so.
+    pub(crate) fn may_open(
+        &self,
+        file: &FileRef,
+        (access, credentials): (AccessMask, &Credentials),
+        now: u64,
+    ) -> Option<Attr> {
+        let FileAt::Name(dir, name) = &file.at else { return None };
+        let mut state = self.state.lock();
+        if !state.holds(now) || !state.changes.is_still(dir.id) {
+            return None;
+        }
+        let attr = state.facts.file(*dir, name, file.ino)?.clone();
+        drop(state);
+        let may = attr.kind == FileKind::Regular && pando_core::may(&attr, credentials, access);
+        if may {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        may.then_some(attr)
     }
 
     /// Notes that a request is sent.
@@ -205,8 +228,7 @@ mod tests {
     use pando_types::op::{Head, RenameFlags};
     use pando_types::reply::{Found, Listed, Refusal};
     use pando_types::{
-        Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
-        ShardIndex, Timestamp,
+        DirId, DirRef, Epoch, Errno, Ino, Lsn, Name, Order, SessionId, ShardIndex, Timestamp,
     };
 
     use super::*;

@@ -26,7 +26,8 @@ impl ClientRun {
         }
         let Volume { secrets, map, .. } = self.shared.volume.clone();
         let notes = Arc::new(self.borrows.journals.clone());
-        let settings = Settings { secrets, map, eager_after: 3, notes: Some(notes) };
+        let settings =
+            Settings { secrets, map, eager_after: 3, opens: Some(7), notes: Some(notes) };
         let lender = Arc::new(Borrowing::new(self.shared.mail.clone(), settings));
         lender.watch(Box::new(self.ear()));
         *lock(&self.borrows.lender) = Some(lender.clone());

@@ -105,6 +105,11 @@ impl ClientRun {
             self.perform(client, lanes, random, Credentials::ROOT, Op::Release(ino)).await.ok();
         }
         self.leave_objects(client).await;
+        {
+            let (counts, mut history) = (client.counters(), lock(&self.shared.history));
+            history.loans.untold.0 += counts.opens_untold();
+            history.loans.untold.1 += counts.opens_told();
+        }
         while !self.notice_losses(client, None).await {
             self.shared.mail.sleep(MILLISECOND).await;
         }

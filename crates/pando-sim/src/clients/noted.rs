@@ -10,8 +10,8 @@ use std::task::Poll;
 use pando_client::{BoxFuture, Called, Calling, Transport};
 use pando_lent::Borrowing;
 use pando_types::lend::{Act, Change, Element};
-use pando_types::op::{Op, Request};
-use pando_types::{Ino, ShardIndex};
+use pando_types::op::{AccessMask, FileRef, Op, Request};
+use pando_types::{Attr, Credentials, Ino, ShardIndex};
 
 use crate::base::lock::lock;
 use crate::check::{ElementOf, EventIndex, History};
@@ -135,6 +135,19 @@ impl Transport for Noted {
 
     fn settle<'a>(&'a self) -> BoxFuture<'a, ()> {
         self.lender.settle()
+    }
+
+    fn remembers(&self) -> bool {
+        self.lender.remembers()
+    }
+
+    fn may_open(
+        &self,
+        file: &FileRef,
+        access: AccessMask,
+        credentials: &Credentials,
+    ) -> Option<Attr> {
+        self.lender.may_open(file, access, credentials)
     }
 
     fn afterwards(&self) {

@@ -10,6 +10,7 @@ use crate::base::lock::lock;
 use crate::base::random::Random;
 use crate::base::time::{MILLISECOND, SECOND};
 use crate::clients::client::ClientRun;
+use crate::model::Op;
 
 /// How long only one client changes anything.
 const TURN: u64 = 2 * SECOND;
@@ -50,6 +51,11 @@ impl ClientRun {
             let op = lock(&self.known).look(random);
             for _ in 0..random.between(1, 3) {
                 self.perform(client, lanes, random, Credentials::ROOT, op.clone()).await.ok();
+            }
+            let closes = random.chance(1, 8);
+            let open = closes.then(|| lock(&self.known).take_open()).flatten();
+            if let Some(ino) = open {
+                self.perform(client, lanes, random, Credentials::ROOT, Op::Release(ino)).await.ok();
             }
         }
     }

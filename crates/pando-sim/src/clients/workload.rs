@@ -136,12 +136,20 @@ impl Known {
     /// Chooses something to look at.
     pub fn look(&self, random: &mut Random) -> Op {
         let dir = self.dir(random);
-        match random.below(8) {
+        match random.below(10) {
             0..3 => Op::Lookup(dir, self.any_name(random)),
             3 | 4 => Op::ReadDir(dir),
             5 => Op::Parent(dir),
             6 => Op::GetAttr(dir),
-            _ => Op::GetAttr(self.any(random)),
+            7 => Op::GetAttr(self.any(random)),
+            8 => match self.file(random) {
+                Some((ino, FileKind::Regular)) => Op::Open { ino, access: 4, truncate: false },
+                _ => Op::GetAttr(dir),
+            },
+            _ => match self.opens.is_empty() {
+                true => Op::GetAttr(dir),
+                false => Op::Read(*random.pick(&self.opens), 0, 8),
+            },
         }
     }
 

@@ -67,6 +67,10 @@ counts! {
         pub journals_failed: u64,
         /// Requests that clients answered from what they had read.
         pub remembered: u64,
+        /// Files that clients opened without telling a shard.
+        pub untold: u64,
+        /// Of these, files of which they told a shard while they were open.
+        pub told: u64,
         /// Clients that stood still for long, or whose machine slept.
         pub stood_still: u64,
         /// Clients that were cut off from shards for long.
@@ -152,6 +156,8 @@ impl Loans {
             journals: 0,
             journals_failed: 0,
             remembered: 0,
+            untold: 0,
+            told: 0,
             stood_still: 0,
             cut_off: 0,
         }

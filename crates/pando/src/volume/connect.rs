@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use pando_client::net::{Net, NetOptions};
 use pando_client::{Transport, Volume};
-use pando_lent::journal::Mounts;
+use pando_lent::journal::{Mounts, Notebook};
 use pando_lent::replay::keep_replaying;
 use pando_lent::{Borrowing, Settings};
 use pando_net::Keys;
 use pando_server::folder::objects_of;
+use pando_types::op::AccessMask;
 use pando_wire::{VolumeFacts, uuid};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -95,7 +96,8 @@ fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure
 impl Connected {
     /// Lets shards lend parts of directories to the client that is to use this connection: it
     /// answers from these by itself. What it has answered is noted in a journal.
-    pub fn borrow(&mut self, mounts: &Mounts, teller: &Teller) {
+    /// `opens` are the accesses by which it may open files itself.
+    pub fn borrow(&mut self, mounts: &Mounts, teller: &Teller, opens: Option<AccessMask>) {
         let Volume { secrets, map, .. } = self.volume();
         let notes = match mounts.begin() {
             Ok(notes) => Arc::new(notes),
@@ -106,7 +108,8 @@ impl Connected {
                 );
             }
         };
-        let settings = Settings { secrets, map, eager_after: EAGER_AFTER, notes: Some(notes) };
+        let notes: Option<Arc<dyn Notebook>> = Some(notes);
+        let settings = Settings { secrets, map, eager_after: EAGER_AFTER, opens, notes };
         let borrowing = Arc::new(Borrowing::new(self.net.clone(), settings));
         borrowing.watch(Box::new(teller.clone()));
         let keeps = borrowing.clone();

@@ -11,12 +11,12 @@ use pando_client::net::Net;
 use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, LocalStore, SyncObjects};
 use pando_fuse::Mounted;
-use pando_keys::Squash;
+use pando_keys::{Identity, Squash};
 use pando_lent::Borrowing;
 use pando_lent::journal::Mounts;
 use pando_server::admin::{self, SocketFile};
 use pando_server::inspect::Inspector;
-use pando_types::op::Request;
+use pando_types::op::{AccessMask, Request};
 
 use crate::admin::protocol::{MountStatus, Query, Told};
 use crate::admin::sockets::{journals, log, socket};
@@ -37,6 +37,10 @@ use crate::process::signals::{self, Stop};
 use crate::volume::connect::{Connected, connect_for};
 use crate::volume::keys;
 use crate::volume::named::Named;
+
+const READ: AccessMask = 4;
+const WRITE: AccessMask = 2;
+const EXECUTE: AccessMask = 1;
 
 pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
     can_mount()?;
@@ -67,6 +71,15 @@ struct Tree {
     own_log: Option<PathBuf>,
 }
 
+/// The accesses by which servers let the users of a key open files as owner and mode say.
+fn opens_of(key: Option<&Identity>) -> Option<AccessMask> {
+    match key {
+        Some(key) if key.squash.is_some() => None,
+        Some(key) if key.read_only => Some(READ | EXECUTE),
+        _ => Some(READ | WRITE | EXECUTE),
+    }
+}
+
 fn bring_up(
     args: &MountArgs,
     named: &Named,
@@ -78,12 +91,13 @@ fn bring_up(
     let squash = keys.as_ref().and_then(|keys| keys.identity().squash);
     let key =
         keys.as_ref().map_or_else(|| "none".to_owned(), |keys| keys.identity().key.to_string());
+    let opens = opens_of(keys.as_ref().map(|keys| keys.identity()));
     let mut connected = connect_for(named, keys, args.timeout)?;
     let folder = journals()?;
     let teller = Teller::new(&folder);
     let mounts = Mounts::new(&folder, &connected.volume().id, &key);
     if !args.sync_metadata {
-        connected.borrow(&mounts, &teller);
+        connected.borrow(&mounts, &teller, opens);
     }
     // Of processes that have ended no program is here.
     connected.replay(mounts, Teller::new(&folder));
