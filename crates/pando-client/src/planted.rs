@@ -41,10 +41,6 @@ pub enum Planted {
     LostSaysNotRun,
     /// A quiet session changes things without a word to shard 0.
     ChangesAsleep,
-    /// Another session may write before shards were told what is open.
-    OpensUntold,
-    /// A file is removed before its shard was told that it is open.
-    ChangesUntold,
 }
 
 #[cfg(feature = "planted")]

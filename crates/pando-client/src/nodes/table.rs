@@ -135,8 +135,8 @@ impl Nodes {
         });
     }
 
-    /// Counts one more open of a file of which its shard has not been told. False if `ino` is not in
-    /// the table at this place: the answer to a request may be older than that.
+    /// Counts one more open of a file, of which its shard has not been told. False if `ino` is not
+    /// in the table at this place: the answer to a request may be older than that.
     pub(crate) fn open_untold(&self, ino: Ino, at: &FileAt) -> bool {
         let mut nodes = self.shard(ino).lock();
         let node =

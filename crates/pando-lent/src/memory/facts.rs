@@ -20,8 +20,8 @@ pub(super) struct Facts {
 
 /// What is known of one directory.
 struct Dir {
-    /// Its inode number. A directory that was removed has the id of the one that is made anew at its
-    /// place.
+    /// Its inode number. A directory that was removed has the id of the one that is made anew at
+    /// its place.
     ino: Ino,
     /// Answers about the directory itself, and pages of its listing.
     answers: Vec<(Op, Credentials, Body)>,

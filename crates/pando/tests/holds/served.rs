@@ -1,8 +1,9 @@
 //! A mount through servers holds for a time, and prolongs it while it is used and no other one
 //! writes. What its kernel remembers ends with that time, whatever becomes of its process.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::process::{Signal, kill_process};
@@ -163,4 +164,45 @@ fn after_a_restart_of_the_server_each_mount_sees_what_the_other_one_writes() {
         change_back(&site.mounts[writer]);
         assert_as_before(&site.mounts[reader]);
     }
+}
+
+/// Opens of which no shard hears, until another mount wants to write, or this one removes the name.
+#[test]
+fn what_is_open_outlives_its_name_though_no_shard_was_told() {
+    let site = site(2);
+    let [here, there] = [0, 1].map(|nth| &site.mounts[nth]);
+    let long = vec![7; 300_000];
+    for name in ["one", "two", "three"] {
+        fs::write(there.join("dir").join(name), &long).unwrap();
+    }
+    let opens = || status(here)["messages"]["Open"].as_u64().unwrap_or(0);
+    let open_untold = |name: &str| {
+        let mut file = None;
+        until("a file is opened without a message", || {
+            for listed in fs::read_dir(here.join("dir")).unwrap() {
+                listed.unwrap().metadata().unwrap();
+            }
+            let before = opens();
+            file = Some(File::open(here.join("dir").join(name)).unwrap());
+            opens() == before
+        });
+        file.unwrap()
+    };
+    let reads = |file: &File| {
+        let mut found = vec![0; long.len()];
+        file.read_exact_at(&mut found, 0).unwrap();
+        found == long
+    };
+    let one = open_untold("one");
+    fs::remove_file(there.join("dir/one")).unwrap();
+    assert!(reads(&one) && one.metadata().unwrap().nlink() == 0);
+    let two = open_untold("two");
+    fs::remove_file(here.join("dir/two")).unwrap();
+    assert!(reads(&two) && two.metadata().unwrap().nlink() == 0);
+    // One that lasts is told to its shard, though nobody asks.
+    let three = open_untold("three");
+    let before = opens();
+    until("its shard is told", || opens() > before);
+    fs::remove_file(there.join("dir/three")).unwrap();
+    assert!(reads(&three));
 }

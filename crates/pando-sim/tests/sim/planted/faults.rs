@@ -101,9 +101,6 @@ planted! {
     a_sequence_that_comes_again: Client::SequenceReused, SimConfig::new, [GAVE_UP];
     a_lost_request_that_is_called_not_run: Client::LostSaysNotRun, SimConfig::new, [ORDER];
 
-    an_open_of_which_shards_hear_too_late: Client::OpensUntold, SimConfig::holding, [ORDER];
-    a_removal_before_the_shard_heard_of_the_open: Client::ChangesUntold, SimConfig::holding, [ORDER];
-
     a_sync_that_does_nothing: Store::SyncDoesNothing, SimConfig::losing_power, [REFUSED];
 }
 
