@@ -87,7 +87,7 @@ planted! {
     a_copy_that_runs_beside: Core::CopyRunsBeside, SimConfig::new, [ORDER];
 
     a_request_that_has_run_and_is_refused_for_a_full_disk: Core::RanAndRefused, |seed| SimConfig::disks(35 + seed), [ORDER];
-    a_write_under_a_lock_that_another_has: Core::EndedSessionRuns, |seed| SimConfig::locking(141 + seed), ["a lock of its session was another's"];
+    a_write_under_a_lock_that_another_has: Core::EndedSessionRuns, |seed| SimConfig::locking(80 + seed), ["a lock of its session was another's"];
     locks_that_are_lost_on_their_way_to_another_shard: Core::LocksNotHandedOver, SimConfig::locking, ["and both live", "two hold a lock at once"];
 
     a_reply_before_the_log_is_written: Shell::ReplyBeforeLogWrite, SimConfig::new, [ORDER];
