@@ -72,17 +72,9 @@ mod txn;
 pub use contract::{
     ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
-/// Whether a file's owner and mode let a caller open it so. If not, the shard may know more.
-pub fn may(
-    attr: &pando_types::Attr,
-    credentials: &pando_types::Credentials,
-    access: pando_types::op::AccessMask,
-) -> bool {
-    namespace::perm::check_attr(attr, credentials, access).is_ok()
-}
-
 pub use counters::{Count, Counters, TxnKind};
 pub use lent::{LentCore, Said};
+pub use namespace::perm::may;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
 pub use records::format::format;

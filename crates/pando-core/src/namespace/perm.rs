@@ -95,6 +95,11 @@ pub fn check_attr(attr: &Attr, credentials: &Credentials, mask: AccessMask) -> R
     check(attr.kind, attr.mode, attr.uid, attr.gid, credentials, mask)
 }
 
+/// Whether a file's owner and mode let a caller open it so. If not, the shard may know more.
+pub fn may(attr: &Attr, credentials: &Credentials, access: AccessMask) -> bool {
+    check_attr(attr, credentials, access).is_ok()
+}
+
 /// Whether the shard alone judges this caller. No trusted kernel has judged it: its key fixes the
 /// user as which it acts.
 pub fn judges_alone(credentials: &Credentials) -> bool {

@@ -1,6 +1,28 @@
 //! Code that tests share: random keys and values, a model, and a store that runs beside the
 //! model.
 
+/// What a [`babu::Disk`] over `self.disk` leaves as it is: names of files.
+macro_rules! names_as_below {
+    () => {
+        fn list(&self) -> std::io::Result<Vec<String>> {
+            self.disk.list()
+        }
+
+        fn remove(&self, name: &str) -> std::io::Result<()> {
+            self.disk.remove(name)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+            self.disk.rename(from, to)
+        }
+
+        fn sync_dir(&self) -> std::io::Result<()> {
+            self.disk.sync_dir()
+        }
+    };
+}
+pub(crate) use names_as_below;
+
 pub mod around;
 pub mod crashes;
 pub mod damages;

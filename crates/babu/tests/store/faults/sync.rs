@@ -48,21 +48,7 @@ impl Disk for GateDisk {
         Ok(self.wrap(self.disk.open(name)?))
     }
 
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.disk.sync_dir()
-    }
+    crate::common::names_as_below!();
 }
 
 impl DiskFile for GateFile {
