@@ -172,37 +172,47 @@ fn what_is_open_outlives_its_name_though_no_shard_was_told() {
     let site = site(2);
     let [here, there] = [0, 1].map(|nth| &site.mounts[nth]);
     let long = vec![7; 300_000];
-    for name in ["one", "two", "three"] {
-        fs::write(there.join("dir").join(name), &long).unwrap();
+    for nth in 0..32 {
+        fs::write(there.join(format!("dir/{nth}")), &long).unwrap();
     }
+    fs::write(there.join("dir/probe"), "").unwrap();
     let opens = || status(here)["messages"]["Open"].as_u64().unwrap_or(0);
-    let open_untold = |name: &str| {
-        let mut file = None;
+    let is_untold = |path: &Path| {
+        let before = opens();
+        let file = File::open(path).unwrap();
+        (opens() == before).then_some((file, before))
+    };
+    // A file that a shard was told of may stay so for a while after its close. So each is tried
+    // once, and only when another one shows that the mount holds.
+    let mut names = (0..32).map(|nth| format!("dir/{nth}"));
+    let mut open_untold = || {
+        let mut opened = None;
         until("a file is opened without a message", || {
             for listed in fs::read_dir(here.join("dir")).unwrap() {
                 listed.unwrap().metadata().unwrap();
             }
-            let before = opens();
-            file = Some(File::open(here.join("dir").join(name)).unwrap());
-            opens() == before
+            if is_untold(&here.join("dir/probe")).is_some() {
+                let name = names.next().unwrap();
+                opened = is_untold(&here.join(&name)).map(|it| (name, it));
+            }
+            opened.is_some()
         });
-        file.unwrap()
+        opened.unwrap()
     };
     let reads = |file: &File| {
         let mut found = vec![0; long.len()];
         file.read_exact_at(&mut found, 0).unwrap();
         found == long
     };
-    let one = open_untold("one");
-    fs::remove_file(there.join("dir/one")).unwrap();
+    let (name, (one, _)) = open_untold();
+    fs::remove_file(there.join(name)).unwrap();
     assert!(reads(&one) && one.metadata().unwrap().nlink() == 0);
-    let two = open_untold("two");
-    fs::remove_file(here.join("dir/two")).unwrap();
+    let (name, (two, _)) = open_untold();
+    fs::remove_file(here.join(name)).unwrap();
     assert!(reads(&two) && two.metadata().unwrap().nlink() == 0);
     // One that lasts is told to its shard, though nobody asks.
-    let three = open_untold("three");
-    let before = opens();
+    let (name, (three, before)) = open_untold();
     until("its shard is told", || opens() > before);
-    fs::remove_file(there.join("dir/three")).unwrap();
+    fs::remove_file(there.join(name)).unwrap();
     assert!(reads(&three));
 }
