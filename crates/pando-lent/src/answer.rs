@@ -3,7 +3,7 @@
 use pando_core::Said;
 use pando_types::op::{FileRef, Op, Request};
 use pando_types::reply::{Body, Reply};
-use pando_types::requests::asked::changes_at;
+use pando_types::requests::asked::is_change;
 use pando_types::{Order, ShardIndex, TxnId};
 
 use crate::known::requests::dirs_of;
@@ -38,6 +38,10 @@ impl State {
         {
             return Step::Waits;
         }
+        // Also of parts that are given back by now.
+        if matches!(request.op, Op::Sync(_)) && self.queue.unsent() > 0 {
+            return Step::Syncs(None);
+        }
         let id = request.head.id;
         let Some(lent) = &self.lent else { return Step::Travels };
         if id.sequence > 0 && id.session != self.session {
@@ -51,14 +55,13 @@ impl State {
                     return Step::Syncs(Some(grants));
                 }
             }
-            Op::Sync(_) if self.queue.unsent() > 0 => return Step::Syncs(None),
             _ => {}
         }
         let is_held = match self.births.is_empty() && now < lent.until {
             true => true,
             false => lent.is_held(&request.op, now, |grant| self.is_doubtful(grant)),
         };
-        let changes = changes_at(&request.op).is_some();
+        let changes = is_change(&request.op);
         if changes && self.queue.is_broken() {
             return self.travels(request, now);
         }
@@ -79,7 +82,8 @@ impl State {
                 self.note_used(&request.op, now);
                 let is_change = element.is_some();
                 if let Some(element) = element {
-                    self.queue.push(element, now);
+                    let is_unsynced = request.op.objects().next().is_some();
+                    self.queue.push_with(element, now, is_unsynced);
                 }
                 let reply = self.reply_of(request, shard, now, result);
                 match is_change && self.queue.is_broken() {

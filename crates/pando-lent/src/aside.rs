@@ -79,6 +79,7 @@ const fn named(op: &Op) -> (&'static str, bool) {
         Op::Unlink(..) => ("the removal", false),
         Op::Rename { .. } => ("the renaming", false),
         Op::SetAttr(..) => ("a change of the attributes", true),
+        Op::DirSetAttr(..) => ("a change of the directory's attributes", false),
         Op::WriteData { .. } => ("a write", true),
         Op::Open { .. } | Op::OpenName { .. } => ("the truncation", true),
         Op::SetXattr { .. } | Op::RemoveXattr(..) => ("a change of the extended attributes", false),
@@ -94,6 +95,7 @@ fn file_of(op: &Op) -> Option<Ino> {
         | Op::Open { file, .. }
         | Op::SetXattr { target: Target::File(file), .. }
         | Op::RemoveXattr(Target::File(file), _) => Some(file.ino),
+        Op::DirSetAttr(dir, _) => Some(dir.ino),
         _ => None,
     }
 }

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
-use futures_util::future::{join, join_all, join4};
+use futures_util::future::{join, join_all, join3, join4};
 use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
 use pando_types::op::{AccessMask, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Reply};
 use pando_types::{Attr, Credentials, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use tokio::sync::Notify;
 
 use crate::answer::Step;
 use crate::aside::{Hears, SetAside};
@@ -32,7 +33,9 @@ pub struct Borrowing<T> {
     hears: OnceLock<Box<dyn Hears>>,
     pub(crate) places: Places,
     pub(crate) asked: Asked,
-    memory: Memory,
+    /// Told when an element names objects that may not be durable.
+    pub(crate) to_sync_objects: Notify,
+    pub(crate) memory: Memory,
     /// Whether nothing is to be lent at its birth any more: this client closes, a journal failed,
     /// or there are shards that it does not know.
     pub(crate) is_barren: AtomicBool,
@@ -50,6 +53,7 @@ impl<T: Transport> Borrowing<T> {
             hears: OnceLock::new(),
             places: Places::default(),
             asked: Asked::default(),
+            to_sync_objects: Notify::default(),
             memory: Memory::default(),
             is_barren: AtomicBool::new(false),
             sums: Sums::default(),
@@ -70,7 +74,7 @@ impl<T: Transport> Borrowing<T> {
             let asks = join(self.sync(shard), self.ask_coordinators(shard));
             join4(self.borrow(shard), self.send(shard), self.attend(shard), asks)
         });
-        join(join_all(shards), self.return_strays()).await;
+        join3(join_all(shards), self.return_strays(), self.keep_synced()).await;
     }
 
     /// What is known of shards that were asked something.
@@ -167,6 +171,9 @@ impl<T: Transport> Borrowing<T> {
         let step = state.step(shard, request, now);
         // Between the first element and a whole batch the sender wakes by itself.
         let unsent = state.queue.unsent();
+        if self.settings.objects.is_some() && state.queue.names_unsynced() {
+            self.to_sync_objects.notify_one();
+        }
         let has_more =
             unsent == 1 || unsent > 0 && (unsent.is_multiple_of(BATCH) || state.is_urgent);
         // Before the part can be given back, and a request about it travel.
@@ -268,6 +275,10 @@ impl<T: Transport> Borrowing<T> {
         if id.sequence > 0 {
             self.side(shard).lock().requests.sent(&request);
         }
+        if self.settings.objects.is_some() && request.op.objects().next().is_some() {
+            let sent = ((shard, id, since), (watched, asked));
+            return Calling::waiting(self.travel_synced(request, sent));
+        }
         match self.inner.call(shard, request) {
             Calling::Answered(mut called) => {
                 if let Some(Ok(reply)) = &mut called {
@@ -285,7 +296,7 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    fn answered(
+    pub(crate) fn answered(
         &self,
         (shard, id, since): (ShardIndex, RequestId, u64),
         (watched, asked): (Option<Watched>, Read),

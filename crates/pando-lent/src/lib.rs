@@ -20,6 +20,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `settings.rs` | what it must know of the volume, and its limits |
+//! | `objects.rs` | the store of the objects that writes name |
 //! | `counts.rs` | what it has done, as users are shown |
 //! | `planted.rs` | faults for tests |
 //! | `known/` | requests under way; directories worth borrowing; where lent ones are; births |
@@ -31,7 +32,7 @@
 //! | `memory/` | answers of shards that stay true while the session holds |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
-//! | `keep/` | news of grants; elements on their way, and who waits for these; new grants; births |
+//! | `keep/` | news of grants; elements on their way, and who waits for these; their objects; new grants; births |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
 
@@ -47,6 +48,7 @@ pub mod journal;
 mod keep;
 mod known;
 mod memory;
+mod objects;
 mod queue;
 pub mod replay;
 mod settings;
@@ -58,6 +60,7 @@ use pando_client::Transport;
 pub use aside::{Hears, SetAside};
 pub use borrowing::Borrowing;
 pub use counts::Counts;
+pub use objects::Objects;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
 pub use settings::Settings;

@@ -35,6 +35,8 @@ pub enum Planted {
     RemembersAfterRecall,
     /// What was read is remembered though this session changes it.
     RemembersChanged,
+    /// What names objects leaves before these are synced.
+    SentBeforeSync,
     /// A fault of the lent core.
     Core(pando_core::Planted),
 }

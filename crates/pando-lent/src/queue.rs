@@ -26,6 +26,8 @@ struct Kept {
     place: u64,
     /// Where the journal has it.
     half: Option<Half>,
+    /// Whether it names objects that may not be durable.
+    is_unsynced: bool,
 }
 
 /// Elements in the order in which they were answered.
@@ -47,6 +49,11 @@ pub(crate) struct Queue {
 impl Queue {
     /// Adds an element that is answered at `now`.
     pub(crate) fn push(&mut self, element: Element, now: u64) {
+        self.push_with(element, now, false);
+    }
+
+    /// Adds an element that may name objects which are not durable.
+    pub(crate) fn push_with(&mut self, element: Element, now: u64, is_unsynced: bool) {
         let half = match (&element.act, &mut self.journal) {
             (Act::Change(_), _) if is_planted!(ChangeNotNoted) => None,
             (Act::Change(_), Some(journal)) => Some(journal.element(&element)),
@@ -57,7 +64,8 @@ impl Queue {
             _ => None,
         };
         self.places += 1;
-        self.unsent.push_back((Kept { element, place: self.places, half }, now));
+        let kept = Kept { element, place: self.places, half, is_unsynced };
+        self.unsent.push_back((kept, now));
     }
 
     /// How many elements were answered so far.
@@ -68,6 +76,42 @@ impl Queue {
     /// Whether all of the first so many are applied.
     pub(crate) fn is_sent(&self, places: u64) -> bool {
         self.unsent.iter().all(|(kept, _)| kept.place > places)
+    }
+
+    /// Whether an element names objects that may not be durable.
+    pub(crate) fn names_unsynced(&self) -> bool {
+        self.unsent.iter().any(|(kept, _)| kept.is_unsynced)
+    }
+
+    /// Notes that the objects are durable which the first so many elements name.
+    pub(crate) fn synced(&mut self, places: u64) {
+        let first = self.unsent.iter_mut().filter(|(kept, _)| kept.place <= places);
+        first.for_each(|(kept, _)| kept.is_unsynced = false);
+    }
+
+    /// Drops of each grant what names objects that may not be durable, and all that comes after it.
+    pub(crate) fn drop_unsynced(&mut self) -> Vec<Element> {
+        let mut grants = BTreeSet::new();
+        let mut is_lost = |kept: &Kept| {
+            if kept.is_unsynced {
+                grants.insert(kept.element.grant);
+            }
+            grants.contains(&kept.element.grant)
+        };
+        let (lost, left): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.unsent).into_iter().partition(|(kept, _)| is_lost(kept));
+        self.unsent = left;
+        lost.iter().for_each(|(kept, _)| self.forget(kept));
+        lost.into_iter().map(|(kept, _)| kept.element).collect()
+    }
+
+    /// Drops the elements of a grant that are not applied, from this number on.
+    pub(crate) fn drop_from(&mut self, grant: TxnId, number: u64) -> Vec<Element> {
+        let is_it = |it: &Element| it.grant == grant && it.number >= number;
+        let (lost, left): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.unsent).into_iter().partition(|(it, _)| is_it(&it.element));
+        self.unsent = left;
+        lost.into_iter().map(|(kept, _)| kept.element).collect()
     }
 
     /// Notes that a grant is over.
@@ -105,8 +149,28 @@ impl Queue {
         let mut goes = |element: &&Element| {
             !self.kept_back.contains(&element.grant) || asked.insert(element.grant)
         };
-        let all = self.unsent.iter().map(|(it, _)| &it.element);
-        all.filter(&mut goes).take(most).take_while(fits).cloned().collect()
+        self.synced_ones().filter(&mut goes).take(most).take_while(fits).cloned().collect()
+    }
+
+    /// Elements that are not known to be applied, but of each grant only those before the first
+    /// that names objects which may not be durable.
+    fn synced_ones(&self) -> impl Iterator<Item = &Element> {
+        let mut held = BTreeSet::new();
+        self.unsent.iter().filter_map(move |(kept, _)| {
+            let grant = kept.element.grant;
+            if kept.is_unsynced {
+                held.insert(grant);
+            }
+            (!held.contains(&grant)).then_some(&kept.element)
+        })
+    }
+
+    /// Number of elements that may be sent.
+    pub(crate) fn to_send(&self) -> usize {
+        match self.names_unsynced() {
+            true => self.synced_ones().count(),
+            false => self.unsent.len(),
+        }
     }
 
     /// Whether so many elements are not known to be applied, or one was answered by `before`. Of
@@ -265,5 +329,24 @@ mod tests {
         assert_eq!(queue.drop_grant(grant(1)).len(), 1);
         queue.durable(Epoch(2), Lsn(13));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_names_unsynced_objects_is_dropped_with_all_that_follows_in_its_part() {
+        let mut queue = Queue::default();
+        for (of, number, is_unsynced) in
+            [(1, 1, true), (1, 2, false), (2, 1, false), (1, 3, true), (2, 2, false), (1, 4, false)]
+        {
+            if number == 3 {
+                assert!(queue.names_unsynced());
+                queue.synced(queue.places());
+                assert!(!queue.names_unsynced());
+            }
+            queue.push_with(element(of, number), 5, is_unsynced);
+        }
+        let lost: Vec<_> =
+            queue.drop_unsynced().iter().map(|it| (it.grant.number, it.number)).collect();
+        assert_eq!(lost, [(1, 3), (1, 4)]);
+        assert_eq!(numbers(&queue), [(1, 1), (1, 2), (2, 1), (2, 2)]);
     }
 }

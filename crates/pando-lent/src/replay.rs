@@ -10,14 +10,15 @@ use std::path::PathBuf;
 use futures_util::future::join_all;
 use pando_client::{Transport, TransportError};
 use pando_types::lend::{Act, Element, GrantState, Standing};
-use pando_types::op::{ELEMENTS_MAX, Op};
+use pando_types::op::{ELEMENTS_MAX, ObjectId, Op};
 use pando_types::reply::Body;
-use pando_types::{Epoch, Lsn, ShardIndex, TxnId};
+use pando_types::{Epoch, Errno, Lsn, ShardIndex, TxnId};
 
 use crate::aside::{Hears, SetAside};
 use crate::journal::{Found, Mounts, Noted, read};
 use crate::known::births::probe;
 use crate::known::requests::own;
+use crate::objects::{Objects, named};
 use crate::queue::Queue;
 use crate::settings::MILLIS;
 
@@ -30,7 +31,13 @@ const ASK_FOR: u64 = 5_000 * MILLIS;
 
 /// Looks for journals of processes that have ended, and sends what they have, until the transport
 /// is stopped.
-pub async fn keep_replaying<T: Transport>(transport: &T, mounts: &Mounts, hears: &dyn Hears) {
+/// Before that it has `objects` make durable what the writes among them name.
+pub async fn keep_replaying<T: Transport>(
+    transport: &T,
+    mounts: &Mounts,
+    hears: &dyn Hears,
+    objects: &dyn Objects,
+) {
     let mut told = BTreeSet::new();
     loop {
         let mut tell = |what: String| {
@@ -42,7 +49,7 @@ pub async fn keep_replaying<T: Transport>(transport: &T, mounts: &Mounts, hears:
         match mounts.ended() {
             Ok(found) => {
                 for found in found {
-                    if let Err(what) = replay_one(transport, found, hears).await {
+                    if let Err(what) = replay_one(transport, found, hears, objects).await {
                         tell(what);
                     }
                 }
@@ -63,19 +70,22 @@ async fn replay_one<T: Transport>(
     transport: &T,
     found: Found,
     hears: &dyn Hears,
+    objects: &dyn Objects,
 ) -> Result<(), String> {
     let journals = found.journals().map_err(|error| format!("a journal: {error}"))?;
     // Shards that do not answer keep no other shard from getting what is its own.
-    let sent = journals.into_iter().map(|(path, bytes)| replay_file(transport, path, bytes, hears));
+    let sent = journals
+        .into_iter()
+        .map(|journal| replay_file(transport, (&found, journal), hears, objects));
     join_all(sent).await.into_iter().collect::<Result<(), _>>()?;
     found.end().map_err(|error| format!("a journal: {error}"))
 }
 
 async fn replay_file<T: Transport>(
     transport: &T,
-    path: PathBuf,
-    bytes: Vec<u8>,
+    (found, (path, bytes)): (&Found, (PathBuf, Vec<u8>)),
     hears: &dyn Hears,
+    objects: &dyn Objects,
 ) -> Result<(), String> {
     let shown = path.display();
     let noted = read(&bytes).map_err(|rules| {
@@ -85,7 +95,13 @@ async fn replay_file<T: Transport>(
         )
     })?;
     if let Some((shard, noted)) = noted {
-        let lost = replay(transport, shard, noted)
+        let gone = Gone::of(&noted, objects, found.has_lost_objects()).await;
+        let Ok(gone) = gone else {
+            let noted = found.objects_are_lost();
+            let why = noted.map_or_else(|error| error.to_string(), |()| "and is lost".to_owned());
+            return Err(format!("{shown}: file data that it names cannot be made durable: {why}"));
+        };
+        let lost = replay(transport, shard, noted, &gone)
             .await
             .map_err(|_| format!("{shown}: shard {shard} does not answer; it is tried again"))?;
         if !lost.is_empty() {
@@ -95,15 +111,53 @@ async fn replay_file<T: Transport>(
     std::fs::remove_file(&path).map_err(|error| format!("{shown}: {error}"))
 }
 
+/// Objects that are not durable, and never will be.
+#[derive(Debug)]
+pub enum Gone {
+    /// All that the process stored which has ended.
+    All,
+    /// These.
+    These(BTreeSet<ObjectId>),
+}
+
+impl Gone {
+    /// Makes durable the objects that what is noted names: the process that stored them may not
+    /// have done so. `is_all`: it could not.
+    pub async fn of(noted: &[Noted], objects: &dyn Objects, is_all: bool) -> Result<Self, Errno> {
+        if is_all {
+            return Ok(Self::All);
+        }
+        let elements = noted.iter().filter_map(|it| match it {
+            Noted::Element(element) => Some(element),
+            _ => None,
+        });
+        let named: Vec<_> = elements.flat_map(named).collect();
+        match named.is_empty() {
+            true => Ok(Self::These(BTreeSet::new())),
+            false => objects.adopt(named).await.map(Self::These),
+        }
+    }
+
+    fn are_in(&self, element: &Element) -> bool {
+        match self {
+            Self::All => !named(element).is_empty(),
+            Self::These(ids) if ids.is_empty() => false,
+            Self::These(ids) => named(element).iter().any(|range| ids.contains(&range.object)),
+        }
+    }
+}
+
 /// Sends what is noted about a shard, oldest first, and returns the parts. Returns what the shard
-/// does not take.
+/// does not take, and what names objects that are gone, with all that follows in its part.
 pub async fn replay<T: Transport>(
     transport: &T,
     shard: ShardIndex,
     noted: Vec<Noted>,
+    gone: &Gone,
 ) -> Result<Vec<SetAside>, TransportError> {
     let mut sending = Sending::new(transport, shard, noted);
     sending.probe().await?;
+    sending.cut(gone);
     while sending.queue.unsent() > 0 {
         let elements = sending.queue.batch(ELEMENTS_MAX);
         let grants: BTreeSet<_> = elements.iter().map(|it| it.grant).collect();
@@ -164,6 +218,19 @@ impl<'a, T: Transport> Sending<'a, T> {
             self.send(elements.to_vec()).await?;
         }
         Ok(())
+    }
+
+    /// Drops what names objects that are gone, with all that follows in its part.
+    fn cut(&mut self, gone: &Gone) {
+        for grant in self.queue.grants() {
+            let its = self.queue.all().filter(|it| it.grant == grant);
+            let Some(first) = its.filter(|it| gone.are_in(it)).map(|it| it.number).min() else {
+                continue;
+            };
+            let lost = self.queue.drop_from(grant, first);
+            let lost = lost.iter().filter_map(|it| SetAside::of(self.shard, it, Standing::Refused));
+            self.lost.extend(lost);
+        }
     }
 
     /// Sends elements. Returns whether fewer are left than before.

@@ -6,6 +6,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::AccessMask;
 
 use crate::journal::Notebook;
+use crate::objects::Objects;
 
 /// Nanoseconds of a millisecond.
 pub(crate) const MILLIS: u64 = 1_000_000;
@@ -43,4 +44,6 @@ pub struct Settings {
     pub opens: Option<AccessMask>,
     /// Where what was answered is noted. `None`: nowhere, so it ends with the process.
     pub notes: Option<Arc<dyn Notebook>>,
+    /// Where the objects are that writes name. `None`: they are durable before they are named.
+    pub objects: Option<Arc<dyn Objects>>,
 }

@@ -192,16 +192,20 @@ impl State {
             if self.returning.contains(grant) || self.over.contains(grant) {
                 continue;
             }
-            let last = self.lent.as_mut().and_then(|lent| {
-                lent.uses.remove(grant);
-                lent.core.end(*grant)
-            });
+            let last = self.take_out(*grant);
             let never = Element { grant: *grant, number: 1, act: Act::Return(None) };
             self.queue.push(last.unwrap_or(never), now);
             self.returning.insert(*grant);
             self.is_urgent = true;
         }
         self.drop_empty_core();
+    }
+
+    /// Drops a part. Returns the element that gives it back, if the part was here.
+    pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
+        let lent = self.lent.as_mut()?;
+        lent.uses.remove(&grant);
+        lent.core.end(grant)
     }
 
     /// Borrows no more, and gives all parts back. False: a part is being borrowed, so not yet.
@@ -216,7 +220,7 @@ impl State {
         true
     }
 
-    fn drop_empty_core(&mut self) {
+    pub(crate) fn drop_empty_core(&mut self) {
         if self.lent.as_ref().is_some_and(|lent| lent.core.parts().next().is_none()) {
             self.lent = None;
         }
@@ -228,12 +232,8 @@ impl State {
     pub(crate) fn lose(&mut self, grant: TxnId, told: &GrantState, now: u64) {
         let lost = self.queue.drop_grant(grant);
         self.set_aside(lost, told.applied, told.standing);
-        let (mut dir, mut last) = (None, None);
-        if let Some(lent) = &mut self.lent {
-            lent.uses.remove(&grant);
-            dir = lent.core.dir_of(grant);
-            last = lent.core.end(grant);
-        }
+        let dir = self.lent.as_ref().and_then(|lent| lent.core.dir_of(grant));
+        let last = self.take_out(grant);
         self.drop_empty_core();
         let is_fenced = told.standing == Standing::Fenced;
         // Of a part that never answered, the shard knows what is open.
@@ -263,7 +263,7 @@ impl State {
         self.is_over(grant);
     }
 
-    fn set_aside(&mut self, lost: Vec<Element>, applied: u64, why: Standing) {
+    pub(crate) fn set_aside(&mut self, lost: Vec<Element>, applied: u64, why: Standing) {
         let is_lost = |it: &Element| matches!(it.act, Act::Change(_)) && it.number > applied;
         let changes = lost.into_iter().filter(is_lost).filter(|_| !is_planted!(ForgetsLost));
         self.set_aside.extend(changes.map(|it| (it, why)));

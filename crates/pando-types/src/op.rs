@@ -170,6 +170,20 @@ pub enum Payload {
     Hole(u64),
 }
 
+impl Op {
+    /// The objects that this operation names.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectRange> {
+        let pieces = match self {
+            Self::WriteData { pieces, .. } => pieces.as_slice(),
+            _ => &[],
+        };
+        pieces.iter().filter_map(|piece| match &piece.payload {
+            Payload::Object(range) => Some(range),
+            _ => None,
+        })
+    }
+}
+
 /// A range of an immutable object in the object store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ObjectRange {

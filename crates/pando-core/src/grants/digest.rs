@@ -2,12 +2,12 @@
 //! same rows. Times are left out: the shard may have taken its own. It finds faults, not liars: a
 //! holder may do what an element says in any case.
 
-use pando_types::Timestamp;
 use pando_types::peer::EntryValue;
+use pando_types::{Attr, Timestamp};
 
 use crate::contract::{Halt, Write};
 use crate::records::keys::{self, Kind};
-use crate::records::record::{Entry, Header, Record};
+use crate::records::record::{Content, Entry, Header, Record};
 use crate::state::ctx::Ctx;
 
 /// FNV-1a, 64 bits: it is the same on every machine.
@@ -28,9 +28,16 @@ pub fn digest(ctx: &Ctx<'_>) -> Result<u64, Halt> {
         match write {
             Write::Put(key, value) if keys::kind_of(key).is_some() => {
                 sum.add(key);
-                match keys::kind_of(key) == Some(Kind::Entry as u8) {
-                    true => sum.add(&timeless(Entry::decode(value)?).encode()),
-                    false => sum.add(value),
+                match keys::kind_of(key) {
+                    Some(kind) if kind == Kind::Entry as u8 => {
+                        sum.add(&timeless(Entry::decode(value)?).encode());
+                    }
+                    Some(kind) if kind == Kind::Content as u8 => {
+                        let mut content = Content::decode(value)?;
+                        forget_times(&mut content.base);
+                        sum.add(&content.encode());
+                    }
+                    _ => sum.add(value),
                 }
             }
             Write::Delete(key) if keys::kind_of(key).is_some() => sum.add(key),
@@ -50,10 +57,13 @@ pub fn digest(ctx: &Ctx<'_>) -> Result<u64, Halt> {
 
 fn timeless(mut entry: Entry) -> Entry {
     if let Some((_, EntryValue::File(inode))) = &mut entry.is {
-        let attr = &mut inode.attr;
-        for time in [&mut attr.atime, &mut attr.mtime, &mut attr.ctime, &mut attr.btime] {
-            *time = Timestamp::default();
-        }
+        forget_times(&mut inode.attr);
     }
     entry
+}
+
+fn forget_times(attr: &mut Attr) {
+    for time in [&mut attr.atime, &mut attr.mtime, &mut attr.ctime, &mut attr.btime] {
+        *time = Timestamp::default();
+    }
 }

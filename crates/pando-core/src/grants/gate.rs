@@ -52,8 +52,16 @@ impl Shard {
         }
     }
 
-    /// Waits while a directory's content is locked. A holder does not change the content of its
-    /// directory, so others may read it.
+    /// Whether a lock is held, and not by the grant of which this input runs an element.
+    pub(crate) fn is_held_by_others(&self, ctx: &Ctx<'_>, key: LockKey) -> bool {
+        match self.locks.hold(key) {
+            Some((grant, Hold::Lent)) => !ctx.is_of_grant(grant),
+            held => held.is_some(),
+        }
+    }
+
+    /// Waits while a directory's content is locked. A holder does not change where its directory
+    /// is, nor who may do what in it, so others may read that.
     pub(crate) fn content_is_settled(&self, dir: DirId) -> Result<(), Stop> {
         match self.locks.hold(LockKey::Home(dir)) {
             None | Some((_, Hold::Lent)) => Ok(()),

@@ -37,6 +37,7 @@ impl Shard {
         let ran = match &request.op {
             Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name)?,
             Op::Rename { .. } => self.rename(ctx, tag, request)?,
+            Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request)?,
             _ => self.answer_here(ctx, session, request).map(Ran::from)?,
         };
         let Ran::Answer(body, _) = ran else { return Err(Stop::Wait(LockKey::Beyond)) };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use pando_types::lend::{Act, Change, Element, GrantState, Inos, PartOpen, Standing};
 use pando_types::op::{CHANGE_MAX, Head, Op, Request, RequestId};
 use pando_types::reply::Body;
-use pando_types::requests::asked::{Asked, changes_at};
+use pando_types::requests::asked::{Asked, changes_at, changes_dir, is_change};
 use pando_types::{CLOCK_SLACK_NANOS, DirRef, Errno, Ino, KeyId, Name, Timestamp, TxnId};
 
 use crate::contract::{ClientTag, Halt, Need};
@@ -248,8 +248,10 @@ impl Shard {
 
     /// Whether an element of a grant may have this operation: all that it changes is in the part.
     fn lies_in(&mut self, ctx: &Ctx<'_>, grant: &Grant, op: &Op) -> Result<bool, Halt> {
-        let Some(names) = changes_at(op) else { return Ok(false) };
-        let part = grant.part;
+        if !is_change(op) {
+            return Ok(false);
+        }
+        let (part, names) = (grant.part, changes_at(op).unwrap_or_default());
         let header = self.header_of(ctx, part.dir.id, part.partition)?;
         let Some(header) = header.filter(|header| header.ino == part.dir.ino) else {
             return Ok(false);
@@ -257,7 +259,8 @@ impl Shard {
         let is_in = |(dir, name): (DirRef, &Name)| {
             dir == part.dir && header.range().contains(&self.order(name).0)
         };
-        Ok(names.into_iter().flatten().all(is_in))
+        let is_its = changes_dir(op).is_none_or(|dir| dir == part.dir && part.partition.0 == 0);
+        Ok(is_its && names.into_iter().flatten().all(is_in))
     }
 
     /// Takes a part back from its holder.

@@ -6,7 +6,7 @@ use core::ops::Range;
 use pando_types::lend::{Act, Change, Element, Inos, LentPage, Loan, Part, PartOpen};
 use pando_types::op::{CHANGE_MAX, Op, Request};
 use pando_types::reply::{Body, HashSlotNews, Refusal};
-use pando_types::requests::asked::{Asked, changes_at, reads_at};
+use pando_types::requests::asked::{Asked, changes_at, is_change, reads_at};
 use pando_types::{DirId, DirRef, Ino, KeyId, Name, Order, PartitionIndex, SessionId, TxnId};
 
 use crate::contract::{Config, Halt, Now, Write};
@@ -167,8 +167,8 @@ impl LentCore {
         let Some(generation) = self.part_of(&request.op) else {
             return Ok(Said::Travel(self.concerned(&request.op)));
         };
-        let asked = match changes_at(&request.op) {
-            Some(_) => {
+        let asked = match is_change(&request.op) {
+            true => {
                 let (credentials, op) = (request.credentials.clone(), request.op.clone());
                 let asked = Asked { credentials, op }.encode();
                 if asked.len() > CHANGE_MAX {
@@ -176,7 +176,7 @@ impl LentCore {
                 }
                 asked
             }
-            None => Vec::new(),
+            false => Vec::new(),
         };
         let part = &self.parts[&generation];
         let ino = part.inos.iter().find(|range| range.first < range.end).map(|it| it.first);
@@ -367,7 +367,7 @@ impl LentCore {
         match op {
             Op::ReadDir { dir, from, .. } => self.at(*dir, *from),
             Op::PartitionStat(dir, index) => self.partition(*dir, *index),
-            Op::DirGetAttr(dir) if self.is_unsplit(dir.id) => {
+            Op::DirGetAttr(dir) | Op::DirSetAttr(dir, _) if self.is_unsplit(dir.id) => {
                 self.partition(*dir, PartitionIndex(0))
             }
             Op::DirAccess(dir, _) => self.partition(*dir, PartitionIndex(0)),

@@ -327,7 +327,10 @@ impl Shard {
         if set.size.is_some() {
             return Err(Errno::EISDIR.into());
         }
-        self.locks.free(LockKey::Home(dir.id))?;
+        let home = LockKey::Home(dir.id);
+        if self.is_held_by_others(ctx, home) {
+            return Err(Stop::Wait(home));
+        }
         let mut content = self.content(ctx, *dir)?;
         let checked = perm::check_setattr(&content.base, set, &request.credentials)?;
         let before = content.base.clone();
@@ -338,7 +341,7 @@ impl Shard {
         let whole = matches!(&headers[..], [only] if only.radix.0 == 0);
         let free = headers
             .iter()
-            .all(|h| self.locks.hold(LockKey::Partition(dir.id, h.partition)).is_none());
+            .all(|h| !self.is_held_by_others(ctx, LockKey::Partition(dir.id, h.partition)));
         let sets_times = checked.mtime.is_some() || checked.atime.is_some();
         if !same_access || (sets_times && !(whole && free)) {
             let parent = (!same_access)

@@ -8,6 +8,9 @@ pub enum SyncObjects {
     ByServer,
     /// This side: it syncs each object before the shards hear of it.
     BeforeCommit,
+    /// The transport of this side: it calls [`ObjectStore::sync`](crate::ObjectStore::sync) before
+    /// anything leaves this process that names an object.
+    ByTransport,
 }
 
 /// Budgets of a mount.

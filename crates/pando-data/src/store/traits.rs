@@ -88,6 +88,9 @@ pub trait ObjectStore: Send + Sync {
     fn delete(&self, id: ObjectId) -> Result<(), StoreError>;
     /// Makes every object durable if its `put` returned before this call.
     fn sync(&self) -> io::Result<()>;
+    /// Notes objects that a process which has ended may have left unsynced. The next
+    /// [`Self::sync`] covers these, too.
+    fn note_unsynced(&self, _objects: &[ObjectId]) {}
     /// Room in the store, if the store knows.
     fn space(&self) -> Option<Space>;
 }

@@ -13,6 +13,8 @@ use crate::journal::record::HALF;
 
 const LOCK: &str = "lock";
 const SHARD: &str = "shard-";
+/// A file that says that objects are lost.
+const LOST: &str = "objects-lost";
 
 /// Where the processes of this machine keep their journals of one volume.
 #[derive(Clone, Debug)]
@@ -100,12 +102,20 @@ impl Mounts {
     }
 }
 
+fn note_lost(folder: &Path) -> io::Result<()> {
+    private().create(true).truncate(true).open(folder.join(LOST)).map(drop)
+}
+
 impl Notebook for Notes {
     fn open(&self, shard: ShardIndex) -> io::Result<Journal> {
         let path = self.folder.join(format!("{SHARD}{}", shard.0));
         let file = private().create(true).truncate(true).open(path)?;
         fallocate(&file, FallocateFlags::empty(), 0, 2 * HALF as u64)?;
         Journal::new(Box::new(file), shard)
+    }
+
+    fn objects_are_lost(&self) -> io::Result<()> {
+        note_lost(&self.folder)
     }
 
     /// Removes the folder of all, too, if it is empty then.
@@ -120,6 +130,17 @@ impl Notebook for Notes {
 }
 
 impl Found {
+    /// Whether objects that the journals name are lost.
+    #[must_use]
+    pub fn has_lost_objects(&self) -> bool {
+        self.folder.join(LOST).exists()
+    }
+
+    /// Notes that objects which the journals name are lost.
+    pub fn objects_are_lost(&self) -> io::Result<()> {
+        note_lost(&self.folder)
+    }
+
     /// The bytes of each journal, by the path of its file.
     pub fn journals(&self) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
         let mut all = Vec::new();

@@ -27,6 +27,8 @@ pub trait Storage: Send + Sync {
 pub trait Notebook: std::fmt::Debug + Send + Sync {
     /// Begins the journal about a shard. Its room is taken at once.
     fn open(&self, shard: ShardIndex) -> io::Result<Journal>;
+    /// Notes that objects which elements name may not be durable, and never will be.
+    fn objects_are_lost(&self) -> io::Result<()>;
     /// Removes the journals, of which nothing is needed any more.
     fn end(&self) -> io::Result<()>;
 }

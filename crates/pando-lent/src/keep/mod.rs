@@ -6,3 +6,4 @@ mod born;
 mod borrow;
 mod flush;
 mod send;
+mod synced;

@@ -18,7 +18,7 @@ impl<T: Transport> Borrowing<T> {
         loop {
             let (count, is_urgent) = {
                 let state = side.lock();
-                (state.queue.unsent(), state.is_urgent)
+                (state.queue.to_send(), state.is_urgent)
             };
             if count == 0 {
                 side.to_send.notified().await;

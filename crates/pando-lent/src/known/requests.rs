@@ -1,6 +1,6 @@
 //! Changing requests that travel: a copy of each may run until it is answered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pando_types::op::{FileAt, FileRef, Head, Op, Request, RequestId, Target};
 use pando_types::{Credentials, DirId, SessionId};
@@ -58,6 +58,8 @@ pub(crate) fn own(op: Op) -> Box<Request> {
 pub(crate) struct Requests {
     open: HashMap<(SessionId, u16), (u64, Vec<DirId>)>,
     by_dir: HashMap<DirId, u32>,
+    /// Those of which a copy has left this process.
+    left: HashSet<RequestId>,
 }
 
 impl Requests {
@@ -67,7 +69,11 @@ impl Requests {
         if id.sequence == 0 {
             return;
         }
+        let has_left = self.has_left(id);
         self.end((id.session, id.slot));
+        if has_left {
+            self.left.insert(id);
+        }
         let dirs = dirs_of(&request.op);
         for dir in &dirs {
             *self.by_dir.entry(*dir).or_default() += 1;
@@ -83,7 +89,8 @@ impl Requests {
     }
 
     fn end(&mut self, slot: (SessionId, u16)) {
-        let Some((_, dirs)) = self.open.remove(&slot) else { return };
+        let Some((sequence, dirs)) = self.open.remove(&slot) else { return };
+        self.left.remove(&RequestId { session: slot.0, slot: slot.1, sequence });
         for dir in dirs {
             if let Some(count) = self.by_dir.get_mut(&dir) {
                 *count -= 1;
@@ -92,6 +99,18 @@ impl Requests {
                 }
             }
         }
+    }
+
+    /// Notes that a request leaves, of which it was noted that it is sent.
+    pub(crate) fn leaves(&mut self, id: RequestId) {
+        if self.was_sent(id) {
+            self.left.insert(id);
+        }
+    }
+
+    /// Whether a copy of this request has left, and is not answered.
+    pub(crate) fn has_left(&self, id: RequestId) -> bool {
+        self.left.contains(&id)
     }
 
     /// Whether a copy of this request was sent, and is not answered.

@@ -4,7 +4,7 @@
 //! sync covers must not name an object that was stored later. So inputs that name objects wait
 //! while a sync goes on.
 
-use pando_types::op::{Op, Payload, Request};
+use pando_types::op::Request;
 use pando_types::peer::{Change, EntryRows, Peer, PeerMessage, Seen, Vote};
 
 use crate::calls::incoming::Incoming;
@@ -18,12 +18,7 @@ pub(crate) fn names_objects(incoming: &Incoming) -> bool {
 
 /// Whether a request names an object.
 pub(crate) fn request_names_objects(request: &Request) -> bool {
-    match &request.op {
-        Op::WriteData { pieces, .. } => {
-            pieces.iter().any(|piece| matches!(piece.payload, Payload::Object(_)))
-        }
-        _ => false,
-    }
+    request.op.objects().next().is_some()
 }
 
 /// Whether a peer message names an object. Pages of a split need not wait: their source syncs the

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use pando_lent::journal::Noted;
 use pando_lent::{Borrowing, Hears, SetAside};
+use pando_types::Ino;
 use pando_types::lend::Element;
 
 use crate::base::lock::lock;
 use crate::check::History;
 use crate::machines::journals::Journals;
+use crate::machines::objects::Objects;
 use crate::network::mail::Mail;
 
 /// What a client borrows.
@@ -36,10 +38,21 @@ pub struct Left {
 pub(super) struct Ear {
     pub(super) history: Arc<Mutex<History>>,
     pub(super) lost: Arc<AtomicU64>,
+    pub(super) objects: Option<Arc<Objects>>,
+}
+
+impl Ear {
+    /// Contents of these files may be lost.
+    pub(super) fn doubt(&self, files: impl Iterator<Item = Ino>) {
+        if let Some(objects) = &self.objects {
+            lock(&objects.contents).set_aside(files);
+        }
+    }
 }
 
 impl Hears for Ear {
     fn set_aside(&self, lost: Vec<SetAside>) {
+        self.doubt(lost.iter().filter_map(|it| it.ino));
         self.lost.fetch_add(lost.len() as u64, Ordering::Relaxed);
         lock(&self.history).loans.sets_aside(&lost);
     }

@@ -1,12 +1,15 @@
 //! How a client borrows, and sends what clients have noted that died on its machine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pando_client::{Transport as _, Volume};
-use pando_lent::replay::replay;
-use pando_lent::{Borrowing, Hears as _, Settings};
+use pando_lent::journal::Notebook;
+use pando_lent::replay::{Gone, replay};
+use pando_lent::{Borrowing, Hears as _, Objects, SetAside, Settings};
 use pando_types::ShardIndex;
+use pando_types::lend::Standing;
 
 use crate::base::lock::lock;
 use crate::base::time::SECOND;
@@ -26,12 +29,17 @@ impl ClientRun {
         }
         let Volume { secrets, map, .. } = self.shared.volume.clone();
         let notes = Arc::new(self.borrows.journals.clone());
+        let (opens, notes) = (Some(7), Some(notes as Arc<dyn Notebook>));
         let settings =
-            Settings { secrets, map, eager_after: 3, opens: Some(7), notes: Some(notes) };
+            Settings { secrets, map, eager_after: 3, opens, notes, objects: self.objects() };
         let lender = Arc::new(Borrowing::new(self.shared.mail.clone(), settings));
         lender.watch(Box::new(self.ear()));
         *lock(&self.borrows.lender) = Some(lender.clone());
         Some(lender)
+    }
+
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        self.shared.objects.as_ref().map(|it| it.synced_by_transport(self.who))
     }
 
     /// What answers from lent parts, if the client borrows and is connected.
@@ -41,7 +49,8 @@ impl ClientRun {
 
     fn ear(&self) -> Ear {
         let history = Arc::clone(&self.shared.history);
-        Ear { history, lost: Arc::clone(&self.borrows.lost) }
+        let objects = self.shared.objects.clone();
+        Ear { history, lost: Arc::clone(&self.borrows.lost), objects }
     }
 
     /// Number of changes that the client has answered, and that were set aside.
@@ -86,7 +95,11 @@ impl ClientRun {
     /// The machine of dead clients loses its power, and with it what they have left.
     pub(crate) fn loses(&self, left: &[Left]) {
         for left in left {
-            lock(&self.shared.history).loans.dies(&left.elements().0);
+            let gone = left.elements().0;
+            let shard = ShardIndex(0);
+            let lost = gone.iter().filter_map(|it| SetAside::of(shard, it, Standing::Fenced));
+            self.ear().doubt(lost.filter_map(|it| it.ino));
+            lock(&self.shared.history).loans.dies(&gone);
         }
     }
 
@@ -110,7 +123,16 @@ impl ClientRun {
         let mail = &self.shared.mail;
         mail.sleep(delay).await;
         loop {
-            if let Ok(lost) = replay(mail, shard, journals.noted(shard)).await {
+            let noted = journals.noted(shard);
+            let gone = match self.objects() {
+                Some(objects) => Gone::of(&noted, &*objects, journals.has_lost_objects()).await,
+                None => Ok(Gone::These(BTreeSet::new())),
+            };
+            let Ok(gone) = gone else {
+                let _ = journals.objects_are_lost();
+                continue;
+            };
+            if let Ok(lost) = replay(mail, shard, noted, &gone).await {
                 self.ear().set_aside(lost);
                 journals.remove(shard);
                 lock(&self.shared.history).loans.journals_sent += 1;

@@ -164,8 +164,8 @@ impl SimConfig {
     }
 
     /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
-    /// all shards and some of the clients. Of four seeds, one hands over hash slots, one splits
-    /// directories, and in one disks and syncs of objects fail.
+    /// all shards and some of the clients. In the others clients borrow. Of four seeds, one hands
+    /// over hash slots, one splits directories, and in one disks and syncs of objects fail.
     #[must_use]
     pub fn objects(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);
@@ -181,6 +181,9 @@ impl SimConfig {
             processes: if is_local { 1 } else { base.processes },
             locals: if is_local { random.between(1, 4) as usize } else { 0 },
             objects: random.between(2, 5),
+            lends: !is_local,
+            // A holder that dies may lose its last second, and what it wrote under a lock with it.
+            locking: if is_local { base.locking } else { 0 },
             operations: base.operations / 2,
             churn: 100,
             crash_interval: match base.crash_interval {

@@ -2,9 +2,11 @@
 //!
 //! A file has one writer, which stores one content after another. A read must find the last content
 //! acknowledged before it began, or a later one. In mode `os`, a loss of power may take what was
-//! not fsynced, and leave a row without its object. Then the content is unknown.
+//! not fsynced, and leave a row without its object. Then the content is unknown. What the holder of
+//! a lent part has answered may be set aside. Others may read before its holder knows, so such
+//! reads are judged at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pando_types::{Errno, Ino, Name};
@@ -34,6 +36,10 @@ pub struct Contents {
     is_durable: bool,
     /// Faults that were found, in words.
     pub broken: Vec<String>,
+    /// What looks like faults, unless changes of that file turn out to have been set aside.
+    suspected: Vec<(Ino, String)>,
+    /// Files of which changes were set aside.
+    set_aside: BTreeSet<Ino>,
     /// Counts of what happened.
     pub counts: ObjectCounts,
 }
@@ -125,6 +131,19 @@ impl Contents {
         }
     }
 
+    /// Changes of these files were answered, and are or may be lost.
+    pub fn set_aside(&mut self, files: impl Iterator<Item = Ino>) {
+        self.set_aside.extend(files);
+    }
+
+    /// The first fault, now that all is known.
+    #[must_use]
+    pub fn fault(&self) -> Option<&String> {
+        let is_fault = |(ino, _): &&(Ino, String)| !self.set_aside.contains(ino);
+        let suspected = self.suspected.iter().find(is_fault).map(|(_, fault)| fault);
+        self.broken.first().or(suspected)
+    }
+
     /// All known files, with their names.
     #[must_use]
     pub fn all(&self) -> Vec<(Ino, Name)> {
@@ -146,10 +165,12 @@ impl Contents {
         errors: Errors,
     ) {
         let Some(file) = self.files.get(&ino) else { return };
+        let mut is_lost = file.synced.is_some();
         let fault = match seen {
             Ok(bytes) if file.states[oldest..].iter().any(|state| **state == *bytes) => None,
             Ok(bytes) => {
                 let like = file.states.iter().position(|state| **state == *bytes);
+                is_lost &= like < file.synced;
                 let differs =
                     file.states[oldest].iter().zip(bytes).position(|(one, other)| one != other);
                 Some(format!(
@@ -163,10 +184,15 @@ impl Contents {
         self.counts.compared += u64::from(seen.is_ok());
         if let Some(fault) = fault {
             let (name, last) = (&file.name, file.states.len() - 1);
-            self.broken.push(format!(
+            let fault = format!(
                 "contents of {name} ({ino:?}), of which content {last} was begun last, {} stored, {:?} fsynced: {fault}",
                 file.stored, file.synced
-            ));
+            );
+            // What was fsynced is never set aside.
+            match is_lost {
+                true => self.broken.push(fault),
+                false => self.suspected.push((ino, fault)),
+            }
         }
     }
 }

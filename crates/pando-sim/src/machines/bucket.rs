@@ -244,6 +244,15 @@ impl ObjectStore for Door {
         Ok(())
     }
 
+    fn note_unsynced(&self, objects: &[ObjectId]) {
+        let inner = &mut *self.bucket.lock();
+        for id in objects {
+            if let Some(object) = inner.objects.get_mut(id) {
+                object.by = self.by;
+            }
+        }
+    }
+
     fn space(&self) -> Option<Space> {
         None
     }

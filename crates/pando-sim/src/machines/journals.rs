@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use pando_lent::journal::{Journal, Notebook, Noted, Storage, read};
@@ -17,6 +17,7 @@ pub struct Journals {
     of: Arc<Mutex<BTreeMap<ShardIndex, Bytes>>>,
     /// Number of writes until one fails; 0: none does.
     until_failure: Arc<AtomicU64>,
+    has_lost_objects: Arc<AtomicBool>,
 }
 
 /// The bytes of one journal.
@@ -51,6 +52,11 @@ impl Notebook for Journals {
         Journal::new(Box::new(bytes), shard)
     }
 
+    fn objects_are_lost(&self) -> io::Result<()> {
+        self.has_lost_objects.store(true, Relaxed);
+        Ok(())
+    }
+
     fn end(&self) -> io::Result<()> {
         lock(&self.of).clear();
         Ok(())
@@ -67,6 +73,12 @@ impl Journals {
     #[must_use]
     pub fn fails(&self) -> bool {
         self.until_failure.load(Relaxed) == 1
+    }
+
+    /// Whether objects that the journals name are lost.
+    #[must_use]
+    pub fn has_lost_objects(&self) -> bool {
+        self.has_lost_objects.load(Relaxed)
     }
 
     /// The shards about which there is a journal.

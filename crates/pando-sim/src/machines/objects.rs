@@ -13,10 +13,15 @@
 #[cfg(feature = "planted")]
 use crate::config::planted::Planted;
 
+use std::collections::BTreeSet;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex};
 
+use pando_client::BoxFuture;
 use pando_data::{ObjectStore as _, SyncObjects};
 use pando_server::host::BeforeSync;
+use pando_types::Errno;
+use pando_types::op::{ObjectId, ObjectRange};
 
 use crate::base::random::Random;
 use crate::config::parameters::{Durability, SimConfig};
@@ -37,8 +42,36 @@ pub struct Objects {
     /// Whether the run is in mode `os` and loses power, so that unsynced objects may be lost.
     pub may_lose: bool,
     durability: Durability,
+    lends: bool,
     #[cfg(feature = "planted")]
     planted: Option<Planted>,
+}
+
+/// The objects of a client, as its transport syncs them.
+struct Synced(Arc<Door>);
+
+impl Debug for Synced {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Synced")
+    }
+}
+
+impl pando_lent::Objects for Synced {
+    fn sync<'a>(&'a self) -> BoxFuture<'a, Result<(), Errno>> {
+        Box::pin(std::future::ready(self.0.sync().map_err(|_| Errno::EIO)))
+    }
+
+    fn adopt<'a>(
+        &'a self,
+        objects: Vec<ObjectRange>,
+    ) -> BoxFuture<'a, Result<BTreeSet<ObjectId>, Errno>> {
+        let ids: Vec<_> = objects.iter().map(|it| it.object).collect();
+        self.0.note_unsynced(&ids);
+        let is_there = |id: &ObjectId| self.0.get_range(*id, 0..1).is_ok();
+        let synced = self.0.sync().map_err(|_| Errno::EIO);
+        let gone = synced.map(|()| ids.into_iter().filter(|id| !is_there(id)).collect());
+        Box::pin(std::future::ready(gone))
+    }
 }
 
 impl Objects {
@@ -48,10 +81,13 @@ impl Objects {
         let fails_of = if config.disk_interval > 0 { SYNC_FAILS_OF } else { 0 };
         let objects = Self {
             bucket: Bucket::new(Random::new(config.seed ^ 0x0B1E_C700), fails_of),
-            contents: Mutex::new(Contents::new(config.durability == Durability::Disk)),
+            contents: Mutex::new(Contents::new(
+                config.durability == Durability::Disk && !config.lends,
+            )),
             every: config.objects,
             may_lose: config.durability == Durability::OsWithPowerLoss,
             durability: config.durability,
+            lends: config.lends,
             #[cfg(feature = "planted")]
             planted: config.planted_in_objects,
         };
@@ -68,8 +104,14 @@ impl Objects {
         match self.durability {
             Durability::Disk => SyncObjects::BeforeCommit,
             _ if is_local => SyncObjects::ByServer,
+            _ if self.lends => SyncObjects::ByTransport,
             _ => SyncObjects::BeforeCommit,
         }
+    }
+
+    /// What syncs the objects of client `who` before its transport names them.
+    pub(crate) fn synced_by_transport(&self, who: u32) -> Arc<dyn pando_lent::Objects> {
+        Arc::new(Synced(self.bucket.door(who)))
     }
 
     /// A process starts: what an earlier process has left is synced. The function that is returned

@@ -63,7 +63,7 @@ impl Run {
         };
         let fault = {
             let objects = self.shared.objects.as_ref();
-            objects.and_then(|it| lock(&it.contents).broken.first().cloned()).or(fault)
+            objects.and_then(|it| lock(&it.contents).fault().cloned()).or(fault)
         };
         let mut excuses = Excuses::new();
         let fault = fault.or_else(|| judge(&self.world, &history, &mut excuses).err());

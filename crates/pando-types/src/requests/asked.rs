@@ -62,6 +62,22 @@ pub fn changes_at(op: &Op) -> Option<[Option<(DirRef, &Name)>; 2]> {
     first.map(|first| [Some(first), None])
 }
 
+/// The directory of which an operation changes attributes, if an element may have it. The element
+/// changes neither mode nor owner: these are in the parent, too.
+#[must_use]
+pub const fn changes_dir(op: &Op) -> Option<DirRef> {
+    match op {
+        Op::DirSetAttr(dir, _) => Some(*dir),
+        _ => None,
+    }
+}
+
+/// Whether an element may have this operation.
+#[must_use]
+pub fn is_change(op: &Op) -> bool {
+    changes_at(op).is_some() || changes_dir(op).is_some()
+}
+
 /// The name by which an operation finds what it reads, if a holder answers it without an element.
 /// What a file is open is not a change here: opens travel as totals. `None`: the operation is of
 /// another kind, or addresses a file by its number.

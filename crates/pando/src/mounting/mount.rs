@@ -156,6 +156,7 @@ impl Rest {
     fn store(self) -> Result<(), Failure> {
         drop(self.maintenance);
         self.data.flush_old(Duration::ZERO);
+        let synced = self.data.store().sync();
         let lost = self.data.lost_bytes() + self.data.dirty_bytes();
         let closed = pando_client::block_on(self.client.close());
         if closed.is_ok() {
@@ -167,6 +168,12 @@ impl Rest {
             return Err(Failure::plain(format!(
                 "unmounted, but {lost} bytes that programs wrote could not be stored:\n{}",
                 lines.trim_end()
+            )));
+        }
+        if let Err(error) = synced {
+            return Err(Failure::plain(format!(
+                "unmounted, but the last file data that programs wrote could not be made durable \
+                 ({error}): the log names the files of which changes were lost"
             )));
         }
         if let Err(errno) = closed {

@@ -53,6 +53,10 @@ impl<S: ObjectStore> ObjectStore for Outspoken<S> {
         result
     }
 
+    fn note_unsynced(&self, objects: &[ObjectId]) {
+        self.store.note_unsynced(objects);
+    }
+
     fn space(&self) -> Option<Space> {
         self.store.space()
     }

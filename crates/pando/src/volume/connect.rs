@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use pando_client::net::{Net, NetOptions};
 use pando_client::{Transport, Volume};
+use pando_data::ObjectStore;
 use pando_lent::journal::{Mounts, Notebook};
 use pando_lent::replay::keep_replaying;
-use pando_lent::{Borrowing, Settings};
+use pando_lent::{Borrowing, Objects, Settings};
 use pando_net::Keys;
 use pando_server::folder::objects_of;
 use pando_types::op::AccessMask;
@@ -17,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::named::Named;
+use super::syncing::Syncing;
 use crate::console::output::say;
 use crate::failure::Failure;
 use crate::mounting::set_aside::Teller;
@@ -96,8 +98,14 @@ fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure
 impl Connected {
     /// Lets shards lend parts of directories to the client that is to use this connection: it
     /// answers from these by itself. What it has answered is noted in a journal.
-    /// `opens` are the accesses by which it may open files itself.
-    pub fn borrow(&mut self, mounts: &Mounts, teller: &Teller, opens: Option<AccessMask>) {
+    /// `opens` are the accesses by which it may open files itself. What it stores in `store` is
+    /// synced before anything leaves that names it.
+    pub fn borrow(
+        &mut self,
+        mounts: &Mounts,
+        teller: &Teller,
+        (opens, store): (Option<AccessMask>, &Arc<dyn ObjectStore>),
+    ) {
         let Volume { secrets, map, .. } = self.volume();
         let notes = match mounts.begin() {
             Ok(notes) => Arc::new(notes),
@@ -109,7 +117,8 @@ impl Connected {
             }
         };
         let notes: Option<Arc<dyn Notebook>> = Some(notes);
-        let settings = Settings { secrets, map, eager_after: EAGER_AFTER, opens, notes };
+        let objects: Option<Arc<dyn Objects>> = Some(Arc::new(self.syncing(store)));
+        let settings = Settings { secrets, map, eager_after: EAGER_AFTER, opens, notes, objects };
         let borrowing = Arc::new(Borrowing::new(self.net.clone(), settings));
         borrowing.watch(Box::new(teller.clone()));
         let keeps = borrowing.clone();
@@ -119,9 +128,13 @@ impl Connected {
     }
 
     /// Sends what ended processes have answered, as long as this process lives.
-    pub fn replay(&self, mounts: Mounts, teller: Teller) {
-        let net = self.net.clone();
-        self.runtime.spawn(async move { keep_replaying(&net, &mounts, &teller).await });
+    pub fn replay(&self, mounts: Mounts, teller: Teller, store: &Arc<dyn ObjectStore>) {
+        let (net, objects) = (self.net.clone(), self.syncing(store));
+        self.runtime.spawn(async move { keep_replaying(&net, &mounts, &teller, &objects).await });
+    }
+
+    fn syncing(&self, store: &Arc<dyn ObjectStore>) -> Syncing {
+        Syncing::new(Arc::clone(store), self.runtime.clone())
     }
 
     /// What shards lend, if they do.

@@ -7,3 +7,4 @@ pub mod map;
 pub mod named;
 pub mod questioner;
 pub mod settle;
+pub mod syncing;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pando_core::Said;
 use pando_core::keys::{self, Kind};
-use pando_core::record::{Entry, Header, Record};
+use pando_core::record::{Content, Entry, Header, Record};
 use pando_types::op::{
     FileAt, FileRef, INLINE_MAX, Op, Payload, Piece, RenameFlags, Target, XattrMode,
 };
@@ -33,6 +33,14 @@ fn rows_of(c: &Cluster, dir: DirRef) -> BTreeMap<Vec<u8>, Vec<u8>> {
                     }
                 }
                 entry.encode()
+            }
+            Some(kind) if kind == Kind::Content as u8 => {
+                let mut content = Content::decode(&value).unwrap();
+                let base = &mut content.base;
+                for time in [&mut base.atime, &mut base.mtime, &mut base.ctime, &mut base.btime] {
+                    *time = Timestamp::default();
+                }
+                content.encode()
             }
             Some(kind) if kind == Kind::Header as u8 => {
                 let header = Header::decode(&value).unwrap();
@@ -145,6 +153,21 @@ impl Pair {
                 }
             }
             6 | 7 => self.rename(&word, &other),
+            8 if random.u8(..4) == 0 => {
+                // One that changes who may do what travels.
+                let set = SetAttr {
+                    mode: Some([0o755, 0o711][usize::from(random.u8(..8) == 0)]),
+                    mtime: random.bool().then(|| TimeSet::To(Timestamp::from_nanos(7))),
+                    ..SetAttr::default()
+                };
+                let Ok([Body::Dir(a), Body::Dir(b)]) =
+                    self.both(|_, _| Op::DirSetAttr(dir, set.clone()))
+                else {
+                    panic!("the directory is there");
+                };
+                assert_eq!((a.base.mode, a.generation), (b.base.mode, b.generation));
+                assert_eq!(a.base.change, b.base.change);
+            }
             8 => {
                 let set = SetAttr {
                     mode: Some(random.u16(..0o1000)),

@@ -18,6 +18,9 @@ const UNTOLD: &str = "did not set it aside";
 /// Something was set aside though the shard did not refuse it.
 const NO_REASON: &str = "set aside for no reason";
 
+/// A durable row names an object that a loss of power would take.
+const VOLATILE: &str = "a durable row of shard";
+
 /// No order of the operations explains what they answered.
 const NO_ORDER: &str = "no order exists";
 
@@ -79,4 +82,11 @@ fn a_memory_that_outlives_the_hold() {
 #[test]
 fn a_memory_that_outlives_a_change() {
     at_holders(NO_ORDER, Lent::RemembersChanged, SimConfig::holding);
+}
+
+#[test]
+fn a_write_that_leaves_before_its_object_is_durable() {
+    // In every third seed clients borrow.
+    let borrowing = |seed| SimConfig::objects(3 * seed).with_power_loss();
+    at_holders(VOLATILE, Lent::SentBeforeSync, borrowing);
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use pando_client::net::Net;
 use pando_client::{Client, Transport, Volume};
-use pando_data::{DataFs, LocalStore, SyncObjects};
+use pando_data::{DataFs, LocalStore, ObjectStore, SyncObjects};
 use pando_fuse::Mounted;
 use pando_keys::{Identity, Squash};
 use pando_lent::Borrowing;
@@ -96,23 +96,26 @@ fn bring_up(
     let folder = journals()?;
     let teller = Teller::new(&folder);
     let mounts = Mounts::new(&folder, &connected.volume().id, &key);
-    if !args.sync_metadata {
-        connected.borrow(&mounts, &teller, opens);
-    }
-    // Of processes that have ended no program is here.
-    connected.replay(mounts, Teller::new(&folder));
     let objects = connected.objects(args.objects.as_ref())?;
-    let store = LocalStore::open(&objects).map_err(|error| {
-        Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
-    })?;
+    let open = || open_store(&objects);
+    let store = open()?;
+    if !args.sync_metadata {
+        connected.borrow(&mounts, &teller, (opens, &store));
+    }
+    // Of processes that have ended no program is here. A failure of what they stored concerns
+    // nothing that this process stores.
+    connected.replay(mounts, Teller::new(&folder), &open()?);
     let _ = std::env::set_current_dir("/");
     let (stop, stops) = signals::listen()?;
     let mounting = Mounting::start(Plan {
         transport: connected.transport.clone(),
         volume: connected.volume(),
-        objects: Arc::new(Outspoken::new(store, objects.display().to_string())),
+        objects: store,
         // The servers cannot sync objects that this process stores.
-        sync_objects: SyncObjects::BeforeCommit,
+        sync_objects: match connected.borrowing() {
+            Some(_) => SyncObjects::ByTransport,
+            None => SyncObjects::BeforeCommit,
+        },
         mountpoint: &path,
         source: mounts::source(&named.shown()),
         threads: args.threads,
@@ -128,6 +131,14 @@ fn bring_up(
     tree.metrics = door.map(|door| door.serve(metrics_of(&tree))).transpose()?;
     tree.socket = Some(answer(&tree, &socket, stop)?);
     Ok((tree, stops))
+}
+
+fn open_store(folder: &Path) -> Result<Arc<dyn ObjectStore>, Failure> {
+    let place = folder.display().to_string();
+    match LocalStore::open(folder) {
+        Ok(store) => Ok(Arc::new(Outspoken::new(store, place))),
+        Err(error) => Err(Failure::plain(format!("cannot open the object store {place}: {error}"))),
+    }
 }
 
 impl Service for Tree {
