@@ -46,7 +46,7 @@ pub struct TreesArgs {
     #[arg(long, value_name = "MIB", default_value_t = 1_024, value_parser = number::<u32>(1..=65_536))]
     pub reread_mib: u32,
     /// Calls of each kind in a run; each kind has five runs, and their median counts
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = number::<u32>(100..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<u32>(100..=10_000_000))]
     pub calls: u32,
     /// Directories that a second mount enters while they are lent, in each round
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = number::<u32>(1..=100_000))]

@@ -44,7 +44,7 @@ pub fn run(args: &TreesArgs) -> Result<ExitCode, Failure> {
 /// Starts the systems that have a row.
 fn start(args: &TreesArgs, works: &[Work]) -> Result<Vec<Stage>, Failure> {
     let is_wanted = |system: &System| {
-        args.systems.contains(system) && works.iter().any(|work| work.is_for(*system))
+        args.systems.contains(system) && works.iter().any(|work| work.is_for(*system, &args.rows))
     };
     let wanted = System::ALL.into_iter().filter(is_wanted);
     wanted.map(|system| Stage::start(system, args)).collect()
@@ -61,7 +61,7 @@ fn prepare(
     for work in works {
         progress.begin(&work.name(), stages.len() as u64);
         for (stage, done) in stages.iter().zip(1..) {
-            if work.is_for(stage.system)
+            if work.is_for(stage.system, &kit.args.rows)
                 && let Err(why) = work.prepare(stage, kit)
             {
                 kit.programs.go_on()?;
@@ -88,7 +88,7 @@ fn measure(
         for turn in 0..count {
             let stage = &mut stages[(turn + number) % count];
             let system = stage.system;
-            if work.is_for(system) && !figures.has_failed(&work.name(), system) {
+            if work.is_for(system, &kit.args.rows) && !figures.has_failed(&work.name(), system) {
                 match work.measure(stage, kit) {
                     Ok(taken) => {
                         let wanted = taken

@@ -99,7 +99,7 @@ impl<'a> Programs<'a> {
         let status = ended.map_err(|error| failed(&error))?;
         self.go_on()?;
         let Some(status) = status else {
-            return Err(failed(&format!("not done after {} s", self.limit.as_secs())));
+            return Err(failed(&format!("not done after {} s", self.limit.as_secs_f64())));
         };
         match status.code() {
             Some(code) if codes.contains(&code) => Ok(Ran { seconds, output }),

@@ -71,8 +71,9 @@ impl Work {
         self.rows().first().map(|row| row.name()).unwrap_or_default()
     }
 
-    pub fn is_for(self, system: System) -> bool {
-        self.rows().iter().any(|row| row.is_for(system))
+    /// Whether it gives one of the wanted rows on this system.
+    pub fn is_for(self, system: System, wanted: &[Row]) -> bool {
+        self.rows().iter().any(|row| row.is_for(system) && wanted.contains(row))
     }
 
     /// Makes what this work needs on a system, before all rounds.
