@@ -2,9 +2,10 @@
 //! served through FUSE.
 //!
 //! Names and attributes are in hash maps behind one lock. Of file data it keeps only the size.
-//! There are no links, renames, extended attributes or permissions.
+//! There are symbolic links, but no hard links, renames, extended attributes or permissions.
 
 mod adaptor;
+mod attributes;
 mod tree;
 
 use std::io;

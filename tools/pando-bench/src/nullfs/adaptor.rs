@@ -1,7 +1,7 @@
 //! Answers the kernel's requests to the null file system.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use pando_fuse::Options;
 use pando_fuse::device::abi::{self, fattr, fopen};
@@ -9,12 +9,10 @@ use pando_fuse::device::{
     Delivery, Entry, Errno, FileSystem, Listing, Operation, Reply, Request, Undelivered,
 };
 
+use super::attributes::{attributes, is_directory};
 use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree, Wanted};
 use super::{Behaviour, Kernel};
 
-/// Bits of a mode that hold the type. [`DIRECTORY`] is the type of a directory.
-const TYPE_BITS: u32 = 0o170_000;
-const DIRECTORY: u32 = 0o040_000;
 /// Times for which a Pando mount that is alone lets its kernel remember: names, attributes of
 /// directories, and attributes of all else.
 const ALONE: [Duration; 3] =
@@ -187,6 +185,14 @@ impl NullFs {
             Operation::Mkdir { name, mode } => {
                 say(reply, self.add(request, name, mode, Content::Dir(Dir::default())), entry)
             }
+            Operation::Symlink { name, target } => {
+                let made = self.add(request, name, 0o777, Content::Link(target.to_vec()));
+                say(reply, made, entry)
+            }
+            Operation::Readlink => {
+                let target = self.tree().target(node);
+                say(reply, target, |reply, target| reply.data(&target))
+            }
             Operation::Unlink { name } => {
                 let removed = self.tree().remove(node, name, Wanted::File);
                 say(reply, removed, done)
@@ -243,10 +249,6 @@ fn say<T>(
     }
 }
 
-fn is_directory(attr: &abi::Attr) -> bool {
-    attr.mode & TYPE_BITS == DIRECTORY
-}
-
 fn permissions(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
@@ -258,33 +260,7 @@ fn errno(refusal: Refusal) -> Errno {
         Refusal::NotDirectory => Errno::NOTDIR,
         Refusal::IsDirectory => Errno::ISDIR,
         Refusal::NotEmpty => Errno::NOTEMPTY,
-    }
-}
-
-fn attributes(number: u64, node: &Node) -> abi::Attr {
-    let (kind, size) = match node.content {
-        Content::File { size } => (0o100_000, size),
-        Content::Dir(_) => (DIRECTORY, 0),
-    };
-    let since = node.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, nanos) = (since.as_secs(), since.subsec_nanos());
-    abi::Attr {
-        ino: number,
-        size,
-        blocks: size.div_ceil(512),
-        atime: seconds,
-        mtime: seconds,
-        ctime: seconds,
-        atimensec: nanos,
-        mtimensec: nanos,
-        ctimensec: nanos,
-        mode: kind | u32::from(node.mode),
-        nlink: 1,
-        uid: node.uid,
-        gid: node.gid,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
+        Refusal::NoLink => Errno::INVAL,
     }
 }
 

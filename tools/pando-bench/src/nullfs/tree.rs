@@ -12,6 +12,8 @@ pub(super) enum Content {
     },
     /// A directory.
     Dir(Dir),
+    /// A symbolic link, with its target.
+    Link(Vec<u8>),
 }
 
 /// A directory's entries, by name and by position. Positions follow the order of creation, and a
@@ -44,6 +46,7 @@ pub(super) enum Refusal {
     NotDirectory,
     IsDirectory,
     NotEmpty,
+    NoLink,
 }
 
 /// The kind of node that a removal is for.
@@ -84,6 +87,14 @@ impl Tree {
         self.nodes.get_mut(&number).ok_or(Refusal::NoEntry)
     }
 
+    /// The target of a symbolic link.
+    pub(super) fn target(&self, number: u64) -> Result<Vec<u8>, Refusal> {
+        match &self.node(number)?.content {
+            Content::Link(target) => Ok(target.clone()),
+            Content::File { .. } | Content::Dir(_) => Err(Refusal::NoLink),
+        }
+    }
+
     pub(super) fn lookup(&self, parent: u64, name: &[u8]) -> Result<u64, Refusal> {
         self.dir(parent)?.by_name.get(name).map(|&(_, node)| node).ok_or(Refusal::NoEntry)
     }
@@ -112,7 +123,9 @@ impl Tree {
     ) -> Result<(), Refusal> {
         let number = self.lookup(parent, name)?;
         match (&self.node(number)?.content, wanted) {
-            (Content::File { .. }, Wanted::Directory) => return Err(Refusal::NotDirectory),
+            (Content::File { .. } | Content::Link(_), Wanted::Directory) => {
+                return Err(Refusal::NotDirectory);
+            }
             (Content::Dir(_), Wanted::File) => return Err(Refusal::IsDirectory),
             (Content::Dir(dir), _) if !dir.by_name.is_empty() => return Err(Refusal::NotEmpty),
             _ => {}
@@ -141,14 +154,14 @@ impl Tree {
     fn dir(&self, number: u64) -> Result<&Dir, Refusal> {
         match &self.node(number)?.content {
             Content::Dir(dir) => Ok(dir),
-            Content::File { .. } => Err(Refusal::NotDirectory),
+            Content::File { .. } | Content::Link(_) => Err(Refusal::NotDirectory),
         }
     }
 
     fn dir_mut(&mut self, number: u64) -> Result<&mut Dir, Refusal> {
         match &mut self.node_mut(number)?.content {
             Content::Dir(dir) => Ok(dir),
-            Content::File { .. } => Err(Refusal::NotDirectory),
+            Content::File { .. } | Content::Link(_) => Err(Refusal::NotDirectory),
         }
     }
 }

@@ -7,11 +7,14 @@ use clap::{Args, Parser, Subcommand};
 use crate::bench::args::{FloorArgs, GrowthArgs, MetadataArgs, MixArgs, PairsArgs, PartsArgs};
 use crate::bench::null::NullArgs;
 use crate::repro::args::{GigaArgs, InfiniArgs};
+use crate::trees::args::TreesArgs;
+use crate::trees::pass::PassArgs;
 
 const LONG: &str = "\
 Examples:
   pando-bench metadata --in-flight 64        the library and one shard in this process
   pando-bench mount-pairs                    a mount of Pando beside the null file system
+  pando-bench trees                          tar, find, grep, git and make on several file systems
   pando-bench giga --quick                   the figures of GIGA+, in small
 
 What serves and mounts volumes is the program `pando`: the one beside this program, else the one in
@@ -32,6 +35,7 @@ pub enum Command {
     Floor(FloorArgs),
     Parts(PartsArgs),
     MountPairs(PairsArgs),
+    Trees(TreesArgs),
     Growth(GrowthArgs),
     Giga(GigaArgs),
     Infini(InfiniArgs),
@@ -39,6 +43,7 @@ pub enum Command {
     #[command(hide = true)]
     Worker,
     Null(NullArgs),
+    Pass(PassArgs),
     Leashed(LeashedArgs),
 }
 
@@ -50,10 +55,11 @@ impl Command {
             Self::Floor(args) => args.json,
             Self::Parts(args) => args.json,
             Self::MountPairs(args) => args.json,
+            Self::Trees(args) => args.json,
             Self::Growth(args) => args.json,
             Self::Giga(args) => args.json,
             Self::Infini(args) => args.json,
-            Self::Worker | Self::Null(_) | Self::Leashed(_) => false,
+            Self::Worker | Self::Null(_) | Self::Pass(_) | Self::Leashed(_) => false,
         }
     }
 }

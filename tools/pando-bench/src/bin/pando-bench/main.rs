@@ -9,6 +9,7 @@
 //! | `output/` | failures, lines and JSON, tables, progress, what is stored with every figure |
 //! | `volume/` | volumes to measure: made, opened here, served and mounted by processes, connected to |
 //! | `bench/` | the subcommands that measure Pando and its floors |
+//! | `trees/` | the subcommand that measures real programs on trees |
 //! | `repro/` | the subcommands that repeat figures of papers |
 //! | `cli.rs` | the list of subcommands |
 
@@ -16,6 +17,7 @@ mod bench;
 mod cli;
 mod output;
 mod repro;
+mod trees;
 mod volume;
 
 use std::process::ExitCode;
@@ -33,11 +35,13 @@ fn main() -> ExitCode {
         Command::Floor(args) => bench::floor::run(&args),
         Command::Parts(args) => bench::parts::run(&args),
         Command::MountPairs(args) => bench::pairs::run(&args),
+        Command::Trees(args) => trees::run::run(&args),
         Command::Growth(args) => bench::growth::run(&args),
         Command::Giga(args) => repro::giga::run(&args),
         Command::Infini(args) => repro::infini::run(&args),
         Command::Worker => bench::worker::serve(),
         Command::Null(args) => bench::null::serve(&args),
+        Command::Pass(args) => trees::pass::serve(&args),
         Command::Leashed(args) => volume::process::leashed(&args.words),
     };
     match result {

@@ -406,7 +406,7 @@ pub struct GrowthArgs {
     pub json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.01..=3600.0).contains(&seconds) {
         return Ok(Duration::from_secs_f64(seconds));

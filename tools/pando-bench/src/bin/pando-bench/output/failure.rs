@@ -32,6 +32,12 @@ impl Failure {
     }
 }
 
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Self {
         Self::plain(error)

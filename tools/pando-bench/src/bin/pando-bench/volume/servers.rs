@@ -29,6 +29,10 @@ pub struct Server {
     /// In the order of their start.
     processes: Vec<Process>,
     mountpoint: PathBuf,
+    /// Further mounts of the same volume.
+    others: Vec<PathBuf>,
+    /// What was started last: the program and its arguments.
+    last: Option<(PathBuf, Vec<OsString>)>,
     folder: Option<TempDir>,
 }
 
@@ -61,21 +65,35 @@ impl Server {
     fn new() -> Result<Self, Failure> {
         let folder = make::temporary("pando-bench-")?;
         let mountpoint = folder.path().join("mount");
-        Ok(Self { beside: None, processes: Vec::new(), mountpoint, folder: Some(folder) })
+        let (others, folder) = (Vec::new(), Some(folder));
+        Ok(Self { beside: None, processes: Vec::new(), mountpoint, others, last: None, folder })
+    }
+
+    fn make_mountpoint(&self) -> Result<(), Failure> {
+        let mountpoint = &self.mountpoint;
+        std::fs::create_dir(mountpoint).map_err(|error| {
+            Failure::plain(format!("cannot make {}: {error}", mountpoint.display()))
+        })
     }
 
     /// Mounts the null file system. Its kernel may remember what the kernel of a Pando mount may
     /// remember, if that is served as `serve` says.
     pub fn null(serve: Serve, threads: Option<u16>) -> Result<Self, Failure> {
         let mut server = Self::new()?;
-        let mountpoint = &server.mountpoint;
-        std::fs::create_dir(mountpoint).map_err(|error| {
-            Failure::plain(format!("cannot make {}: {error}", mountpoint.display()))
-        })?;
+        server.make_mountpoint()?;
         let kernel = if serve == Serve::Up { "alone" } else { "several" };
         let words = ["null".into(), server.mountpoint.clone().into()];
         let more = option("--kernel", Some(kernel)).chain(option("--threads", threads));
         server.start(&program::this()?, words, more)?;
+        Ok(server)
+    }
+
+    /// Mounts a folder at another, read-only, by a FUSE that remembers nothing.
+    pub fn pass(folder: &Path) -> Result<Self, Failure> {
+        let mut server = Self::new()?;
+        server.make_mountpoint()?;
+        let words = ["pass".into(), folder.into(), server.mountpoint.clone().into()];
+        server.start(&program::this()?, words, None)?;
         Ok(server)
     }
 
@@ -135,8 +153,31 @@ impl Server {
         self.start(&pando()?, words, more).map(drop)
     }
 
+    /// Ends the process that was started last, and starts it anew.
+    pub fn restart(&mut self) -> Result<(), Failure> {
+        let last = self.last.clone();
+        let (program, words) = last.ok_or_else(|| Failure::plain("nothing was started"))?;
+        drop(self.processes.pop());
+        self.start(&program, words, None).map(drop)
+    }
+
+    /// Mounts the volume of [`Self::pando`] once more, by a process like that of its mount.
+    pub fn another(&mut self) -> Result<PathBuf, Failure> {
+        let last = self.last.clone();
+        let (program, mut words) = last.ok_or_else(|| Failure::plain("nothing was started"))?;
+        let path = self.mountpoint.with_file_name(format!("mount-{}", self.others.len() + 2));
+        let mount = words.iter_mut().find(|word| *word == self.mountpoint.as_os_str());
+        let mount = mount.ok_or_else(|| Failure::plain("no mount was started last"))?;
+        *mount = path.clone().into();
+        self.others.push(path.clone());
+        let again = self.last.clone();
+        let started = self.start(&program, words, None);
+        self.last = again;
+        started.map(|_| path)
+    }
+
     /// Waits until the mount holds. It then does for the rest of its time.
-    fn await_hold(&self) -> Result<(), Failure> {
+    pub fn await_hold(&self) -> Result<(), Failure> {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::plain(format!("cannot ask the mount that was started: {why}"))
         };
@@ -180,6 +221,7 @@ impl Server {
         let words: Vec<OsString> = words.into_iter().chain(more).collect();
         let (process, said) = Process::start(program, &words)?;
         self.processes.push(process);
+        self.last = Some((program.to_owned(), words));
         Ok(said)
     }
 }
@@ -194,12 +236,13 @@ impl Drop for Server {
             let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             is_mountpoint(&path).unwrap_or(true)
         };
-        if is_mounted(&self.mountpoint) {
-            let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
+        let mut mounts = self.others.iter().chain([&self.mountpoint]);
+        for mount in mounts.clone().filter(|mount| is_mounted(mount)) {
+            let _ = unmount(mount, UnmountFlags::DETACH);
         }
-        // If the tree is still mounted, the folder must not be removed: that would delete files in
+        // If a tree is still mounted, the folder must not be removed: that would delete files in
         // the mount.
-        if is_mounted(&self.mountpoint)
+        if mounts.any(|mount| is_mounted(mount))
             && let Some(folder) = self.folder.take()
         {
             let path = folder.keep();
