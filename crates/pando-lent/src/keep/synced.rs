@@ -128,3 +128,47 @@ impl State {
         self.drop_empty_core();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pando_types::lend::{Change, PartOpen};
+    use pando_types::{Ino, Order};
+
+    use super::*;
+
+    const fn grant(number: u64) -> TxnId {
+        TxnId { shard: ShardIndex(0), number }
+    }
+
+    fn change(of: u64, number: u64) -> Element {
+        let change = Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0 };
+        Element { grant: grant(of), number, act: Act::Change(change) }
+    }
+
+    #[test]
+    fn what_names_lost_objects_is_set_aside_and_the_parts_go_back() {
+        let mut state = State::default();
+        for (of, number, is_unsynced) in
+            [(1, 1, false), (1, 2, true), (2, 1, false), (1, 3, false), (3, 1, true)]
+        {
+            state.queue.push_with(change(of, number), 5, is_unsynced);
+        }
+        let opens = Act::Return(Some(vec![PartOpen { ino: Ino(7), order: Order(1), count: 1 }]));
+        let returned = |number| Element { grant: grant(3), number, act: opens.clone() };
+        state.queue.push(returned(2), 5);
+        let numbers = |state: &State| {
+            let batch = state.queue.batch(99);
+            batch.iter().map(|it| (it.grant.number, it.number)).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(&state), [(1, 1), (2, 1)], "the others wait for their objects");
+        state.lose_unsynced(6);
+        let lost = state.take_set_aside();
+        let lost: Vec<_> = lost.iter().map(|(it, _)| (it.grant.number, it.number)).collect();
+        assert_eq!(lost, [(1, 2), (1, 3), (3, 1)]);
+        assert_eq!(numbers(&state), [(1, 1), (2, 1), (1, 2), (3, 1)]);
+        let batch = state.queue.batch(99);
+        assert_eq!(batch[2].act, Act::Return(None));
+        assert_eq!(batch[3], returned(1), "what is open is told all the same");
+        assert!(state.returning.contains(&grant(1)) && state.returning.contains(&grant(3)));
+    }
+}

@@ -8,7 +8,10 @@ use rustix::process::{Signal, kill_process};
 
 use crate::common::pando;
 use crate::common::site::{Site, until};
-use crate::{count, make, names, site};
+use crate::{count, make, make_of, names, site};
+
+/// So much that it is in an object.
+const LARGE: [u8; 20_000] = [7; 20_000];
 
 /// Journals of mounts of this volume that have ended, or that run.
 pub fn journals(site: &Site) -> Vec<PathBuf> {
@@ -37,14 +40,16 @@ fn what_a_killed_mount_had_answered_the_next_one_sends() {
     for nth in 0..5 {
         make(&dir, &format!("new-{nth}"));
     }
+    make_of(&dir, "new-5", &LARGE);
     renameat(&dir, "new-0", &dir, "replaced").unwrap();
     unlinkat(&dir, "new-1", AtFlags::empty()).unwrap();
     kill_process(holder, Signal::KILL).unwrap();
     site.serve("all", &[]);
     site.mount(&[]);
-    let expected = ["new-2", "new-3", "new-4", "replaced"];
+    let expected = ["new-2", "new-3", "new-4", "new-5", "replaced"];
     until("the journal is sent", || names(&site.at(1, "dir")) == expected);
-    for name in expected {
+    assert_eq!(fs::read(site.at(1, "dir/new-5")).unwrap(), LARGE);
+    for name in expected.into_iter().filter(|name| *name != "new-5") {
         assert_eq!(fs::read_to_string(site.at(1, "dir").join(name)).unwrap(), "text");
     }
     until("the journal is removed", || {
@@ -52,6 +57,38 @@ fn what_a_killed_mount_had_answered_the_next_one_sends() {
         output.status.success() && count(&site.mounts[1], "lent_set_aside") == 0
     });
     assert!(!site.log().contains("are lost"), "{}", site.log());
+}
+
+/// Objects in the folder of a volume.
+fn objects(site: &Site) -> Vec<PathBuf> {
+    let inside = |folder: PathBuf| {
+        let all = fs::read_dir(folder).into_iter().flatten();
+        all.map(|entry| entry.unwrap().path())
+    };
+    let sessions = inside(site.folder.join("objects")).filter(|path| path.is_dir());
+    sessions.flat_map(inside).flat_map(inside).collect()
+}
+
+/// As after a loss of power of their machine, which brings the journal back and not the object.
+#[test]
+fn a_write_of_which_the_object_is_gone_is_lost_with_all_that_follows() {
+    let mut site = site(1);
+    let (server, holder) = (site.processes[0], *site.processes.last().unwrap());
+    let dir = File::open(site.at(0, "dir")).unwrap();
+    until("all is sent", || count(&site.mounts[0], "lent_unsent") == 0);
+    kill_process(server, Signal::KILL).unwrap();
+    make(&dir, "before");
+    make_of(&dir, "large", &LARGE);
+    make(&dir, "later");
+    kill_process(holder, Signal::KILL).unwrap();
+    let objects = objects(&site);
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    fs::remove_file(&objects[0]).unwrap();
+    site.serve("all", &[]);
+    site.mount(&[]);
+    until("the journal is sent", || names(&site.at(1, "dir")) == ["before", "large"]);
+    assert_eq!(fs::metadata(site.at(1, "dir/large")).unwrap().len(), 0);
+    until("the loss is named", || site.log().contains("\"later\""));
 }
 
 /// The mount beside it does so, too, without being asked for anything.

@@ -54,10 +54,14 @@ fn site(mounts: usize) -> Site {
 /// Makes a file with a text through a handle of its directory. Nothing else is looked up, so no
 /// server need run.
 fn make(dir: &File, name: &str) {
+    make_of(dir, name, b"text");
+}
+
+fn make_of(dir: &File, name: &str, content: &[u8]) {
     use std::io::Write;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
     let made = openat(dir, name, flags, Mode::from_raw_mode(0o644)).unwrap();
-    File::from(made).write_all(b"text").unwrap();
+    File::from(made).write_all(content).unwrap();
 }
 
 fn names(dir: &Path) -> Vec<String> {

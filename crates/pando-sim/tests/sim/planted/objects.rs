@@ -37,8 +37,8 @@ fn a_row_that_is_acknowledged_as_durable_before_its_object_is() {
 
 #[test]
 fn objects_that_are_deleted_before_it_is_durable_that_nothing_needs_them() {
-    // No seed before the 16th finds it.
-    let late = |seed| objects_losing_power(15 + seed);
+    // No seed before the 148th finds it.
+    let late = |seed| objects_losing_power(140 + seed);
     is_found_by(&[MISSING], late, |config| {
         config.planted = Some(Core::GarbageEarly);
     });
