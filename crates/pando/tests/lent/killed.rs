@@ -11,7 +11,7 @@ use crate::common::site::{Site, until};
 use crate::{count, make, make_of, names, site};
 
 /// So much that it is in an object.
-const LARGE: [u8; 20_000] = [7; 20_000];
+static LARGE: [u8; 20_000] = [7; 20_000];
 
 /// Journals of mounts of this volume that have ended, or that run.
 pub fn journals(site: &Site) -> Vec<PathBuf> {
