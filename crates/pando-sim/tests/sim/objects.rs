@@ -54,7 +54,7 @@ fn in_mode_os_a_loss_of_power_takes_no_object_that_a_durable_row_names() {
     enough_was_hit(&stats);
     let objects = stats.objects;
     hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 4);
-    hit("removed objects that came back", objects.came_back, stats.runs / 30);
+    hit("removed objects that came back", objects.came_back, stats.runs / 60);
     hit("objects that nobody named, and that were collected", objects.collected, stats.runs);
     hit("names of objects in durable rows", objects.named, stats.runs * 4);
 }
