@@ -42,7 +42,7 @@ const CEILINGS: [(Excuse, [u64; 12]); Excuse::ALL.len()] = [
     (Excuse::Believed, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50, 50]),
     (Excuse::SetAside, [0, 0, 0, 0, 0, 0, 0, 0, 1_000, 0, 14_000, 14_000]),
     (Excuse::Unordered, [0; 12]),
-    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 2_000, 4_000, 500, 0, 0]),
+    (Excuse::PowerLost, [0, 0, 0, 0, 0, 0, 8_000, 2_000, 5_500, 500, 0, 0]),
     (Excuse::NotFound, [1, 1, 1, 1, 1, 1, 20, 15, 20, 15, 15, 15]),
 ];
 
