@@ -171,14 +171,14 @@ impl<T: Transport> Borrowing<T> {
         let step = state.step(shard, request, now);
         // Between the first element and a whole batch the sender wakes by itself.
         let unsent = state.queue.unsent();
-        if self.settings.objects.is_some() && state.queue.names_unsynced() {
-            self.to_sync_objects.notify_one();
-        }
         let has_more =
             unsent == 1 || unsent > 0 && (unsent.is_multiple_of(BATCH) || state.is_urgent);
         // Before the part can be given back, and a request about it travel.
         if let Step::Answered(reply) | Step::Unnoted(reply) = &step {
             self.memory.changed_here(&request.op, reply);
+            if request.op.objects().next().is_some() {
+                self.to_sync_objects.notify_one();
+            }
         }
         drop(state);
         if matches!(step, Step::Answered(_)) {
