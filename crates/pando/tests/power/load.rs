@@ -237,11 +237,9 @@ impl Worker {
         for _ in 0..80 {
             let opened = File::options().write(true).open(&path);
             let file = self.told(&format!("open of {id}"), opened)?;
-            let mut content = self.model.nodes[id].contents.last().unwrap().bytes.clone();
+            let offset = self.model.nodes[id].contents.last().unwrap().bytes.len() as u64;
             let bytes = bytes(&mut self.random, INLINE_MAX + 1);
-            let offset = content.len() as u64;
-            content.extend_from_slice(&bytes);
-            self.model.nodes[id].contents.push(Content { bytes: content, is_cut: false });
+            self.model.writes(id, offset, &bytes);
             let result = file.write_all_at(&bytes, offset);
             self.told(&format!("write of {id} at {offset}"), result)?;
             self.close(file, id)?;
@@ -272,10 +270,7 @@ impl Worker {
             _ => len,
         };
         let bytes = bytes(&mut self.random, size);
-        let end = (offset + size) as usize;
-        content.resize(content.len().max(end), 0);
-        content[offset as usize..end].copy_from_slice(&bytes);
-        self.model.nodes[id].contents.push(Content { bytes: content, is_cut: false });
+        self.model.writes(id, offset, &bytes);
         let result = file.write_all_at(&bytes, offset);
         self.told(&format!("write of {id} at {offset}, {size} bytes"), result)
     }

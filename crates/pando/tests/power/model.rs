@@ -14,6 +14,8 @@ use rustix::io::Errno;
 pub type Id = usize;
 /// The node that has the names in the mount's root as its slots.
 pub const ROOT: Id = 0;
+/// Unit of the kernel's page cache, bytes.
+const PAGE: usize = 4096;
 
 pub type Key = (Id, String);
 
@@ -87,6 +89,21 @@ impl Model {
         for key in keys {
             if let Some(values) = self.slots.get_mut(key) {
                 values.drain(..values.len() - 1);
+            }
+        }
+    }
+
+    /// A write begins. From the middle of a page it comes from the kernel in two requests, of which
+    /// the first ends with the page. The power may be lost between them.
+    pub fn writes(&mut self, file: Id, offset: u64, bytes: &[u8]) {
+        let contents = &mut self.nodes[file].contents;
+        let at = offset as usize;
+        for part in [at.next_multiple_of(PAGE) - at, bytes.len()] {
+            if part > 0 && part <= bytes.len() {
+                let mut content = contents.last().map_or_else(Vec::new, |last| last.bytes.clone());
+                content.resize(content.len().max(at + part), 0);
+                content[at..at + part].copy_from_slice(&bytes[..part]);
+                contents.push(Content { bytes: content, is_cut: false });
             }
         }
     }
