@@ -92,4 +92,6 @@ pub enum Planted {
     WokenBesideHolder,
     /// A session counts as quiet by what it said before it wanted to write again.
     LateQuietCounts,
+    /// What a request under a loan has changed is not counted.
+    AmendmentNotCounted,
 }

@@ -1,6 +1,7 @@
 //! A request at a shard of which parts are held: what becomes of it.
 
 use pando_core::Said;
+use pando_types::lend::UnderLoan;
 use pando_types::op::{FileRef, Op, Request};
 use pando_types::reply::{Body, Reply};
 use pando_types::requests::asked::is_change;
@@ -22,6 +23,8 @@ pub(crate) enum Step {
     Waits,
     /// It needs the rows of a file.
     Fetches(TxnId, Order),
+    /// It travels, and its part stays: the shard changes a name there for this holder.
+    Under(UnderLoan),
     /// It asks that what was changed under these grants, or any, be durable.
     Syncs(Option<Vec<TxnId>>),
 }
@@ -35,6 +38,11 @@ impl State {
         }
         if !self.held_up.is_empty()
             && dirs_of(&request.op).iter().any(|dir| self.held_up.contains(dir))
+        {
+            return Step::Waits;
+        }
+        if !self.under.is_empty()
+            && dirs_of(&request.op).iter().any(|dir| self.under.contains_key(dir))
         {
             return Step::Waits;
         }
@@ -92,13 +100,30 @@ impl State {
                 }
             }
             Ok(Said::Fetch(grant, order)) => Step::Fetches(grant, order),
-            Ok(Said::Travel(grants)) => {
-                self.give_up(&grants, now);
-                Step::Travels
-            }
+            Ok(Said::Travel(grants)) => match self.goes_under(request) {
+                Some(under) => {
+                    self.note_used(&request.op, now);
+                    Step::Under(under)
+                }
+                None => {
+                    self.give_up(&grants, now);
+                    Step::Travels
+                }
+            },
             // The rows cannot be decoded. The shard judges its own.
             Err(_) => self.travels(request, now),
         }
+    }
+
+    /// Holds up a directory in which the shard is to change a name for this holder, if it may do so
+    /// while the part stays here.
+    fn goes_under(&mut self, request: &Request) -> Option<UnderLoan> {
+        let (Op::Mkdir(dir, ..) | Op::Rmdir(dir, _)) = &request.op else { return None };
+        let is_first = request.head.id.sequence > 0 && !self.queue.is_broken() && !self.is_closed;
+        let under = self.lent.as_ref().filter(|_| is_first)?.core.under(&request.op)?;
+        self.under.insert(dir.id, under.grant);
+        self.requests.sent(request);
+        Some(under)
     }
 
     /// Lets a request travel, and gives back what it is about.

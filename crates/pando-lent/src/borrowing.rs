@@ -214,6 +214,7 @@ impl<T: Transport> Borrowing<T> {
                 Step::Answered(reply) => return Ok(reply),
                 Step::Unnoted(reply) => return self.unnoted(shard, reply).await,
                 Step::Travels => return self.travel(shard, request).await,
+                Step::Under(under) => return self.travel_under(shard, request, under).await,
                 Step::Waits => changed.await,
                 Step::Fetches(grant, order) => self.fetch(shard, grant, order).await?,
                 Step::Syncs(grants) => {
@@ -266,7 +267,11 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    fn travel<'a>(&'a self, shard: ShardIndex, mut request: Box<Request>) -> Calling<'a> {
+    pub(crate) fn travel<'a>(
+        &'a self,
+        shard: ShardIndex,
+        mut request: Box<Request>,
+    ) -> Calling<'a> {
         self.would_borrow(&mut request);
         let id = request.head.id;
         let watched = Watched::of(&request);
@@ -348,6 +353,7 @@ impl<T: Transport> Transport for Borrowing<T> {
                 }
             }
             Step::Unnoted(reply) => Calling::waiting(self.unnoted(shard, reply)),
+            Step::Under(under) => Calling::waiting(self.travel_under(shard, request, under)),
             _ => Calling::waiting(self.call_later(shard, request)),
         }
     }

@@ -1,6 +1,6 @@
 //! What a holder knows of one shard, and holds of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use pando_core::LentCore;
 use pando_core::contract::Now;
@@ -45,6 +45,10 @@ pub(crate) struct State {
     /// Directories about which requests wait. They are being borrowed, or were fenced, and the
     /// shard is yet to hear what is open in them.
     pub(crate) held_up: HashSet<DirId>,
+    /// Directories about which requests wait: the shard changes a name in a part of theirs.
+    pub(crate) under: HashMap<DirId, TxnId>,
+    /// Where the last amendments are in the shard's log that it may lose.
+    pub(crate) amended: BTreeMap<TxnId, (Epoch, Lsn)>,
     /// Fenced parts of which the shard is yet to hear what is open.
     pub(crate) reopening: BTreeMap<TxnId, DirId>,
     /// Grants that came with their directories.
@@ -125,6 +129,7 @@ impl State {
         }
         let is_new = reply.epoch > self.told.epoch;
         if is_new {
+            self.lose_amendments(moments.1);
             self.queue.started_anew(moments.1);
             self.doubt_births();
             self.inos.clear();
@@ -138,6 +143,15 @@ impl State {
         self.queue.durable(told.epoch, told.durable);
         self.use_durable_inos();
         is_new
+    }
+
+    /// The shard was started anew, and may have lost amendments: those parts are given back.
+    fn lose_amendments(&mut self, now: u64) {
+        let (epoch, durable) = (self.told.epoch, self.told.durable);
+        let is_lost = |at: &(Epoch, Lsn)| at.0 != epoch || at.1 > durable;
+        let amended = std::mem::take(&mut self.amended);
+        let lost: Vec<_> = amended.iter().filter(|(_, at)| is_lost(at)).map(|it| *it.0).collect();
+        self.give_back(&lost, now);
     }
 
     /// The start of the shard that has answered last.
@@ -174,6 +188,7 @@ impl State {
             clock: self.told.clock.at(now),
             result,
             news: None,
+            amendment: None,
         })
     }
 
@@ -203,6 +218,8 @@ impl State {
 
     /// Drops a part. Returns the element that gives it back, if the part was here.
     pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
+        self.under.retain(|_, of| *of != grant);
+        self.amended.remove(&grant);
         let lent = self.lent.as_mut()?;
         lent.uses.remove(&grant);
         lent.core.end(grant)

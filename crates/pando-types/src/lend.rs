@@ -157,6 +157,29 @@ pub struct Change {
     pub ino: Ino,
     /// Digest of the entries and headers that it wrote, without times.
     pub digest: u64,
+    /// Number of amendments of the part on which it rests.
+    pub after: u64,
+}
+
+/// That a request is made by the holder of the part in which it changes a name. The holder has
+/// stopped to answer from that part (docs/design/under-a-loan.md).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnderLoan {
+    /// The grant of the part.
+    pub grant: TxnId,
+    /// Number of elements before the request.
+    pub elements: u64,
+    /// Number of amendments before the request.
+    pub amendments: u64,
+}
+
+/// What a request under a loan has changed in the part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Amendment {
+    /// The grant of the part.
+    pub grant: TxnId,
+    /// Rows that it wrote. A row without a value is one that it deleted: no record is empty.
+    pub rows: Vec<LentRow>,
 }
 
 /// How far a grant has come.

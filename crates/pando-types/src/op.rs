@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::hold::Holding;
-use crate::lend::{Element, LentRows, Part};
+use crate::lend::{Element, LentRows, Part, UnderLoan};
 use crate::{
     Credentials, DirId, DirRef, FileKind, HashSlot, Ino, Kill, Lock, LockOwner, LockRange,
     LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, Timestamp, Trail,
@@ -43,6 +43,8 @@ pub struct Head {
     pub version: u64,
     /// Of a `Mkdir`: whether the session would borrow the new directory.
     pub borrows: bool,
+    /// Of a `Mkdir` or `Rmdir`: the loan of the part that has the name.
+    pub under: Option<UnderLoan>,
 }
 
 /// Exactly-once identity of a request. A session numbers its changing requests per request slot. A

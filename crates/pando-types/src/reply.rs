@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::lend::{Born, GrantNews, GrantState, LentPage, Loan};
+use crate::lend::{Amendment, Born, GrantNews, GrantState, LentPage, Loan};
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
     Attr, DirRef, Epoch, Errno, FileKind, HashSlot, Judged, LockHolder, Lsn, Name, News, Order,
@@ -36,6 +36,8 @@ pub struct Reply {
     pub result: Result<Body, Refusal>,
     /// Versions that the request's trail does not know.
     pub news: Option<News>,
+    /// What a request under a loan has changed in the part. No outcome has it.
+    pub amendment: Option<Box<Amendment>>,
 }
 
 /// Why a request has not run. Only [`Refusal::Errno`] reaches the application.

@@ -45,6 +45,7 @@ fn messages() -> impl Strategy<Value = Message> {
                         clock: 99,
                         version: 3,
                         borrows: uid % 3 == 0,
+                        under: None,
                     },
                     credentials: Credentials::new(uid, uid, groups),
                     op: Op::Create { dir, name, node, exclusive: true, open: false },

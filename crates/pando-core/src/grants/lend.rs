@@ -125,6 +125,7 @@ impl Shard {
             session,
             key,
             applied: 0,
+            amended: 0,
             inos: Vec::from([inos]),
             standing: Standing::Stands,
             over_at: 0,

@@ -19,6 +19,8 @@
 //! 2. A part is free after a return, or when its holder does not use it any more ([`Recall`]).
 //! 3. An element is applied once: its number is in the grant's record, in the insert group of its
 //!    change. What is applied of a grant is a prefix of its elements.
+//! 4. A holder's own `Mkdir` or `Rmdir` passes the lock of its part, and changes a name there by a
+//!    transaction. The grant counts that: later elements say that they rest on it.
 //!
 //! [`Hold::Lent`]: crate::state::lock_key::Hold::Lent
 //! [`Recall`]: crate::state::grants::held::Recall
@@ -31,3 +33,4 @@ mod gate;
 mod lend;
 pub mod run;
 pub mod stream;
+mod under;

@@ -212,6 +212,10 @@ impl Shard {
     ) -> Result<Fate, Halt> {
         let asked = (change.asked.len() <= CHANGE_MAX).then(|| Asked::decode(&change.asked));
         let Some(Ok(Asked { credentials, op })) = asked else { return Ok(Fate::Refused) };
+        // It rests on a change that was lost with this shard's power, or its holder is at fault.
+        if change.after != grant.amended {
+            return Ok(Fate::Refused);
+        }
         let gives = |range: &Inos| (range.first..range.end).contains(&change.ino);
         if !self.lies_in(ctx, grant, &op)? || change.ino.0 > 0 && !grant.inos.iter().any(gives) {
             return Ok(Fate::Refused);
@@ -237,6 +241,11 @@ impl Shard {
         ctx.lent = None;
         match ran {
             Ok(ran) if ran.made == change.ino && ran.digest == change.digest => Ok(Fate::Applied),
+            // A transaction of the holder that was undone unlocks the name later.
+            Err(Stop::Wait(LockKey::Name(..))) => {
+                ctx.discard();
+                Ok(Fate::Passed)
+            }
             Err(Stop::Halt(halt @ Halt::Broken(_))) => Err(halt),
             Err(Stop::Halt(halt)) if self.concerned.is_torn() => Err(halt),
             _ => {

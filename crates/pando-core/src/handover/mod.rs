@@ -124,7 +124,7 @@ impl Shard {
         self.locks.take(LockKey::HashSlot(hash_slot), txn, Hold::Copy);
         let copy = Copy::of_hash_slot(hash_slot, is_bare, ctx.now.nanos);
         self.migration.copies.put(txn.number, copy);
-        self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
+        self.enter(txn.number, None, Plan::Handover(Handover::new(news)), None);
         self.advance(ctx, txn.number)?;
         Ok(())
     }

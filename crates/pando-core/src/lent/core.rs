@@ -3,7 +3,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::lend::{Act, Change, Element, Inos, LentPage, Loan, Part, PartOpen};
+use pando_types::lend::{
+    Act, Amendment, Change, Element, Inos, LentPage, LentRow, Loan, Part, PartOpen, UnderLoan,
+};
 use pando_types::op::{CHANGE_MAX, Op, Request};
 use pando_types::reply::{Body, HashSlotNews, Refusal};
 use pando_types::requests::asked::{Asked, changes_at, is_change, reads_at};
@@ -46,6 +48,8 @@ struct LentPart {
     is_whole: bool,
     /// Number of the last element.
     number: u64,
+    /// Number of amendments.
+    amended: u64,
     inos: Vec<Inos>,
     /// The highest number that was given to an inode.
     given: Ino,
@@ -84,6 +88,7 @@ impl LentCore {
             orders: 0..0,
             is_whole: false,
             number: 0,
+            amended: 0,
             inos,
             given: Ino(0),
         };
@@ -233,7 +238,8 @@ impl LentCore {
             }
         }
         part.number += 1;
-        let change = Change { asked, stamp, ino: ran.made, digest: ran.digest };
+        let (made, after) = (ran.made, part.amended);
+        let change = Change { asked, stamp, ino: made, digest: ran.digest, after };
         Some(Element { grant: generation, number: part.number, act: Act::Change(change) })
     }
 
@@ -274,6 +280,44 @@ impl LentCore {
         self.shard.namespace.dirs.update(&[], &[(dir, part.orders.start)]);
         self.store.drop_part(dir, &part.orders, part.partition.0 == 0);
         Some(Element { grant: generation, number: part.number + 1, act })
+    }
+
+    /// The loan under which a request changes a name that travels: the part has the name, and need
+    /// not be given back. `None`: it has to be.
+    #[must_use]
+    pub fn under(&self, op: &Op) -> Option<UnderLoan> {
+        let (Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name)) = op else { return None };
+        let part = &self.parts[&self.holds((*dir, name))?];
+        // It is to split.
+        let is_grown = matches!(op, Op::Mkdir(..)) && self.is_grown(part.generation);
+        (!is_grown).then_some(UnderLoan {
+            grant: part.generation,
+            elements: part.number,
+            amendments: part.amended,
+        })
+    }
+
+    /// Takes in what a request under a loan has changed. Its holder answers nothing from that part
+    /// meanwhile.
+    pub fn amend(&mut self, amendment: Amendment) -> Result<(), Halt> {
+        let Some(part) = self.parts.get_mut(&amendment.grant) else { return Ok(()) };
+        part.amended += 1;
+        let dir = part.dir.id;
+        for LentRow(key, value) in amendment.rows {
+            if keys::kind_of(&key) == Some(Kind::Header as u8) {
+                let mut header = Header::decode(&value)?;
+                let held = crate::contract::Rows::get(&self.store, &key)?;
+                let held = held.map(|bytes| Header::decode(&bytes)).transpose()?;
+                // The shard may have taken its own time instead of a later one that was shown.
+                header.mtime = held.map_or(header.mtime, |held| held.mtime.max(header.mtime));
+                self.store.apply(Write::Put(key, header.encode()));
+                self.shard.namespace.dirs.update(&[(dir, header)], &[]);
+                continue;
+            }
+            let write = if value.is_empty() { Write::Delete(key) } else { Write::Put(key, value) };
+            self.store.apply(write);
+        }
+        Ok(())
     }
 
     /// Parts that this session has, each with its grant.

@@ -48,7 +48,7 @@ records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 3; SessionsHeard = 1; Outcome = 2; Open = 1; Decided = 3; Prepared = 5; Arriving = 2; Floor = 2;
     Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
-    Grant = 1;
+    Grant = 2;
 }
 
 /// A directory's own record, at its home.
@@ -354,6 +354,8 @@ pub struct Grant {
     pub key: KeyId,
     /// Elements up to this number are applied.
     pub applied: u64,
+    /// Number of amendments of the part, which requests of its holder have made.
+    pub amended: u64,
     /// Numbers of inodes that further elements may give, ascending.
     pub inos: Vec<Inos>,
     /// What becomes of further elements.

@@ -228,7 +228,14 @@ impl Shard {
             false => result,
         };
         self.record(ctx, request, &result);
+        let amendment = match result.is_ok() {
+            true => self.amend(ctx, request),
+            false => None,
+        };
         self.reply(ctx, tag, request, result, need);
+        if let (Some(amendment), Some(reply)) = (amendment, ctx.last_reply()) {
+            reply.amendment = Some(amendment.into());
+        }
     }
 
     /// Records the outcome of a changing request, unless the answer is a redirect.
@@ -351,6 +358,7 @@ impl Shard {
             clock: now.wall,
             result,
             news,
+            amendment: None,
         }
     }
 }

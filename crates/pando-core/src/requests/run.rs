@@ -29,6 +29,7 @@ impl Shard {
             _ => SessionId(0),
         };
         self.open_place(&request.op)?;
+        ctx.under = self.admitted_under(ctx, tag.1, request)?;
         match &request.op {
             Op::Mkdir(..) => self.mkdir(ctx, tag, request),
             Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name),

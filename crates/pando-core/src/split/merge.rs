@@ -118,7 +118,7 @@ impl Shard {
         let copy = Copy::new(dir, index, header.range(), ctx.now.nanos);
         self.migration.copies.put(txn.number, copy);
         let merge = Move::new(dir, target, (index, header.radix), What::Merge);
-        self.enter(txn.number, None, Plan::Move(merge));
+        self.enter(txn.number, None, Plan::Move(merge), None);
         self.advance(ctx, txn.number)
     }
 

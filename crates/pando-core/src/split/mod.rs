@@ -145,7 +145,7 @@ impl Shard {
         self.migration.copies.put(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
         let what = What::Split { from: index, spread };
         let split = Move::new(dir, target, (new, Radix(radix.0 + 1)), what);
-        self.enter(txn.number, None, Plan::Move(split));
+        self.enter(txn.number, None, Plan::Move(split), None);
         self.advance(ctx, txn.number)
     }
 

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use pando_types::reply::Reply;
 use pando_types::{CLOCK_SLACK_NANOS, DirId, Ino, Name, Order, SessionId, Timestamp, TxnId};
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
@@ -62,6 +63,8 @@ pub struct Ctx<'a> {
     pub trace: u64,
     /// Set while a change of a lent part runs, at its holder or at its shard.
     pub lent: Option<Lent>,
+    /// The grant of the part in which its holder has a name changed by this input.
+    pub under: Option<TxnId>,
 }
 
 /// The run of a change of lent parts. It waits for nothing, and begins no transaction.
@@ -108,6 +111,7 @@ impl<'a> Ctx<'a> {
             meta: GroupMeta { now: now.wall, ..GroupMeta::default() },
             trace: 0,
             lent: None,
+            under: None,
         }
     }
 
@@ -187,7 +191,7 @@ impl<'a> Ctx<'a> {
 
     /// Whether a lock of this grant does not hinder this input.
     pub fn is_of_grant(&self, grant: TxnId) -> bool {
-        self.lent.as_ref().is_some_and(|lent| lent.grant == grant)
+        self.under == Some(grant) || self.lent.as_ref().is_some_and(|lent| lent.grant == grant)
     }
 
     /// Whether this input begins or ends a removal in steps.
@@ -267,6 +271,14 @@ impl<'a> Ctx<'a> {
     /// A write that stands even if the operation fails.
     pub fn put_always(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.always.push(Write::Put(key, value));
+    }
+
+    /// The reply that was sent last, if nothing was sent since.
+    pub fn last_reply(&mut self) -> Option<&mut Reply> {
+        match self.out.last_mut() {
+            Some((_, Out::Reply(_, reply))) => Some(reply),
+            _ => None,
+        }
     }
 
     pub fn send(&mut self, need: Need, out: Out) {

@@ -28,19 +28,26 @@ impl Shard {
             return Err(Stop::Wait(LockKey::Beyond));
         }
         let number = self.numbers.txn(ctx).number;
-        self.enter(number, Some((tag, request)), plan);
+        self.enter(number, Some((tag, request)), plan, ctx.under);
         self.advance(ctx, number)?;
         Ok(Ran::Later)
     }
 
     /// Puts a transaction into the table. `advance` starts it.
-    pub(crate) fn enter(&mut self, number: u64, from: Option<(ClientTag, &Request)>, plan: Plan) {
+    /// `under` is the grant of the part in which its holder has a name changed.
+    pub(crate) fn enter(
+        &mut self,
+        number: u64,
+        from: Option<(ClientTag, &Request)>,
+        plan: Plan,
+        under: Option<TxnId>,
+    ) {
         if let Some((_, request)) = from {
             self.sessions.running.begin(request.head.id, number);
         }
         let kind = plan.kind();
         self.counters.txns_begun[kind as usize] += 1;
-        self.coordinator.enter(number, Txn::new(kind, from, plan));
+        self.coordinator.enter(number, Txn::new(kind, from, plan).passes(under));
     }
 
     pub(super) fn id(&self, number: u64) -> TxnId {

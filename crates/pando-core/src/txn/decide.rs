@@ -40,6 +40,7 @@ impl Shard {
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
         if let Some((tag, request)) = txn.asker() {
+            ctx.under = txn.under();
             // The answer does not wait for a sync. All that the transaction changed on other shards
             // stays locked until they hear of the synced decision.
             self.answer(ctx, tag, request, Ok(decision.body), Need::Committed);

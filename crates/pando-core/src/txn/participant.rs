@@ -171,7 +171,11 @@ impl Shard {
             }
             return self.invalidate(ctx, from, at, dirs);
         }
-        let vote = match self.vote(ctx, (peer.txn, peer.behalf), &mut prepare) {
+        let is_name = matches!(prepare, Prepare::Name { .. });
+        ctx.under = self.passes_under(peer.behalf).filter(|_| is_name);
+        let voted = self.vote(ctx, (peer.txn, peer.behalf), &mut prepare);
+        ctx.under = None;
+        let vote = match voted {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
             Err(Stop::Wait(key)) if self.recall_lock(ctx.now, key) => {

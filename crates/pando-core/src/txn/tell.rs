@@ -58,7 +58,9 @@ impl Shard {
             // Only a lying client claims to have heard more than its coordinator.
             PeerMessage::Prepare(..) => {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
-                Behalf { heard: behalf.heard.min(self.sessions_heard()), ..behalf }
+                // Elsewhere the session has other loans.
+                let under = behalf.under.filter(|_| to == from);
+                Behalf { heard: behalf.heard.min(self.sessions_heard()), under, ..behalf }
             }
             _ => Behalf::default(),
         };

@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn element(number: u64, len: usize) -> Element {
-        let change = Change { asked: vec![7; len], stamp: 1, ino: Ino(2), digest: 3 };
+        let change = Change { asked: vec![7; len], stamp: 1, ino: Ino(2), digest: 3, after: 0 };
         Element { grant: grant(1), number, act: Act::Change(change) }
     }
 

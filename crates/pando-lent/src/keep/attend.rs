@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_was_applied_before_a_fence_is_not_set_aside() {
-        let change = || Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0 };
+        let change = || Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0, after: 0 };
         let mut state = State::default();
         for number in 1..=3 {
             state.queue.push(Element { grant: GRANT, number, act: Act::Change(change()) }, 5);

@@ -7,3 +7,4 @@ mod borrow;
 mod flush;
 mod send;
 mod synced;
+mod under;

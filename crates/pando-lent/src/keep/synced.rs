@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn change(of: u64, number: u64) -> Element {
-        let change = Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0 };
+        let change = Change { asked: Vec::new(), stamp: 0, ino: Ino(0), digest: 0, after: 0 };
         Element { grant: grant(of), number, act: Act::Change(change) }
     }
 

@@ -260,6 +260,7 @@ mod tests {
             clock: 0,
             result,
             news: None,
+            amendment: None,
         }
     }
 

@@ -55,6 +55,7 @@ impl State {
             clock: 0,
             result: Err(Refusal::Errno(errno)),
             news: None,
+            amendment: None,
         })
     }
 

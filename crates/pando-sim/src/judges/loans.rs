@@ -213,7 +213,7 @@ mod tests {
         }
 
         fn sets_aside(&mut self) {
-            let change = Change { asked: Vec::new(), stamp: 0, ino: Ino(100), digest: 0 };
+            let change = Change { asked: Vec::new(), stamp: 0, ino: Ino(100), digest: 0, after: 0 };
             let element = Element { grant: GRANT, number: 1, act: Act::Change(change) };
             let lost = SetAside::of(GRANT.shard, &element, Standing::Fenced);
             self.history.loans.sets_aside(&Vec::from_iter(lost));

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, KeyId, SessionId};
+use crate::{Epoch, KeyId, SessionId, TxnId};
 
 /// Session of the client for which a transaction runs. 0: no client's.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub struct Behalf {
     pub heard: u64,
     /// [`Head::borrows`](crate::op::Head::borrows) of the client's request.
     pub borrows: bool,
+    /// The grant of the part in which the session has a name changed, of the coordinator's shard.
+    pub under: Option<TxnId>,
 }
 
 /// One event in the sequence of all begins and ends of sessions.

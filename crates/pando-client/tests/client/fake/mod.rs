@@ -191,6 +191,7 @@ impl Cluster {
             clock: state.log.len() as u64,
             result,
             news,
+            amendment: None,
         })
     }
 }

@@ -11,7 +11,11 @@ use crate::support::Cluster;
 
 fn element(grant: TxnId, by: Credentials, op: Op, ino: Ino) -> Element {
     let asked = Asked { credentials: by, op }.encode();
-    Element { grant, number: 1, act: Act::Change(Change { asked, stamp: 0, ino, digest: 0 }) }
+    Element {
+        grant,
+        number: 1,
+        act: Act::Change(Change { asked, stamp: 0, ino, digest: 0, after: 0 }),
+    }
 }
 
 /// Sends an element of a liar. It must be refused, and change nothing.

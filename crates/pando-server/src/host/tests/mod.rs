@@ -55,6 +55,7 @@ impl Toy {
             clock: now.wall,
             result: Ok(Body::Done),
             news: None,
+            amendment: None,
         })
     }
 

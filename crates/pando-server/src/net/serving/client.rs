@@ -241,6 +241,7 @@ fn refuse(
                 clock: 0,
                 result: Err(Refusal::Errno(errno)),
                 news: None,
+                amendment: None,
             };
             must_flush |= sink.reply(*asked, Some(&reply));
             false

@@ -90,3 +90,8 @@ fn a_write_that_leaves_before_its_object_is_durable() {
     let borrowing = |seed| SimConfig::objects(3 * seed).with_power_loss();
     at_holders(VOLATILE, Lent::SentBeforeSync, borrowing);
 }
+
+#[test]
+fn a_change_under_a_loan_that_is_not_counted() {
+    at_shards(NO_REASON, Core::AmendmentNotCounted, SimConfig::lending);
+}

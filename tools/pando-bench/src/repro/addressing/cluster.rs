@@ -158,6 +158,7 @@ impl Transport for Cluster {
             clock: 0,
             result: self.run(shard, &request.op),
             news: None,
+            amendment: None,
         };
         Calling::answered(Ok(Box::new(reply)))
     }

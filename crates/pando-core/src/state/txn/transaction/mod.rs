@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Behalf, Change, PeerMessage, Prepare, Seen};
-use pando_types::{Errno, ShardIndex};
+use pando_types::{Errno, ShardIndex, TxnId};
 
 use crate::contract::ClientTag;
 use crate::counters::TxnKind;
@@ -67,6 +67,8 @@ pub struct Txn {
     then: Vec<(ShardIndex, Change)>,
     /// The first unused step number.
     next_step: u16,
+    /// The grant of the part in which its holder has a name changed.
+    under: Option<TxnId>,
 }
 
 impl Txn {
@@ -79,6 +81,16 @@ impl Txn {
             plan: Some(plan),
             ..Self::default()
         }
+    }
+
+    /// The transaction changes a name of a lent part for its holder.
+    pub(crate) fn passes(self, under: Option<TxnId>) -> Self {
+        Self { under, ..self }
+    }
+
+    /// The grant of the part in which its holder has a name changed.
+    pub(crate) const fn under(&self) -> Option<TxnId> {
+        self.under
     }
 
     /// A decided transaction, loaded after a restart.
@@ -133,6 +145,7 @@ impl Txn {
             session: head.id.session,
             heard: head.heard,
             borrows: head.borrows,
+            under: self.under,
         })
     }
 
