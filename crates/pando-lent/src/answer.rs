@@ -5,7 +5,7 @@ use pando_types::lend::UnderLoan;
 use pando_types::op::{FileRef, Op, Request};
 use pando_types::reply::{Body, Reply};
 use pando_types::requests::asked::is_change;
-use pando_types::{Order, ShardIndex, TxnId};
+use pando_types::{DirId, Order, ShardIndex, TxnId};
 
 use crate::known::requests::dirs_of;
 use crate::settings::{OLDEST, UNSENT_MAX};
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     /// It needs the rows of a file.
     Fetches(TxnId, Order),
     /// It travels, and its part stays: the shard changes a name there for this holder.
-    Under(UnderLoan),
+    Under(DirId, UnderLoan),
     /// It asks that what was changed under these grants, or any, be durable.
     Syncs(Option<Vec<TxnId>>),
 }
@@ -101,9 +101,9 @@ impl State {
             }
             Ok(Said::Fetch(grant, order)) => Step::Fetches(grant, order),
             Ok(Said::Travel(grants)) => match self.goes_under(request) {
-                Some(under) => {
+                Some((dir, under)) => {
                     self.note_used(&request.op, now);
-                    Step::Under(under)
+                    Step::Under(dir, under)
                 }
                 None => {
                     self.give_up(&grants, now);
@@ -117,13 +117,13 @@ impl State {
 
     /// Holds up a directory in which the shard is to change a name for this holder, if it may do so
     /// while the part stays here.
-    fn goes_under(&mut self, request: &Request) -> Option<UnderLoan> {
+    fn goes_under(&mut self, request: &Request) -> Option<(DirId, UnderLoan)> {
         let (Op::Mkdir(dir, ..) | Op::Rmdir(dir, _)) = &request.op else { return None };
         let is_first = request.head.id.sequence > 0 && !self.queue.is_broken() && !self.is_closed;
         let under = self.lent.as_ref().filter(|_| is_first)?.core.under(&request.op)?;
         self.under.insert(dir.id, under.grant);
         self.requests.sent(request);
-        Some(under)
+        Some((dir.id, under))
     }
 
     /// Lets a request travel, and gives back what it is about.

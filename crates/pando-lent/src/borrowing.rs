@@ -91,10 +91,11 @@ impl<T: Transport> Borrowing<T> {
     /// What it has done, and what it has.
     pub fn counts(&self) -> Counts {
         let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-        let Sums { answered, lent, set_aside } = &self.sums;
+        let Sums { answered, lent, amended, set_aside } = &self.sums;
         let mut counts = Counts {
             answered: of(answered),
             lent: of(lent),
+            amended: of(amended),
             set_aside: of(set_aside),
             remembered: self.remembered(),
             ..Counts::default()
@@ -213,8 +214,13 @@ impl<T: Transport> Borrowing<T> {
             match self.step(shard, &request) {
                 Step::Answered(reply) => return Ok(reply),
                 Step::Unnoted(reply) => return self.unnoted(shard, reply).await,
-                Step::Travels => return self.travel(shard, request).await,
-                Step::Under(under) => return self.travel_under(shard, request, under).await,
+                Step::Travels => match self.entry_here(shard, &request) {
+                    Some(entry) => return self.travel_beside(shard, request, entry).await,
+                    None => return self.travel(shard, request).await,
+                },
+                Step::Under(dir, under) => {
+                    return self.travel_under(shard, request, (dir, under)).await;
+                }
                 Step::Waits => changed.await,
                 Step::Fetches(grant, order) => self.fetch(shard, grant, order).await?,
                 Step::Syncs(grants) => {
@@ -347,13 +353,18 @@ impl<T: Transport> Transport for Borrowing<T> {
                 if let Some(reply) = self.answer_again(shard, &request) {
                     return Calling::answered(Ok(reply));
                 }
+                if let Some(entry) = self.entry_here(shard, &request) {
+                    return Calling::waiting(self.travel_beside(shard, request, entry));
+                }
                 match self.beside(shard, &request) {
                     beside if beside.is_empty() => self.travel(shard, request),
                     beside => Calling::waiting(self.travel_after(shard, request, beside)),
                 }
             }
             Step::Unnoted(reply) => Calling::waiting(self.unnoted(shard, reply)),
-            Step::Under(under) => Calling::waiting(self.travel_under(shard, request, under)),
+            Step::Under(dir, under) => {
+                Calling::waiting(self.travel_under(shard, request, (dir, under)))
+            }
             _ => Calling::waiting(self.call_later(shard, request)),
         }
     }

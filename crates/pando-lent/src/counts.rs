@@ -42,6 +42,8 @@ counts! {
         answered,
         /// Parts of directories that were lent to the mount so far.
         lent,
+        /// Changes of names and modes that shards made in parts which stayed lent.
+        amended,
         /// Changes that were answered and are lost.
         set_aside,
         /// Requests that the mount answered from what was read while the session holds.
@@ -54,6 +56,7 @@ counts! {
 pub(crate) struct Sums {
     pub(crate) answered: AtomicU64,
     pub(crate) lent: AtomicU64,
+    pub(crate) amended: AtomicU64,
     pub(crate) set_aside: AtomicU64,
 }
 

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use pando_types::lend::{Amendment, LentRow, Standing, UnderLoan};
 use pando_types::op::{Op, Request};
 use pando_types::peer::Behalf;
-use pando_types::{DirId, KeyId, TxnId};
+use pando_types::{DirId, DirRef, KeyId, Name, TxnId};
 
 use crate::contract::{Halt, Write};
 use crate::records::keys::{self, Kind};
 use crate::records::record::{Grant, Header, Record};
 use crate::state::ctx::Ctx;
+use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 
 impl Shard {
@@ -39,7 +40,7 @@ impl Shard {
         Ok((is_its && part.dir == *dir && covers).then_some(under.grant))
     }
 
-    /// The grant whose part a transaction's step passes, at the shard of its coordinator.
+    /// The grant whose part a transaction's step passes.
     pub(crate) fn passes_under(&self, behalf: Behalf) -> Option<TxnId> {
         let grant = behalf.under?;
         let held = &self.grants.get(grant)?.grant;
@@ -47,10 +48,22 @@ impl Shard {
         stands.then_some(grant)
     }
 
+    /// Wants back the part whose lock a step has passed, as its transaction was undone. Its holder
+    /// may have heard of a decision that was lost since.
+    pub(crate) fn recall_passed(&mut self, ctx: &Ctx<'_>, dir: DirRef, name: &Name) {
+        let order = self.order(name);
+        if let Ok(header) = self.find_header(ctx, dir, order) {
+            self.recall_lock(ctx.now, LockKey::Partition(dir.id, header.partition));
+        }
+    }
+
     /// Counts what a request has changed in the part of its session, and tells the rows. `None`:
-    /// the part is not lent any more, or not as the holder knows it.
+    /// the part is not lent any more, or not as the holder knows it, or nothing is counted.
     pub(crate) fn amend(&mut self, ctx: &mut Ctx<'_>, request: &Request) -> Option<Amendment> {
         let (generation, under) = (ctx.under.take()?, request.head.under?);
+        if !matches!(request.op, Op::Mkdir(..) | Op::Rmdir(..)) {
+            return None;
+        }
         let held = self.grants.get(generation)?;
         let is_its = held.grant.session == request.head.id.session && says(&held.grant, under);
         if !is_its || under.grant != generation {

@@ -3,9 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::lend::{
-    Act, Amendment, Change, Element, Inos, LentPage, LentRow, Loan, Part, PartOpen, UnderLoan,
-};
+use pando_types::lend::{Act, Change, Element, Inos, LentPage, Loan, Part, PartOpen};
 use pando_types::op::{CHANGE_MAX, Op, Request};
 use pando_types::reply::{Body, HashSlotNews, Refusal};
 use pando_types::requests::asked::{Asked, changes_at, is_change, reads_at};
@@ -37,19 +35,19 @@ pub enum Said {
 
 /// A part that this session has.
 #[derive(Debug)]
-struct LentPart {
-    generation: TxnId,
-    dir: DirRef,
+pub(super) struct LentPart {
+    pub(super) generation: TxnId,
+    pub(super) dir: DirRef,
     partition: PartitionIndex,
     /// Beyond this number of entries it is returned.
     entries_max: u64,
-    orders: Range<u64>,
+    pub(super) orders: Range<u64>,
     /// Whether all its rows are here.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// Number of the last element.
-    number: u64,
+    pub(super) number: u64,
     /// Number of amendments.
-    amended: u64,
+    pub(super) amended: u64,
     inos: Vec<Inos>,
     /// The highest number that was given to an inode.
     given: Ino,
@@ -57,9 +55,9 @@ struct LentPart {
 
 /// The shard's own code, over the parts of one shard that a session has borrowed.
 pub struct LentCore {
-    shard: Shard,
-    store: LentStore,
-    parts: BTreeMap<TxnId, LentPart>,
+    pub(super) shard: Shard,
+    pub(super) store: LentStore,
+    pub(super) parts: BTreeMap<TxnId, LentPart>,
     /// Grants of parts of a directory.
     dirs: BTreeMap<DirId, Vec<TxnId>>,
     session: SessionId,
@@ -282,44 +280,6 @@ impl LentCore {
         Some(Element { grant: generation, number: part.number + 1, act })
     }
 
-    /// The loan under which a request changes a name that travels: the part has the name, and need
-    /// not be given back. `None`: it has to be.
-    #[must_use]
-    pub fn under(&self, op: &Op) -> Option<UnderLoan> {
-        let (Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name)) = op else { return None };
-        let part = &self.parts[&self.holds((*dir, name))?];
-        // It is to split.
-        let is_grown = matches!(op, Op::Mkdir(..)) && self.is_grown(part.generation);
-        (!is_grown).then_some(UnderLoan {
-            grant: part.generation,
-            elements: part.number,
-            amendments: part.amended,
-        })
-    }
-
-    /// Takes in what a request under a loan has changed. Its holder answers nothing from that part
-    /// meanwhile.
-    pub fn amend(&mut self, amendment: Amendment) -> Result<(), Halt> {
-        let Some(part) = self.parts.get_mut(&amendment.grant) else { return Ok(()) };
-        part.amended += 1;
-        let dir = part.dir.id;
-        for LentRow(key, value) in amendment.rows {
-            if keys::kind_of(&key) == Some(Kind::Header as u8) {
-                let mut header = Header::decode(&value)?;
-                let held = crate::contract::Rows::get(&self.store, &key)?;
-                let held = held.map(|bytes| Header::decode(&bytes)).transpose()?;
-                // The shard may have taken its own time instead of a later one that was shown.
-                header.mtime = held.map_or(header.mtime, |held| held.mtime.max(header.mtime));
-                self.store.apply(Write::Put(key, header.encode()));
-                self.shard.namespace.dirs.update(&[(dir, header)], &[]);
-                continue;
-            }
-            let write = if value.is_empty() { Write::Delete(key) } else { Write::Put(key, value) };
-            self.store.apply(write);
-        }
-        Ok(())
-    }
-
     /// Parts that this session has, each with its grant.
     pub fn parts(&self) -> impl Iterator<Item = (TxnId, Part)> + '_ {
         self.parts.iter().map(|(generation, part)| {
@@ -372,7 +332,7 @@ impl LentCore {
         self.store.bytes()
     }
 
-    fn holds(&self, (dir, name): (DirRef, &Name)) -> Option<TxnId> {
+    pub(super) fn holds(&self, (dir, name): (DirRef, &Name)) -> Option<TxnId> {
         self.at(dir, self.shard.order(name))
     }
 
@@ -432,7 +392,7 @@ impl LentCore {
     }
 
     /// Whether a part is to be returned because it would split.
-    fn is_grown(&self, generation: TxnId) -> bool {
+    pub(super) fn is_grown(&self, generation: TxnId) -> bool {
         let Some(part) = self.parts.get(&generation) else { return false };
         let key = keys::dir(part.dir.id, Kind::Header, part.orders.start);
         let header = crate::contract::Rows::get(&self.store, &key);

@@ -3,5 +3,6 @@
 
 mod core;
 mod store;
+mod under;
 
 pub use core::{LentCore, Said};

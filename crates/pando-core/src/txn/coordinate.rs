@@ -28,7 +28,10 @@ impl Shard {
             return Err(Stop::Wait(LockKey::Beyond));
         }
         let number = self.numbers.txn(ctx).number;
-        self.enter(number, Some((tag, request)), plan, ctx.under);
+        // The shard of that entry judges whether the part is this session's.
+        let of_entry = matches!(plan, Plan::DirSetAttr(_)).then_some(request.head.under).flatten();
+        let under = ctx.under.or(of_entry.map(|under| under.grant));
+        self.enter(number, Some((tag, request)), plan, under);
         self.advance(ctx, number)?;
         Ok(Ran::Later)
     }

@@ -479,6 +479,11 @@ impl Shard {
             Some(Prepare::TakeHashSlot(arrival)) => {
                 self.forget_incoming(ctx, arrival.hash_slot.hash_slot)
             }
+            // At the coordinator a lost decision takes the prepared step with it.
+            Some(Prepare::Name { dir, name, .. }) if at.0.shard != self.config.shard => {
+                self.recall_passed(ctx, dir, &name);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

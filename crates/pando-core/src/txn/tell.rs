@@ -12,6 +12,7 @@ use pando_types::peer::{
 use pando_types::{ShardIndex, TxnId};
 
 use crate::contract::{Input, Need, Out};
+use crate::counters::TxnKind;
 use crate::records::keys;
 use crate::state::ctx::Ctx;
 use crate::state::shard::Shard;
@@ -58,8 +59,10 @@ impl Shard {
             // Only a lying client claims to have heard more than its coordinator.
             PeerMessage::Prepare(..) => {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
-                // Elsewhere the session has other loans.
-                let under = behalf.under.filter(|_| to == from);
+                // What is counted is changed at the coordinator only. A directory's entry, of which
+                // mode and owner change, may be elsewhere.
+                let is_entry = own.and_then(Txn::kind) == Some(TxnKind::DirSetAttr);
+                let under = behalf.under.filter(|_| to == from || is_entry);
                 Behalf { heard: behalf.heard.min(self.sessions_heard()), under, ..behalf }
             }
             _ => Behalf::default(),

@@ -9,7 +9,7 @@ use crate::borrowing::Borrowing;
 use crate::known::requests::dirs_of;
 
 /// Whether a change concerns the directory's entry, too.
-const fn is_in_entry(set: &SetAttr) -> bool {
+pub(crate) const fn is_in_entry(set: &SetAttr) -> bool {
     set.mode.is_some() || set.uid.is_some() || set.gid.is_some()
 }
 
@@ -20,8 +20,8 @@ impl<T: Transport> Borrowing<T> {
         match &request.op {
             Op::Rmdir(dir, name) => grants.extend(self.places.child(dir.id, name)),
             Op::DirSetAttr(dir, set) if is_in_entry(set) => {
-                let parent = self.places.parent(dir.id);
-                grants.extend(parent.into_iter().flat_map(|parent| self.parts_of(parent)));
+                let parent = self.places.place(dir.id);
+                grants.extend(parent.into_iter().flat_map(|(parent, _)| self.parts_of(parent)));
             }
             Op::Rename { from, name, to, new_name, .. } => {
                 grants.extend(self.places.child(from.id, name));
@@ -45,7 +45,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// Parts of a directory that are here.
-    fn parts_of(&self, dir: DirId) -> Vec<(ShardIndex, TxnId)> {
+    pub(crate) fn parts_of(&self, dir: DirId) -> Vec<(ShardIndex, TxnId)> {
         let at = |shard| {
             let state = self.side(shard).lock();
             let grants = state.lent.as_ref().map_or_else(Vec::new, |it| it.core.grants_in(dir));

@@ -7,23 +7,28 @@ use std::task::Poll;
 
 use pando_client::{Called, Transport};
 use pando_types::lend::UnderLoan;
-use pando_types::op::Request;
-use pando_types::reply::{Refusal, Reply};
-use pando_types::{ShardIndex, TxnId};
+use pando_types::op::{Op, Request};
+use pando_types::reply::{Access, Body, Refusal, Reply};
+use pando_types::{DirId, DirRef, Name, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
+use crate::counts::add;
+use crate::keep::beside::is_in_entry;
 use crate::settings::MILLIS;
-use crate::side::State;
+use crate::side::{Lent, State};
 
 /// How long requests about the directory wait for the answer, nanoseconds. Then the part is given
 /// back.
 const ANSWER_WITHIN: u64 = 250 * MILLIS;
 
-/// A request is under way, and its directory is held up. If it is given up, the part is given back:
-/// the shard may run it.
+/// A request is under way that changes an entry of a part here. If it is given up, the part is
+/// given back: the shard may run it.
 struct Pending<'a, T: Transport> {
     borrowing: &'a Borrowing<T>,
+    /// The shard that has lent the part.
     shard: ShardIndex,
+    /// The directory about which requests wait.
+    dir: DirId,
     grant: TxnId,
 }
 
@@ -33,12 +38,30 @@ impl<T: Transport> Pending<'_, T> {
         let side = self.borrowing.side(self.shard);
         let now = self.borrowing.inner.machine_nanos();
         let mut state = side.lock();
-        if state.is_under(self.grant) {
+        if state.is_under(self.dir, self.grant) {
             state.give_back(&[self.grant], now);
         }
         drop(state);
         side.changed.notify_waiters();
         side.to_send.notify_one();
+    }
+
+    /// Waits for the answer. Gives the part back if that takes long.
+    async fn answer(&self, goes: impl Future<Output = Called>) -> Called {
+        let mut goes = pin!(goes);
+        let mut waited = pin!(self.borrowing.inner.sleep(ANSWER_WITHIN));
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if let Poll::Ready(called) = goes.as_mut().poll(context) {
+                return Poll::Ready(called);
+            }
+            if !has_waited && waited.as_mut().poll(context).is_ready() {
+                has_waited = true;
+                self.give_back();
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 
@@ -48,31 +71,74 @@ impl<T: Transport> Drop for Pending<'_, T> {
     }
 }
 
+/// The entry of a directory, in a part that is here.
+pub(crate) struct EntryHere {
+    /// The shard that has lent the part.
+    shard: ShardIndex,
+    grant: TxnId,
+    name: Name,
+}
+
 impl<T: Transport> Borrowing<T> {
-    /// Lets a request travel under a loan. The directory is held up already.
+    /// Lets a request travel under a loan. The directory `dir`, in which it changes a name, is held
+    /// up already.
     pub(crate) async fn travel_under(
         &self,
         shard: ShardIndex,
         request: Box<Request>,
-        under: UnderLoan,
+        (dir, under): (DirId, UnderLoan),
     ) -> Called {
-        let pending = Pending { borrowing: self, shard, grant: under.grant };
-        let mut goes = pin!(self.go_under(shard, request, under));
-        let mut waited = pin!(self.inner.sleep(ANSWER_WITHIN));
-        let mut has_waited = false;
-        let mut called = poll_fn(|context| {
-            if let Poll::Ready(called) = goes.as_mut().poll(context) {
-                return Poll::Ready(called);
-            }
-            if !has_waited && waited.as_mut().poll(context).is_ready() {
-                has_waited = true;
-                pending.give_back();
-            }
-            Poll::Pending
-        })
-        .await;
+        let pending = Pending { borrowing: self, shard, dir, grant: under.grant };
+        let mut called = pending.answer(self.go_under(shard, request, (dir, under))).await;
         if let Ok(reply) = &mut called {
-            self.side(shard).lock().take_amendment(under.grant, reply);
+            let taken = self.side(shard).lock().take_amendment(dir, under.grant, reply);
+            add(&self.sums.amended, usize::from(taken));
+        }
+        drop(pending);
+        called
+    }
+
+    /// The entry whose owner and mode a request changes, if its part may stay here meanwhile.
+    /// Requests about the directory at the shard of that part are held up then.
+    pub(crate) fn entry_here(&self, home: ShardIndex, request: &Request) -> Option<EntryHere> {
+        let (Op::DirSetAttr(dir, set), id) = (&request.op, request.head.id) else { return None };
+        if !is_in_entry(set) || id.sequence == 0 || request.trail.is_some() {
+            return None;
+        }
+        // A repetition may be answered by what was so before.
+        if self.side(home).lock().requests.was_sent(id) {
+            return None;
+        }
+        let (parent, name) = self.places.place(dir.id)?;
+        let parts = self.parts_of(parent);
+        let [(shard, grant)] = parts[..] else { return None };
+        let mut state = self.side(shard).lock();
+        let moment = state.moment(self.inner.machine_nanos());
+        let is_free = !state.is_closed && !state.under.contains_key(&dir.id);
+        let has_it = |lent: &Lent| lent.core.has_entry(moment, grant, &name, *dir);
+        (is_free && state.lent.as_ref().is_some_and(has_it)).then(|| {
+            state.under.insert(dir.id, grant);
+            EntryHere { shard, grant, name }
+        })
+    }
+
+    /// Lets a request travel that changes owner or mode in an entry that is here.
+    pub(crate) async fn travel_beside(
+        &self,
+        shard: ShardIndex,
+        mut request: Box<Request>,
+        entry: EntryHere,
+    ) -> Called {
+        let Op::DirSetAttr(dir, _) = request.op else { return self.travel(shard, request).await };
+        let EntryHere { shard: at, grant, name } = entry;
+        let pending = Pending { borrowing: self, shard: at, dir: dir.id, grant };
+        request.head.under = Some(UnderLoan { grant, elements: 0, amendments: 0 });
+        let called = pending.answer(self.travel(shard, request)).await;
+        if let Ok(reply) = &called {
+            let now = self.inner.machine_nanos();
+            let mut state = self.side(at).lock();
+            let taken = state.take_access((dir, &name), grant, reply, (at == shard, now));
+            add(&self.sums.amended, usize::from(taken));
         }
         drop(pending);
         called
@@ -83,7 +149,7 @@ impl<T: Transport> Borrowing<T> {
         &self,
         shard: ShardIndex,
         mut request: Box<Request>,
-        under: UnderLoan,
+        (dir, under): (DirId, UnderLoan),
     ) -> Called {
         let beside = self.beside(shard, &request);
         for (at, grant) in &beside {
@@ -95,36 +161,72 @@ impl<T: Transport> Borrowing<T> {
         }
         self.flush_of(shard, Some(&[under.grant])).await;
         // A part that was given back meanwhile is the shard's as any other.
-        let is_here = self.side(shard).lock().is_under(under.grant);
+        let is_here = self.side(shard).lock().is_under(dir, under.grant);
         request.head.under = is_here.then_some(under);
         self.travel(shard, request).await
     }
 }
 
 impl State {
-    /// Whether the shard is changing a name in the part of this grant, which is here.
-    fn is_under(&self, grant: TxnId) -> bool {
-        self.under.values().any(|of| *of == grant)
+    /// Whether a shard is changing an entry in the part of this grant, which is here, by a request
+    /// for which `dir` is held up.
+    fn is_under(&self, dir: DirId, grant: TxnId) -> bool {
+        self.under.get(&dir) == Some(&grant)
     }
 
     /// Takes in what the shard has changed in a part. Then the part goes on being used. If the
-    /// reply does not tell, the part is as before, and is given back.
-    fn take_amendment(&mut self, grant: TxnId, reply: &mut Reply) {
+    /// reply does not tell, the part is as before, and is given back. Returns whether something was
+    /// taken in.
+    fn take_amendment(&mut self, dir: DirId, grant: TxnId, reply: &mut Reply) -> bool {
         let amendment = reply.amendment.take().filter(|it| it.grant == grant);
         // The shard may have lost what an earlier start of it tells.
         let is_new = reply.epoch == self.epoch();
+        let is_under = self.is_under(dir, grant);
         let knows = match (&reply.result, amendment, &mut self.lent) {
-            (Ok(_), Some(amendment), Some(lent))
-                if is_new && self.under.values().any(|of| *of == grant) =>
-            {
+            (Ok(_), Some(amendment), Some(lent)) if is_new && is_under => {
                 self.amended.insert(grant, (reply.epoch, reply.seen));
                 lent.core.amend(*amendment).is_ok()
             }
             (Err(Refusal::Errno(_)), None, Some(_)) => true,
             _ => false,
         };
-        if knows {
-            self.under.retain(|_, of| *of != grant);
+        if knows && is_under {
+            self.under.remove(&dir);
         }
+        knows && is_under && reply.result.is_ok()
+    }
+
+    /// Takes in the owner and mode of a directory whose entry is in a part. Then the part goes on
+    /// being used. `is_its`: the part is of the shard that has answered, so both may be lost at
+    /// once. Returns whether they were taken in.
+    fn take_access(
+        &mut self,
+        (dir, name): (DirRef, &Name),
+        grant: TxnId,
+        reply: &Reply,
+        (is_its, now): (bool, u64),
+    ) -> bool {
+        if !self.is_under(dir.id, grant) {
+            return false;
+        }
+        let moment = self.moment(now);
+        let is_new = !is_its || reply.epoch == self.epoch();
+        let knows = match (&reply.result, &mut self.lent) {
+            (Ok(Body::Dir(attr)), Some(lent)) if is_new => {
+                if is_its {
+                    self.amended.insert(grant, (reply.epoch, reply.seen));
+                }
+                let base = &attr.base;
+                let access = Access { dir, mode: base.mode, uid: base.uid, gid: base.gid };
+                let taken = lent.core.set_access(moment, grant, name, access);
+                matches!(taken, Ok(true))
+            }
+            (Err(Refusal::Errno(_)), Some(_)) => true,
+            _ => false,
+        };
+        if knows {
+            self.under.remove(&dir.id);
+        }
+        knows && reply.result.is_ok()
     }
 }

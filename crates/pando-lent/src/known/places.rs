@@ -16,7 +16,8 @@ pub(crate) struct Places(Mutex<Known>);
 struct Known {
     /// Grants by parent and name of their directories.
     grants: HashMap<(DirId, Name), (ShardIndex, TxnId)>,
-    parents: HashMap<DirId, DirId>,
+    /// Parents and names of directories.
+    places: HashMap<DirId, (DirId, Name)>,
 }
 
 impl Places {
@@ -27,12 +28,12 @@ impl Places {
         (parent, name): (DirId, Name),
         grant: (ShardIndex, TxnId),
     ) {
-        let Known { grants, parents } = &mut *self.0.lock();
-        if grants.len() >= MOST || parents.len() >= MOST {
+        let Known { grants, places } = &mut *self.0.lock();
+        if grants.len() >= MOST || places.len() >= MOST {
             grants.clear();
-            parents.clear();
+            places.clear();
         }
-        parents.insert(dir, parent);
+        places.insert(dir, (parent, name.clone()));
         grants.insert((parent, name), grant);
     }
 
@@ -41,7 +42,8 @@ impl Places {
         self.0.lock().grants.get(&(dir, name.clone())).copied()
     }
 
-    pub(crate) fn parent(&self, dir: DirId) -> Option<DirId> {
-        self.0.lock().parents.get(&dir).copied()
+    /// Parent and name of a directory.
+    pub(crate) fn place(&self, dir: DirId) -> Option<(DirId, Name)> {
+        self.0.lock().places.get(&dir).cloned()
     }
 }

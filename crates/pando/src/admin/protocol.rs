@@ -89,7 +89,8 @@ pub struct MountStatus {
     /// are not answered yet; `lent_parts`, parts of directories that
     /// are lent to the mount; `lent_unsent`, changes of these that shards have not acknowledged.
     /// Since the mount began: `lent_so_far`, parts that were lent; `lent_answered`, messages that
-    /// the mount answered itself; `lent_set_aside`, changes that were acknowledged and are lost;
+    /// the mount answered itself; `lent_amended`, changes that shards made in lent parts;
+    /// `lent_set_aside`, changes that were acknowledged and are lost;
     /// `remembered`, messages that the mount answered from what it has read while it holds.
     pub counters: BTreeMap<String, u64>,
 }

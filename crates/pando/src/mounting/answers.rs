@@ -43,12 +43,13 @@ impl MountStatus {
 
     /// Adds what was lent to the mount.
     pub fn with_lent(mut self, counts: Counts) -> Self {
-        let Counts { parts, unsent, answered, lent, set_aside, remembered } = counts;
+        let Counts { parts, unsent, answered, lent, amended, set_aside, remembered } = counts;
         let named = [
             ("lent_parts", parts),
             ("lent_unsent", unsent),
             ("lent_answered", answered),
             ("lent_so_far", lent),
+            ("lent_amended", amended),
             ("lent_set_aside", set_aside),
             ("remembered", remembered),
         ];

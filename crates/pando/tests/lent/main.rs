@@ -7,6 +7,7 @@ mod common;
 mod born;
 mod fenced;
 mod killed;
+mod under;
 
 use std::fs::{self, File};
 use std::path::Path;
