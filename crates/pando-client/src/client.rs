@@ -9,6 +9,7 @@ use pando_types::{Epoch, Ino, SessionId};
 use parking_lot::Mutex;
 
 use crate::cache::remembered::{PathStats, RememberedPaths};
+use crate::listing::walk::Walks;
 use crate::nodes::openers::Openers;
 use crate::nodes::renames::Renames;
 use crate::nodes::table::Nodes;
@@ -76,6 +77,7 @@ pub struct Client {
     pub(crate) nodes: Nodes,
     pub(crate) openers: Openers,
     pub(crate) untold: Untold,
+    pub(crate) walks: Walks,
     pub(crate) locks: Locks,
     pub(crate) given_back: GivenBack,
     pub(crate) renames: Renames,
@@ -110,6 +112,7 @@ impl Client {
             paths: RememberedPaths::new(options.paths_bytes),
             openers: Openers::new(options.as_openers),
             untold: Untold::default(),
+            walks: Walks::default(),
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),

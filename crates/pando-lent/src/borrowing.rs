@@ -194,7 +194,7 @@ impl<T: Transport> Borrowing<T> {
     /// The answer to a request whose answer is known while this session holds.
     fn answer_again(&self, shard: ShardIndex, request: &Request) -> Option<Box<Reply>> {
         let now = self.inner.machine_nanos();
-        let result = self.memory.answer(request, now)?;
+        let result = self.memory.answer(request, self.settings.opens, now)?;
         let reply = self.side(shard).lock().reply_of(request, shard, now, result);
         // The shard told its time when it was asked. This side tells nothing newer.
         Some(Box::new(Reply { clock: 0, ..*reply }))
@@ -214,10 +214,15 @@ impl<T: Transport> Borrowing<T> {
             match self.step(shard, &request) {
                 Step::Answered(reply) => return Ok(reply),
                 Step::Unnoted(reply) => return self.unnoted(shard, reply).await,
-                Step::Travels => match self.entry_here(shard, &request) {
-                    Some(entry) => return self.travel_beside(shard, request, entry).await,
-                    None => return self.travel(shard, request).await,
-                },
+                Step::Travels => {
+                    if let Some(entry) = self.entry_here(shard, &request) {
+                        return self.travel_beside(shard, request, entry).await;
+                    }
+                    match self.beside(shard, &request) {
+                        beside if beside.is_empty() => return self.travel(shard, request).await,
+                        beside => self.hand_back(beside).await,
+                    }
+                }
                 Step::Under(dir, under) => {
                     return self.travel_under(shard, request, (dir, under)).await;
                 }
@@ -395,6 +400,10 @@ impl<T: Transport> Transport for Borrowing<T> {
 
     fn remembers(&self) -> bool {
         true
+    }
+
+    fn is_remembering(&self) -> bool {
+        self.memory.is_on(self.inner.machine_nanos())
     }
 
     fn may_open(

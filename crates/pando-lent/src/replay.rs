@@ -162,11 +162,17 @@ pub async fn replay<T: Transport>(
         let elements = sending.queue.batch(ELEMENTS_MAX);
         let grants: BTreeSet<_> = elements.iter().map(|it| it.grant).collect();
         let stood = sending.all_stand(&grants);
+        let mut first = BTreeMap::new();
+        for element in &elements {
+            first.entry(element.grant).or_insert(element.number);
+        }
         if sending.send(elements).await? {
             continue;
         }
-        match stood && sending.all_stand(&grants) {
-            true => sending.give_up(&grants),
+        let torn = sending.torn(&first);
+        match stood && sending.all_stand(&grants) && !torn.is_empty() {
+            true => sending.give_up(&torn),
+            // The first element may wait for a name that a transaction has locked.
             false => sending.pause().await?,
         }
     }
@@ -292,6 +298,13 @@ impl<'a, T: Transport> Sending<'a, T> {
             false => return Err(TransportError::Lost),
         }
         Ok(())
+    }
+
+    /// Grants of which an element is missing before the first one that is left.
+    fn torn(&self, first: &BTreeMap<TxnId, u64>) -> BTreeSet<TxnId> {
+        let applied = |grant: &TxnId| self.parts.get(grant).map_or(0, |told| told.applied);
+        let torn = first.iter().filter(|(grant, number)| **number > applied(grant) + 1);
+        torn.map(|(grant, _)| *grant).collect()
     }
 
     /// An element is missing before those that are left of these grants.

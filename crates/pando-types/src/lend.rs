@@ -225,7 +225,7 @@ pub struct GrantNews {
 
 /// Number of the rules by which holders and shards run changes. It is raised when the same element
 /// may come to other rows than before. Elements of other rules are not sent.
-pub const RULES: u32 = 2;
+pub const RULES: u32 = 3;
 
 /// How long a holder may use its parts of a shard without hearing from it, nanoseconds. It counts
 /// from when it sent the [`Attend`](crate::op::Op::Attend) that was answered, by a clock that runs

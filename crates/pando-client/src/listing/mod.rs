@@ -2,3 +2,4 @@
 
 pub mod ahead;
 pub mod page;
+pub mod walk;

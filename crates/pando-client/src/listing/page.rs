@@ -8,6 +8,7 @@
 //! Splits of partitions do not change an entry's order. So a position has one meaning in every
 //! partition map (docs/design/listing.md).
 
+use futures_util::future::join;
 use futures_util::stream::{self, StreamExt};
 use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
@@ -21,7 +22,7 @@ use crate::request::outcome::{stale, take};
 
 /// Lookups of a page's entries at one time. A connection has room for a limited number of requests,
 /// and other callers need some of it.
-const LOOKUPS_MAX: usize = 128;
+pub(crate) const LOOKUPS_MAX: usize = 128;
 
 /// Lower positions belong to the beginning, "." and "..".
 const POSITION_BASE: u64 = 3;
@@ -84,7 +85,18 @@ impl Client {
     ) -> Result<Vec<DirEntry>, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
-        let (page, _) = self.page(credentials, dir.into(), position, limit).await?;
+        let is_begin = order_after(position) == Order(0);
+        let page = self.page(credentials, dir.into(), position, limit);
+        let ahead = async {
+            if is_begin {
+                self.list_ahead(credentials, ino, (position, limit)).await;
+            }
+        };
+        let (page, ()) = join(page, ahead).await;
+        let (page, _) = page?;
+        if is_begin {
+            self.walks.note(&page);
+        }
         let entries = page.into_iter().map(|listed| self.looked_up(dir, listed, asked));
         Ok(stream::iter(entries).buffered(LOOKUPS_MAX).collect().await)
     }

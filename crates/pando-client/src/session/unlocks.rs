@@ -141,10 +141,10 @@ mod tests {
 
     fn reply(epoch: u64, seen: u64, durable: u64) -> Reply {
         let (id, shard) = (RequestId::default(), ShardIndex(1));
-        let (trace, version, clock, news) = (0, 0, 0, None);
+        let (trace, version, clock, news, amendment) = (0, 0, 0, None, None);
         let (epoch, durable, seen, result) =
             (Epoch(epoch), Lsn(durable), Lsn(seen), Ok(Body::Done));
-        Reply { id, trace, shard, epoch, durable, seen, version, clock, result, news }
+        Reply { id, trace, shard, epoch, durable, seen, version, clock, result, news, amendment }
     }
 
     fn unlock(given: &GivenBack, reply: &Reply) {

@@ -89,6 +89,11 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Whether answers to reads are remembered now, so that asking ahead may save a wait.
+    fn is_remembering(&self) -> bool {
+        false
+    }
+
     /// The attributes of a regular file in its entry, if a user may open it so, and no other
     /// session can remove it before this one has said that it does not hold
     /// (docs/design/holds.md). `None`: its shard is to be asked.
@@ -137,6 +142,10 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
 
     fn remembers(&self) -> bool {
         (**self).remembers()
+    }
+
+    fn is_remembering(&self) -> bool {
+        (**self).is_remembering()
     }
 
     fn may_open(

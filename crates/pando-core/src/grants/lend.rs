@@ -154,7 +154,7 @@ impl Shard {
     fn is_lent_to(&self, session: SessionId, part: Part) -> Option<(TxnId, Vec<Inos>)> {
         let (generation, _) = self.locks.hold(LockKey::Partition(part.dir.id, part.partition))?;
         let grant = &self.grants.get(generation)?.grant;
-        let is_new = grant.applied == 0 && grant.standing == Standing::Stands;
+        let is_new = (grant.applied, grant.amended) == (0, 0) && grant.standing == Standing::Stands;
         let is_its = (grant.session, grant.part) == (session, part);
         (is_new && is_its).then(|| (generation, grant.inos.clone()))
     }

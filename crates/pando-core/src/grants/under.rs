@@ -60,10 +60,13 @@ impl Shard {
     /// Counts what a request has changed in the part of its session, and tells the rows. `None`:
     /// the part is not lent any more, or not as the holder knows it, or nothing is counted.
     pub(crate) fn amend(&mut self, ctx: &mut Ctx<'_>, request: &Request) -> Option<Amendment> {
-        let (generation, under) = (ctx.under.take()?, request.head.under?);
-        if !matches!(request.op, Op::Mkdir(..) | Op::Rmdir(..)) {
-            return None;
-        }
+        let (passed, under) = (ctx.under.take(), request.head.under?);
+        let generation = match request.op {
+            Op::Mkdir(..) | Op::Rmdir(..) => passed?,
+            // It tells that the request has run now, and not before.
+            Op::DirSetAttr(..) => return Some(Amendment { grant: under.grant, rows: Vec::new() }),
+            _ => return None,
+        };
         let held = self.grants.get(generation)?;
         let is_its = held.grant.session == request.head.id.session && says(&held.grant, under);
         if !is_its || under.grant != generation {

@@ -241,8 +241,9 @@ impl Shard {
         }
         let new_order = self.order(new_name);
         let Ok(new_header) = self.own(ctx, *to, new_order) else { return Ok(None) };
-        if self.locks.free(LockKey::Name(to.id, new_order.0)).is_err() {
-            return Ok(None);
+        if let Err(locked) = self.locks.free(LockKey::Name(to.id, new_order.0)) {
+            // An element runs once the name is free: it begins no transaction.
+            return if ctx.runs_element() { Err(locked) } else { Ok(None) };
         }
         perm::check_dir(&new_header.inherit, credentials, perm::X)?;
         let target = names::find(ctx, to.id, new_order, new_name)?;

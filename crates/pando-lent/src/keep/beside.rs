@@ -61,6 +61,12 @@ impl<T: Transport> Borrowing<T> {
         request: Box<Request>,
         grants: Vec<(ShardIndex, TxnId)>,
     ) -> Called {
+        self.hand_back(grants).await;
+        self.call_later(shard, request).await
+    }
+
+    /// Gives parts back, and waits until their shards have them.
+    pub(crate) async fn hand_back(&self, grants: Vec<(ShardIndex, TxnId)>) {
         for (at, grant) in &grants {
             self.side(*at).lock().give_back(&[*grant], self.inner.machine_nanos());
             self.side(*at).to_send.notify_one();
@@ -68,6 +74,5 @@ impl<T: Transport> Borrowing<T> {
         for (at, grant) in grants {
             self.flush_of(at, Some(&[grant])).await;
         }
-        self.call_later(shard, request).await
     }
 }

@@ -11,7 +11,7 @@ use pando_types::op::{Op, Request};
 use pando_types::reply::{Access, Body, Refusal, Reply};
 use pando_types::{DirId, DirRef, Name, ShardIndex, TxnId};
 
-use crate::borrowing::Borrowing;
+use crate::borrowing::{Borrowing, either};
 use crate::counts::add;
 use crate::keep::beside::is_in_entry;
 use crate::settings::MILLIS;
@@ -30,6 +30,8 @@ struct Pending<'a, T: Transport> {
     /// The directory about which requests wait.
     dir: DirId,
     grant: TxnId,
+    /// The answer is here.
+    is_over: bool,
 }
 
 impl<T: Transport> Pending<'_, T> {
@@ -38,7 +40,7 @@ impl<T: Transport> Pending<'_, T> {
         let side = self.borrowing.side(self.shard);
         let now = self.borrowing.inner.machine_nanos();
         let mut state = side.lock();
-        if state.is_under(self.dir, self.grant) {
+        if !self.is_over && state.is_under(self.dir, self.grant) {
             state.give_back(&[self.grant], now);
         }
         drop(state);
@@ -76,26 +78,44 @@ pub(crate) struct EntryHere {
     /// The shard that has lent the part.
     shard: ShardIndex,
     grant: TxnId,
+    dir: DirRef,
     name: Name,
 }
 
+/// What the answer to a request told of the part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taken {
+    /// Nothing has changed there.
+    Nothing,
+    /// What has changed is taken in.
+    Change,
+}
+
 impl<T: Transport> Borrowing<T> {
+    /// A request begins to travel for which `dir` is held up at the shard that has lent the part.
+    fn pending(&self, shard: ShardIndex, dir: DirId, grant: TxnId) -> Pending<'_, T> {
+        Pending { borrowing: self, shard, dir, grant, is_over: false }
+    }
+
     /// Lets a request travel under a loan. The directory `dir`, in which it changes a name, is held
-    /// up already.
-    pub(crate) async fn travel_under(
+    /// up already. The part is given back also if what this returns is never polled.
+    pub(crate) fn travel_under(
         &self,
         shard: ShardIndex,
         request: Box<Request>,
         (dir, under): (DirId, UnderLoan),
-    ) -> Called {
-        let pending = Pending { borrowing: self, shard, dir, grant: under.grant };
-        let mut called = pending.answer(self.go_under(shard, request, (dir, under))).await;
-        if let Ok(reply) = &mut called {
-            let taken = self.side(shard).lock().take_amendment(dir, under.grant, reply);
-            add(&self.sums.amended, usize::from(taken));
+    ) -> impl Future<Output = Called> + Send + '_ {
+        let mut pending = self.pending(shard, dir, under.grant);
+        async move {
+            let mut called = pending.answer(self.go_under(shard, request, (dir, under))).await;
+            if let Ok(reply) = &mut called {
+                let taken = self.side(shard).lock().take_amendment(dir, under.grant, reply);
+                pending.is_over = taken.is_some();
+                add(&self.sums.amended, usize::from(taken == Some(Taken::Change)));
+            }
+            drop(pending);
+            called
         }
-        drop(pending);
-        called
     }
 
     /// The entry whose owner and mode a request changes, if its part may stay here meanwhile.
@@ -118,33 +138,37 @@ impl<T: Transport> Borrowing<T> {
         let has_it = |lent: &Lent| lent.core.has_entry(moment, grant, &name, *dir);
         (is_free && state.lent.as_ref().is_some_and(has_it)).then(|| {
             state.under.insert(dir.id, grant);
-            EntryHere { shard, grant, name }
+            EntryHere { shard, grant, dir: *dir, name }
         })
     }
 
     /// Lets a request travel that changes owner or mode in an entry that is here.
-    pub(crate) async fn travel_beside(
+    pub(crate) fn travel_beside(
         &self,
         shard: ShardIndex,
         mut request: Box<Request>,
         entry: EntryHere,
-    ) -> Called {
-        let Op::DirSetAttr(dir, _) = request.op else { return self.travel(shard, request).await };
-        let EntryHere { shard: at, grant, name } = entry;
-        let pending = Pending { borrowing: self, shard: at, dir: dir.id, grant };
+    ) -> impl Future<Output = Called> + Send + '_ {
+        let EntryHere { shard: at, grant, dir, name } = entry;
+        let mut pending = self.pending(at, dir.id, grant);
         request.head.under = Some(UnderLoan { grant, elements: 0, amendments: 0 });
-        let called = pending.answer(self.travel(shard, request)).await;
-        if let Ok(reply) = &called {
-            let now = self.inner.machine_nanos();
-            let mut state = self.side(at).lock();
-            let taken = state.take_access((dir, &name), grant, reply, (at == shard, now));
-            add(&self.sums.amended, usize::from(taken));
+        async move {
+            let called = pending.answer(self.travel(shard, request)).await;
+            if let Ok(reply) = &called {
+                let now = self.inner.machine_nanos();
+                let mut state = self.side(at).lock();
+                let taken = state.take_access((dir, &name), grant, reply, (at == shard, now));
+                drop(state);
+                pending.is_over = taken.is_some();
+                add(&self.sums.amended, usize::from(taken == Some(Taken::Change)));
+            }
+            drop(pending);
+            called
         }
-        drop(pending);
-        called
     }
 
-    /// Sends a request once its shard has all that was answered before in that part.
+    /// Sends a request once its shard has all that was answered before in that part, or the part
+    /// is given back.
     async fn go_under(
         &self,
         shard: ShardIndex,
@@ -152,18 +176,29 @@ impl<T: Transport> Borrowing<T> {
         (dir, under): (DirId, UnderLoan),
     ) -> Called {
         let beside = self.beside(shard, &request);
-        for (at, grant) in &beside {
-            self.side(*at).lock().give_back(&[*grant], self.inner.machine_nanos());
-            self.side(*at).to_send.notify_one();
-        }
-        for (at, grant) in beside {
-            self.flush_of(at, Some(&[grant])).await;
-        }
-        self.flush_of(shard, Some(&[under.grant])).await;
+        let flushed = async {
+            self.hand_back(beside).await;
+            self.flush_of(shard, Some(&[under.grant])).await;
+        };
+        // A shard that is away, or has no room, applies nothing. The request itself is answered.
+        either(flushed, self.is_given_back(shard, dir, under.grant)).await;
         // A part that was given back meanwhile is the shard's as any other.
         let is_here = self.side(shard).lock().is_under(dir, under.grant);
         request.head.under = is_here.then_some(under);
         self.travel(shard, request).await
+    }
+
+    /// Ready when the part of a request under way is given back.
+    async fn is_given_back(&self, shard: ShardIndex, dir: DirId, grant: TxnId) {
+        let side = self.side(shard);
+        loop {
+            let mut changed = pin!(side.changed.notified());
+            changed.as_mut().enable();
+            if !side.lock().is_under(dir, grant) {
+                return;
+            }
+            changed.await;
+        }
     }
 }
 
@@ -174,59 +209,58 @@ impl State {
         self.under.get(&dir) == Some(&grant)
     }
 
-    /// Takes in what the shard has changed in a part. Then the part goes on being used. If the
-    /// reply does not tell, the part is as before, and is given back. Returns whether something was
-    /// taken in.
-    fn take_amendment(&mut self, dir: DirId, grant: TxnId, reply: &mut Reply) -> bool {
+    /// Takes in what the shard has changed in a part. Then the part goes on being used. `None`: the
+    /// reply does not tell. The part is as before, and is to be given back.
+    fn take_amendment(&mut self, dir: DirId, grant: TxnId, reply: &mut Reply) -> Option<Taken> {
         let amendment = reply.amendment.take().filter(|it| it.grant == grant);
         // The shard may have lost what an earlier start of it tells.
         let is_new = reply.epoch == self.epoch();
-        let is_under = self.is_under(dir, grant);
-        let knows = match (&reply.result, amendment, &mut self.lent) {
-            (Ok(_), Some(amendment), Some(lent)) if is_new && is_under => {
-                self.amended.insert(grant, (reply.epoch, reply.seen));
-                lent.core.amend(*amendment).is_ok()
-            }
-            (Err(Refusal::Errno(_)), None, Some(_)) => true,
-            _ => false,
-        };
-        if knows && is_under {
-            self.under.remove(&dir);
+        if !self.is_under(dir, grant) {
+            return None;
         }
-        knows && is_under && reply.result.is_ok()
+        let taken = match (&reply.result, amendment, &mut self.lent) {
+            (Ok(_), Some(amendment), Some(lent)) if is_new => {
+                self.amended.insert(grant, (reply.epoch, reply.seen));
+                lent.core.amend(*amendment).is_ok().then_some(Taken::Change)
+            }
+            (Err(Refusal::Errno(_)), None, Some(_)) => Some(Taken::Nothing),
+            _ => None,
+        }?;
+        self.under.remove(&dir);
+        Some(taken)
     }
 
     /// Takes in the owner and mode of a directory whose entry is in a part. Then the part goes on
     /// being used. `is_its`: the part is of the shard that has answered, so both may be lost at
-    /// once. Returns whether they were taken in.
+    /// once. `None`: the reply does not tell, and the part is to be given back.
     fn take_access(
         &mut self,
         (dir, name): (DirRef, &Name),
         grant: TxnId,
         reply: &Reply,
         (is_its, now): (bool, u64),
-    ) -> bool {
+    ) -> Option<Taken> {
         if !self.is_under(dir.id, grant) {
-            return false;
+            return None;
         }
         let moment = self.moment(now);
         let is_new = !is_its || reply.epoch == self.epoch();
-        let knows = match (&reply.result, &mut self.lent) {
-            (Ok(Body::Dir(attr)), Some(lent)) if is_new => {
+        // A repetition may be answered by what was so before.
+        let has_run = reply.amendment.as_ref().is_some_and(|it| it.grant == grant);
+        let taken = match (&reply.result, &mut self.lent) {
+            (Ok(Body::Dir(attr)), Some(lent)) if is_new && has_run => {
                 if is_its {
                     self.amended.insert(grant, (reply.epoch, reply.seen));
                 }
                 let base = &attr.base;
                 let access = Access { dir, mode: base.mode, uid: base.uid, gid: base.gid };
-                let taken = lent.core.set_access(moment, grant, name, access);
-                matches!(taken, Ok(true))
+                let is_set = lent.core.set_access(moment, grant, name, access);
+                matches!(is_set, Ok(true)).then_some(Taken::Change)
             }
-            (Err(Refusal::Errno(_)), Some(_)) => true,
-            _ => false,
-        };
-        if knows {
-            self.under.remove(&dir.id);
-        }
-        knows && reply.result.is_ok()
+            (Err(Refusal::Errno(_)), Some(_)) => Some(Taken::Nothing),
+            _ => None,
+        }?;
+        self.under.remove(&dir.id);
+        Some(taken)
     }
 }

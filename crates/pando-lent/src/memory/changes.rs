@@ -21,6 +21,8 @@ pub(crate) struct Reach {
     pub(super) is_wide: bool,
     /// Whether two names change places. The answer tells the kind of the first one only.
     is_exchange: bool,
+    /// Whether it concerns further directories if another change beside it changes names in these.
+    may_widen: bool,
 }
 
 impl Reach {
@@ -33,7 +35,18 @@ impl Reach {
             _ => false,
         };
         let is_exchange = matches!(op, Op::Rename { flags, .. } if flags.exchange);
-        Self { dirs: dirs_of(op), is_wide, is_exchange }
+        Self { dirs: dirs_of(op), is_wide, is_exchange, may_widen: false }
+    }
+
+    /// Of a change that concerns one further directory: it is this one.
+    pub(super) fn with(mut self, dir: DirId) -> Self {
+        self.dirs.push(dir);
+        Self { is_wide: false, may_widen: true, ..self }
+    }
+
+    /// Of a change that concerns no further directory.
+    pub(super) fn narrow(self) -> Self {
+        Self { is_wide: false, ..self }
     }
 
     /// What the change has concerned, by its answer. A file takes no directory's place, but for the
@@ -86,12 +99,23 @@ impl Changes {
     pub(super) fn begin(&mut self, id: RequestId, reach: Reach) -> Option<Reach> {
         let slot = (id.session, id.slot);
         let before = self.take(slot);
+        self.widen(&reach);
         for dir in &reach.dirs {
             *self.open_in.entry(*dir).or_default() += 1;
         }
         self.open_wide += u32::from(reach.is_wide);
         self.open.insert(slot, (id.sequence, reach));
         before
+    }
+
+    /// A change begins beside others, which may find other directories under their names then.
+    fn widen(&mut self, by: &Reach) {
+        for (_, open) in self.open.values_mut().filter(|(_, open)| open.may_widen) {
+            if by.is_wide || open.dirs.iter().any(|dir| by.dirs.contains(dir)) {
+                (open.is_wide, open.may_widen) = (true, false);
+                self.open_wide += 1;
+            }
+        }
     }
 
     /// Takes the change out that is answered. `None`: it was not under way.
@@ -136,7 +160,7 @@ mod tests {
     const OTHER: DirId = DirId([8; 16]);
 
     fn reach(is_wide: bool) -> Reach {
-        Reach { dirs: vec![DIR], is_wide, is_exchange: false }
+        Reach { dirs: vec![DIR], is_wide, ..Reach::default() }
     }
 
     fn id(slot: u16, sequence: u64) -> RequestId {
@@ -172,6 +196,26 @@ mod tests {
         let ended = changes.end(id(0, 1)).unwrap();
         changes.note(&ended);
         assert!(changes.is_still(OTHER) && !changes.is_still_since(OTHER, asked));
+    }
+
+    #[test]
+    fn a_change_of_one_further_directory_widens_if_names_change_beside_it() {
+        for (begins, stills) in [(reach(false), true), (reach(true), false)] {
+            let mut changes = Changes::default();
+            let removal = Reach { dirs: vec![DIR], is_wide: true, ..Reach::default() };
+            changes.begin(id(0, 1), removal.with(OTHER));
+            let far = DirId([9; 16]);
+            assert!(!changes.is_still(DIR) && !changes.is_still(OTHER) && changes.is_still(far));
+            changes.begin(id(1, 1), Reach { dirs: vec![far], ..reach(!stills) });
+            assert!(!changes.is_still(far));
+            drop(changes.end(id(1, 1)));
+            assert_eq!(changes.is_still(far), stills);
+            changes.begin(id(2, 1), begins);
+            drop(changes.end(id(2, 1)));
+            assert!(!changes.is_still(far), "names in one of its directories changed meanwhile");
+            assert!(changes.end(id(0, 1)).unwrap().is_wide);
+            assert!(changes.is_still(far) && changes.is_still(DIR));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pando_types::op::{FileAt, Op, Request};
+use pando_types::op::{AccessMask, FileAt, Op, Request};
 use pando_types::reply::{Body, DirAttr, Found, Refusal};
 use pando_types::{Attr, Credentials, DirId, DirRef, Errno, Ino, Judge, Name};
 
@@ -15,6 +15,8 @@ const ANSWERS: usize = 32;
 #[derive(Default)]
 pub(super) struct Facts {
     dirs: HashMap<DirId, Dir>,
+    /// Where directories were found. What it says counts only if it is known of the parent, too.
+    places: HashMap<DirId, (DirId, Name)>,
     size: usize,
 }
 
@@ -57,6 +59,7 @@ impl Facts {
 
     pub(super) fn clear(&mut self) {
         self.dirs.clear();
+        self.places.clear();
         self.size = 0;
     }
 
@@ -69,12 +72,7 @@ impl Facts {
     pub(super) fn answer(&self, of: DirRef, request: &Request) -> Option<Result<Body, Refusal>> {
         let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
         match &request.op {
-            Op::Lookup(_, name) if dir.searchers.contains(&request.credentials) => {
-                match dir.names.get(name)? {
-                    Some(found) => Some(Ok(Body::Found(found.clone()))),
-                    None => Some(Err(Refusal::Errno(Errno::ENOENT))),
-                }
-            }
+            Op::Lookup(_, name) if dir.searchers.contains(&request.credentials) => dir.leads(name),
             Op::Lookup(..) => None,
             Op::GetAttr(file) => {
                 let FileAt::Name(_, name) = &file.at else { return None };
@@ -89,6 +87,44 @@ impl Facts {
         }
     }
 
+    /// Parent and name of a directory, if they are known.
+    pub(super) fn place(&self, of: DirRef) -> Option<(DirRef, Name)> {
+        let (parent, name) = self.places.get(&of.id)?;
+        let dir = self.dirs.get(parent)?;
+        let is_it = |found: &Found| matches!(found, Found::Dir(access) if access.dir == of);
+        let has_it = dir.names.get(name)?.as_ref().is_some_and(is_it);
+        has_it.then(|| (DirRef { id: *parent, ino: dir.ino }, name.clone()))
+    }
+
+    /// The answer to a lookup by a caller who may search the directory, if it is known.
+    pub(super) fn leads(&self, of: DirRef, name: &Name) -> Option<Result<Body, Refusal>> {
+        self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?.leads(name)
+    }
+
+    /// The directory to which a name leads, if that is known.
+    pub(super) fn child(&self, of: DirRef, name: &Name) -> Option<DirId> {
+        let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
+        match dir.names.get(name)? {
+            Some(Found::Dir(access)) => Some(access.dir.id),
+            _ => None,
+        }
+    }
+
+    /// Whether a caller may use a directory so, by its attributes. `None`: they are not known.
+    pub(super) fn may_use(
+        &self,
+        of: DirRef,
+        caller: &Credentials,
+        access: AccessMask,
+    ) -> Option<bool> {
+        let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
+        let attr = dir.answers.iter().find_map(|(_, _, body)| match body {
+            Body::Dir(attr) => Some(&attr.base),
+            _ => None,
+        });
+        attr.map(|attr| pando_core::may(attr, caller, access))
+    }
+
     /// The attributes of a file in its entry, if they are known.
     pub(super) fn file(&self, of: DirRef, name: &Name, ino: Ino) -> Option<&Attr> {
         self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?.file(name, ino)
@@ -99,7 +135,7 @@ impl Facts {
         if !is_fact(&request.op, result) {
             return;
         }
-        if self.size > MOST {
+        if self.size > MOST || self.places.len() > MOST {
             self.clear();
         }
         if self.dirs.get(&of.id).is_some_and(|dir| dir.ino != of.ino) {
@@ -109,6 +145,16 @@ impl Facts {
         let dir = self.dirs.entry(of.id).or_insert_with(|| Dir::new(of.ino));
         dir.learn(request, result);
         self.size += dir.size - before;
+        let mut place = |name: &Name, found: &Found| {
+            if let Found::Dir(access) = found {
+                self.places.insert(access.dir.id, (of.id, name.clone()));
+            }
+        };
+        match (&request.op, result) {
+            (Op::Lookup(_, name), Ok(Body::Found(found))) => place(name, found),
+            (_, Ok(Body::Page(page, _))) => page.iter().for_each(|it| place(&it.name, &it.found)),
+            _ => {}
+        }
     }
 }
 
@@ -182,6 +228,13 @@ impl Dir {
         match self.names.get(name)? {
             Some(Found::File(attr)) if attr.ino == ino => Some(attr),
             _ => None,
+        }
+    }
+
+    fn leads(&self, name: &Name) -> Option<Result<Body, Refusal>> {
+        match self.names.get(name)? {
+            Some(found) => Some(Ok(Body::Found(found.clone()))),
+            None => Some(Err(Refusal::Errno(Errno::ENOENT))),
         }
     }
 

@@ -19,6 +19,9 @@ use parking_lot::Mutex;
 use crate::memory::changes::{Changes, Reach};
 use crate::memory::facts::Facts;
 
+/// The access to a directory that lets a caller look names up there.
+const SEARCH: AccessMask = 1;
+
 /// Answers that stay true while the session holds.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -71,14 +74,25 @@ impl Memory {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// The answer to a request, if it is known.
-    pub(crate) fn answer(&self, request: &Request, now: u64) -> Option<Result<Body, Refusal>> {
+    /// Whether answers are remembered now.
+    pub(crate) fn is_on(&self, now: u64) -> bool {
+        self.state.lock().holds(now)
+    }
+
+    /// The answer to a request, if it is known. `alike`: the kinds of access that shards judge by
+    /// the credentials in requests alone.
+    pub(crate) fn answer(
+        &self,
+        request: &Request,
+        alike: Option<AccessMask>,
+        now: u64,
+    ) -> Option<Result<Body, Refusal>> {
         let dir = read_of(request)?;
         let mut state = self.state.lock();
         if !state.holds(now) || !state.changes.is_still(dir.id) {
             return None;
         }
-        let result = state.facts.answer(dir, request)?;
+        let result = state.answer(dir, request, alike)?;
         drop(state);
         self.answered.fetch_add(1, Ordering::Relaxed);
         Some(result)
@@ -163,7 +177,8 @@ impl Memory {
     pub(crate) fn changed_here(&self, op: &Op, reply: &Reply) {
         let mut state = self.state.lock();
         if state.until > 0 && op.needs_wake() {
-            state.changed(&Reach::of(op).after(&reply.result));
+            // A part answers no change that concerns another directory.
+            state.changed(&Reach::of(op).after(&reply.result).narrow());
         }
     }
 }
@@ -183,6 +198,33 @@ impl State {
         self.until > 0
     }
 
+    fn answer(
+        &self,
+        dir: DirRef,
+        request: &Request,
+        alike: Option<AccessMask>,
+    ) -> Option<Result<Body, Refusal>> {
+        if let Some(result) = self.facts.answer(dir, request) {
+            return Some(result);
+        }
+        match &request.op {
+            Op::DirAccess(_, access) if alike.is_some_and(|alike| access & !alike == 0) => {
+                let may = self.facts.may_use(dir, &request.credentials, *access)?;
+                may.then_some(Ok(Body::Done))
+            }
+            Op::Lookup(_, name) if alike.is_some_and(|alike| alike & SEARCH > 0) => {
+                let may = self.facts.may_use(dir, &request.credentials, SEARCH)?;
+                may.then(|| self.facts.leads(dir, name)).flatten()
+            }
+            Op::Parent(_) => {
+                let (parent, name) = self.facts.place(dir)?;
+                let is_still = self.changes.is_still(parent.id);
+                is_still.then_some(Ok(Body::Parent(parent, Some(name))))
+            }
+            _ => None,
+        }
+    }
+
     fn end(&mut self) {
         self.period += 1;
         self.until = 0;
@@ -190,9 +232,28 @@ impl State {
     }
 
     fn begins(&mut self, request: &Request) {
-        let before = self.changes.begin(request.head.id, Reach::of(&request.op));
+        let reach = self.reach_of(&request.op);
+        let before = self.changes.begin(request.head.id, reach);
         if let Some(reach) = before {
             self.changed(&reach);
+        }
+    }
+
+    /// What a change concerns, as far as that is known before it runs.
+    fn reach_of(&self, op: &Op) -> Reach {
+        let reach = Reach::of(op);
+        let further = match op {
+            _ if !reach.is_wide => None,
+            Op::Rmdir(dir, name) if self.changes.is_still(dir.id) => self.facts.child(*dir, name),
+            Op::DirSetAttr(dir, _) => {
+                let parent = self.facts.place(*dir).map(|(parent, _)| parent.id);
+                parent.filter(|parent| self.changes.is_still(*parent))
+            }
+            _ => None,
+        };
+        match further {
+            Some(dir) => reach.with(dir),
+            None => reach,
         }
     }
 
@@ -226,9 +287,10 @@ impl State {
 mod tests {
     use pando_types::hold::Said;
     use pando_types::op::{Head, RenameFlags};
-    use pando_types::reply::{Found, Listed, Refusal};
+    use pando_types::reply::{Access, Delta, DirAttr, Found, Listed, Refusal};
     use pando_types::{
-        DirId, DirRef, Epoch, Errno, Ino, Lsn, Name, Order, SessionId, ShardIndex, Timestamp,
+        DirId, DirRef, Epoch, Errno, Ino, Lsn, Name, Order, PartitionIndex, Radix, SessionId,
+        SetAttr, ShardIndex, Timestamp,
     };
 
     use super::*;
@@ -302,7 +364,7 @@ mod tests {
         }
 
         fn knows(&self, request: &Request, now: u64) -> bool {
-            self.answer(request, now).is_some()
+            self.answer(request, None, now).is_some()
         }
     }
 
@@ -325,7 +387,7 @@ mod tests {
         assert!(!memory.knows(&look(), 0), "nothing is remembered without a hold");
         memory.holds(SECOND);
         memory.look(SECOND);
-        assert_eq!(memory.answer(&look(), SECOND), Some(Ok(Body::Found(file(71)))));
+        assert_eq!(memory.answer(&look(), None, SECOND), Some(Ok(Body::Found(file(71)))));
         // What was asked before the time was prolonged is as good.
         memory.holds(3 * SECOND);
         assert!(memory.knows(&look(), 6 * SECOND));
@@ -439,11 +501,11 @@ mod tests {
         ];
         let list = asks(0, Op::ReadDir { dir: TOP, from: Order(0), limit: 100 });
         memory.exchange(&list, 0, Ok(Body::Page(entries.clone(), None)));
-        assert_eq!(memory.answer(&list, 0), Some(Ok(Body::Page(entries, None))));
+        assert_eq!(memory.answer(&list, None, 0), Some(Ok(Body::Page(entries, None))));
         let look = |of| asks(0, Op::Lookup(TOP, name(of)));
         assert!(!memory.knows(&look("two"), 0), "whoever may list may not search");
         memory.exchange(&look("one"), 0, Ok(Body::Found(file(71))));
-        assert_eq!(memory.answer(&look("two"), 0), Some(Ok(Body::Found(file(72)))));
+        assert_eq!(memory.answer(&look("two"), None, 0), Some(Ok(Body::Found(file(72)))));
         assert!(!memory.knows(&look("three"), 0), "its inode may come back");
         let other = Request { credentials: Credentials::new(9, 9, vec![]), ..look("two") };
         assert!(!memory.knows(&other, 0), "another caller was not let in");
@@ -451,11 +513,112 @@ mod tests {
         assert!(!memory.knows(&other, 0));
         // What does not exist, and what may be lost.
         memory.exchange(&look("none"), 0, Err(Refusal::Errno(Errno::ENOENT)));
-        assert_eq!(memory.answer(&look("none"), 0), Some(Err(Refusal::Errno(Errno::ENOENT))));
+        assert_eq!(memory.answer(&look("none"), None, 0), Some(Err(Refusal::Errno(Errno::ENOENT))));
         let asked = memory.sent(&access(), 0);
         let lost = Reply { seen: Lsn(11), ..reply(Ok(Body::Done)) };
         memory.heard(asked, access().head.id, &lost, 0);
         assert!(!memory.knows(&access(), 0));
+    }
+
+    fn directory(dir: DirRef, mode: u16) -> Body {
+        let Found::File(attr) = file(dir.ino.0) else { unreachable!("it is one") };
+        let base = Attr { kind: FileKind::Directory, mode, ..attr };
+        let delta = Delta {
+            partition: PartitionIndex(0),
+            radix: Radix(0),
+            shard: ShardIndex(0),
+            entries: 1,
+            subdirs: 1,
+            change: 1,
+            mtime: Timestamp::default(),
+            generation: 0,
+        };
+        Body::Dir(DirAttr { base, generation: 0, deltas: vec![delta], history: Default::default() })
+    }
+
+    /// A listing of the top, of which `below` leads to the other directory.
+    fn lists(memory: &Memory) {
+        let list = asks(0, Op::ReadDir { dir: TOP, from: Order(0), limit: 64 });
+        let found = Found::Dir(Access { dir: OTHER, mode: 0o755, uid: 0, gid: 0 });
+        let listed = Listed { order: Order(1), name: name("below"), found };
+        memory.exchange(&list, 0, Ok(Body::Page(vec![listed], None)));
+    }
+
+    #[test]
+    fn attributes_of_a_directory_tell_who_may_use_it() {
+        let by =
+            |uid, op| Request { credentials: Credentials::new(uid, uid, vec![]), ..asks(0, op) };
+        let open = |uid| by(uid, Op::DirAccess(TOP, 4));
+        let look = |uid| by(uid, Op::Lookup(TOP, name("below")));
+        for (mode, alike, user_lists, user_searches) in [
+            (0o755, Some(7), true, true),
+            (0o711, Some(7), false, true),
+            (0o744, Some(7), true, false),
+            (0o700, Some(7), false, false),
+            // Only reads are judged alike, or nothing is.
+            (0o755, Some(4), true, false),
+            (0o755, None, false, false),
+        ] {
+            let memory = Memory::default();
+            memory.holds(0);
+            lists(&memory);
+            assert_eq!(memory.answer(&open(0), alike, 0), None, "no attributes are known");
+            memory.exchange(&asks(0, Op::DirGetAttr(TOP)), 0, Ok(directory(TOP, mode)));
+            let may = |request: &Request| memory.answer(request, alike, 0).is_some();
+            assert_eq!((may(&open(5)), may(&look(5))), (user_lists, user_searches), "{mode:o}");
+            assert_eq!(may(&open(0)), alike.is_some());
+            // A change of it is under way.
+            let chmod = SetAttr { mode: Some(0o700), ..Default::default() };
+            let chmod = asks(1, Op::DirSetAttr(TOP, chmod));
+            let asked = memory.sent(&chmod, 0);
+            assert!(!may(&open(0)) && !may(&look(0)));
+            memory.heard(asked, chmod.head.id, &reply(Ok(Body::Done)), 0);
+            assert!(!may(&open(0)) && !may(&look(0)), "its attributes are others now");
+        }
+    }
+
+    #[test]
+    fn a_listing_tells_where_its_directories_are() {
+        let parent = asks(0, Op::Parent(OTHER));
+        let told = Some(Ok(Body::Parent(TOP, Some(name("below")))));
+        let memory = Memory::default();
+        memory.holds(0);
+        assert_eq!(memory.answer(&parent, None, 0), None);
+        lists(&memory);
+        assert_eq!(memory.answer(&parent, None, 0), told);
+        let anew = asks(0, Op::Parent(DirRef { ino: Ino(99), ..OTHER }));
+        assert_eq!(memory.answer(&anew, None, 0), None, "it is another directory");
+        // A change of names in the parent: it is under way, and then done.
+        let asked = memory.sent(&create(TOP), 0);
+        assert_eq!(memory.answer(&parent, None, 0), None);
+        memory.heard(asked, create(TOP).head.id, &reply(Ok(Body::Done)), 0);
+        assert_eq!(memory.answer(&parent, None, 0), None);
+        lists(&memory);
+        assert_eq!(memory.answer(&parent, None, 0), told);
+        assert_eq!(memory.answer(&parent, None, 5 * SECOND), None, "it does not hold any more");
+    }
+
+    /// What a known directory's removal or change of mode concerns is known, too.
+    #[test]
+    fn a_change_of_a_known_directory_leaves_the_others_known() {
+        let far = DirRef { id: DirId([9; 16]), ino: Ino(90) };
+        let far_look = || asks(0, Op::Lookup(far, name("file")));
+        let chmod = SetAttr { mode: Some(0o700), ..Default::default() };
+        for change in [Op::Rmdir(TOP, name("below")), Op::DirSetAttr(OTHER, chmod)] {
+            for is_known in [true, false] {
+                let memory = Memory::default();
+                memory.holds(0);
+                if is_known {
+                    lists(&memory);
+                }
+                memory.exchange(&asks(0, Op::DirGetAttr(OTHER)), 0, Ok(directory(OTHER, 0o755)));
+                memory.exchange(&far_look(), 0, Ok(Body::Found(file(71))));
+                memory.exchange(&asks(1, change.clone()), 0, Ok(Body::Done));
+                assert_eq!(memory.knows(&far_look(), 0), is_known, "{change:?}");
+                assert!(!memory.knows(&asks(0, Op::DirGetAttr(OTHER)), 0), "{change:?}");
+                assert!(!memory.knows(&asks(0, Op::Lookup(TOP, name("below"))), 0));
+            }
+        }
     }
 
     #[test]
@@ -469,7 +632,7 @@ mod tests {
         memory.exchange(&look_anew, 0, Err(Refusal::Errno(Errno::ESTALE)));
         assert!(memory.knows(&look(), 0), "nothing was learned");
         memory.exchange(&look_anew, 0, Ok(Body::Found(file(72))));
-        assert_eq!(memory.answer(&look_anew, 0), Some(Ok(Body::Found(file(72)))));
+        assert_eq!(memory.answer(&look_anew, None, 0), Some(Ok(Body::Found(file(72)))));
         assert!(!memory.knows(&look(), 0));
     }
 
@@ -510,7 +673,7 @@ mod tests {
             memory.exchange(&asked, 0, Ok(Body::Done));
             assert!(memory.state.lock().facts.size() <= facts::MOST + 32);
         }
-        memory.answer(&look(), 5 * SECOND);
+        memory.answer(&look(), None, 5 * SECOND);
         assert_eq!(memory.state.lock().facts.size(), 0, "the hold has lapsed");
     }
 }

@@ -41,6 +41,9 @@ pub struct Loans {
     ended: BTreeMap<TxnId, Ended>,
     /// Grants of which an element was refused, each with the number of those that were applied.
     refused: BTreeMap<TxnId, u64>,
+    /// The most amendments that each grant had, and grants that had fewer later.
+    amended: BTreeMap<TxnId, u64>,
+    fell: BTreeSet<TxnId>,
     /// What holders have set aside.
     set_aside: BTreeSet<ElementOf>,
     /// What was lost with the machines of dead holders.
@@ -83,6 +86,11 @@ impl Loans {
         if self.ended.get(&grant).is_some_and(|ended| !is_late_return(ended)) {
             self.broken.push(format!("{grant} is over, and goes on: {row:?}"));
         }
+        let amended = self.amended.entry(grant).or_default();
+        if row.amended < *amended {
+            self.fell.insert(grant);
+        }
+        *amended = row.amended.max(*amended);
         match row.standing {
             Standing::Refused => {
                 let applied = *self.refused.entry(grant).or_insert(row.applied);
@@ -116,15 +124,15 @@ impl Loans {
     }
 
     /// Whether this was to be set aside. A shard that has heard of the end of a session refuses its
-    /// writes, as their objects may be gone. It refuses nothing else.
+    /// writes, as their objects may be gone. It refuses what rests on an amendment that it has lost
+    /// with its power. It refuses nothing else.
     fn is_reason(&self, lost: &SetAside) -> bool {
         let (grant, number) = lost.element;
         match lost.why {
             Standing::Fenced | Standing::Returned => true,
-            Standing::Refused => self
-                .refused
-                .get(&grant)
-                .is_some_and(|applied| number > applied + 1 || lost.what == "a write"),
+            Standing::Refused => self.refused.get(&grant).is_some_and(|applied| {
+                number > applied + 1 || lost.what == "a write" || self.fell.contains(&grant)
+            }),
             // The directory's transaction was undone: its coordinator had lost power.
             Standing::Unknown => !self.ended.contains_key(&grant),
             Standing::Stands | Standing::Awaited => false,

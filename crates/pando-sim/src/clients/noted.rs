@@ -141,6 +141,10 @@ impl Transport for Noted {
         self.lender.remembers()
     }
 
+    fn is_remembering(&self) -> bool {
+        self.lender.is_remembering()
+    }
+
     fn may_open(
         &self,
         file: &FileRef,

@@ -207,6 +207,10 @@ fn reply(result: Result<Body, Refusal>) -> Message {
         clock: 1 << 60,
         result,
         news: Some(News { since: 38, version: 40, changed: vec![(39, Ino(5)), (40, Ino(6))] }),
+        amendment: Some(Box::new(Amendment {
+            grant: TxnId { shard: SHARD, number: 12 },
+            rows: vec![LentRow(vec![1; 20], vec![2; 40]), LentRow(vec![3; 20], Vec::new())],
+        })),
     })
 }
 

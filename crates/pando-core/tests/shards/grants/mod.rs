@@ -6,6 +6,7 @@ pub mod failures;
 pub mod hostile;
 mod liars;
 pub mod others;
+mod under;
 
 use pando_core::{LentCore, Said};
 use pando_types::lend::{Element, GrantNews, GrantState, LentRows, Part, Standing};
