@@ -18,6 +18,7 @@
 //! | `mounting` | the mounted tree of this process |
 //! | `metrics` | what this process counts, told over HTTP |
 //! | `commands` | the subcommands: a file or a folder for each, with its arguments |
+//! | `helper` | the helpers that mount(8) and umount(8) call: this program under other names |
 //! | `bench` | `pando bench`: measures a mount |
 //! | [`cli`] | the command line: all commands together |
 // A line that is printed may find no room, or nobody who reads it. These macros would panic.
@@ -30,6 +31,7 @@ mod collecting;
 mod commands;
 mod console;
 mod failure;
+mod helper;
 mod metrics;
 mod mounting;
 mod mounts;
@@ -51,6 +53,9 @@ use commands::{
 use console::output::say;
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
+    }
     let cli = parse();
     let (as_json, result) = match cli.command {
         Command::Format(args) => (args.json, format::run(&args)),

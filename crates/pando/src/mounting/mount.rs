@@ -213,6 +213,8 @@ fn mount(
         attr_timeout: kernel.attr_timeout,
         suid: kernel.suid,
         dev: kernel.dev,
+        exec: !kernel.noexec,
+        read_only: kernel.ro,
         threads: threads.map_or(defaults.threads, usize::from),
         // Only root may let other users in, or `/etc/fuse.conf` allows it.
         allow_other: is_root,

@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::Receiver;
@@ -79,6 +80,8 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     let own = std::env::current_exe()
         .map_err(|error| Failure::plain(format!("cannot find this program: {error}")))?;
     let mut child = Command::new(own)
+        // A file of this program named `mount.pando` would take itself for mount(8)'s helper.
+        .arg0("pando")
         .args(child_arguments(std::env::args_os().skip(1)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,0 +1,8 @@
+//! Pando as a part of a system: mount(8), fstab, service managers, packages.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod fstab;
+mod helper;
+mod stage;
