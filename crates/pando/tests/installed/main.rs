@@ -5,4 +5,5 @@ mod common;
 
 mod fstab;
 mod helper;
+mod notify;
 mod stage;
