@@ -5,5 +5,7 @@ mod common;
 
 mod fstab;
 mod helper;
+mod manager;
 mod notify;
 mod stage;
+mod units;
