@@ -40,15 +40,16 @@ mod serving;
 mod sources;
 mod volume;
 
+use std::iter;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::{
-    auth, down, drop_pages, fill, format, fsck, gc, info, manifest, mount, rmr, server, shard,
-    status, store, sync, umount, up,
+    auth, completions, down, drop_pages, fill, format, fsck, gc, info, man, manifest, mount, rmr,
+    server, shard, status, store, sync, umount, up,
 };
 use console::output::say;
 
@@ -77,11 +78,18 @@ fn main() -> ExitCode {
         Command::Fill(args) => (false, fill::run(&args)),
         Command::DropPages => (false, drop_pages::run()),
         Command::Bench(args) => (args.json, bench::run(&args)),
+        Command::Completions(args) => (false, completions::run(&args, &Cli::command())),
+        Command::Man(args) => (false, man::run(&args, documented())),
     };
     match result {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+/// Each command line that has pages, with the section of the manual.
+fn documented() -> Vec<(clap::Command, u8)> {
+    iter::once((Cli::command(), 1)).chain(helper::commands().map(|command| (command, 8))).collect()
 }
 
 fn parse() -> Cli {

@@ -23,6 +23,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
+/// The command lines of the helpers.
+pub fn commands() -> impl Iterator<Item = clap::Command> {
+    [mount::MountHelper::command(), umount::UmountHelper::command()].into_iter()
+}
+
 /// Runs as a helper, if this program was started under the name of one.
 pub fn run() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().collect();

@@ -23,6 +23,7 @@ const PREFIX: &str = "pando:";
     name = "mount.pando",
     version,
     max_term_width = 100,
+    override_usage = "mount.pando SOURCE DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]",
     after_help = "\
 Examples:
   mount -t pando /srv/volume /srv/tree

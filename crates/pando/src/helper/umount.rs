@@ -17,6 +17,7 @@ use crate::console::output::say;
     name = "umount.fuse.pando",
     version,
     max_term_width = 100,
+    override_usage = "umount.fuse.pando DIR [-flnrv] [-N NAMESPACE] [-t TYPE]",
     after_help = "\
 Exit codes:
   0   unmounted, and all is stored

@@ -7,5 +7,6 @@ mod fstab;
 mod helper;
 mod manager;
 mod notify;
+mod pages;
 mod stage;
 mod units;
