@@ -7,6 +7,7 @@ mod fstab;
 mod helper;
 mod manager;
 mod notify;
+mod package;
 mod pages;
 mod stage;
 mod units;
