@@ -4,12 +4,14 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::args::BenchArgs;
 use crate::commands::auth::AuthArgs;
+use crate::commands::completions::CompletionsArgs;
 use crate::commands::down::DownArgs;
 use crate::commands::fill::FillArgs;
 use crate::commands::format::FormatArgs;
 use crate::commands::fsck::FsckArgs;
 use crate::commands::gc::GcArgs;
 use crate::commands::info::InfoArgs;
+use crate::commands::man::ManArgs;
 use crate::commands::manifest::ManifestArgs;
 use crate::commands::mount::MountArgs;
 use crate::commands::rmr::RmrArgs;
@@ -78,4 +80,8 @@ pub enum Command {
     #[command(hide = true)]
     DropPages,
     Bench(BenchArgs),
+    Completions(CompletionsArgs),
+    /// Write a page of the manual for each command
+    #[command(hide = true)]
+    Man(ManArgs),
 }

@@ -18,6 +18,7 @@
 //! | `mounting` | the mounted tree of this process |
 //! | `metrics` | what this process counts, told over HTTP |
 //! | `commands` | the subcommands: a file or a folder for each, with its arguments |
+//! | `helper` | the helpers that mount(8) and umount(8) call: this program under other names |
 //! | `bench` | `pando bench`: measures a mount |
 //! | [`cli`] | the command line: all commands together |
 // A line that is printed may find no room, or nobody who reads it. These macros would panic.
@@ -30,6 +31,7 @@ mod collecting;
 mod commands;
 mod console;
 mod failure;
+mod helper;
 mod metrics;
 mod mounting;
 mod mounts;
@@ -38,19 +40,23 @@ mod serving;
 mod sources;
 mod volume;
 
+use std::iter;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::{
-    auth, down, drop_pages, fill, format, fsck, gc, info, manifest, mount, rmr, server, shard,
-    status, store, sync, umount, up,
+    auth, completions, down, drop_pages, fill, format, fsck, gc, info, man, manifest, mount, rmr,
+    server, shard, status, store, sync, umount, up,
 };
 use console::output::say;
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
+    }
     let cli = parse();
     let (as_json, result) = match cli.command {
         Command::Format(args) => (args.json, format::run(&args)),
@@ -72,11 +78,18 @@ fn main() -> ExitCode {
         Command::Fill(args) => (false, fill::run(&args)),
         Command::DropPages => (false, drop_pages::run()),
         Command::Bench(args) => (args.json, bench::run(&args)),
+        Command::Completions(args) => (false, completions::run(&args, &Cli::command())),
+        Command::Man(args) => (false, man::run(&args, documented())),
     };
     match result {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+/// Each command line that has pages, with the section of the manual.
+fn documented() -> Vec<(clap::Command, u8)> {
+    iter::once((Cli::command(), 1)).chain(helper::commands().map(|command| (command, 8))).collect()
 }
 
 fn parse() -> Cli {

@@ -109,6 +109,9 @@ fn helper_options(options: &MountOptions) -> OsString {
     }
     text.push_str(if options.suid { ",suid" } else { ",nosuid" });
     text.push_str(if options.dev { ",dev" } else { ",nodev" });
+    if !options.exec {
+        text.push_str(",noexec");
+    }
     text.into()
 }
 
@@ -158,9 +161,11 @@ mod tests {
             read_only: true,
             suid: false,
             dev: false,
+            exec: false,
             default_permissions: true,
         };
-        let told = r"fsname=a\,b\\c,subtype=pando,noatime,ro,default_permissions,nosuid,nodev";
+        let told =
+            r"fsname=a\,b\\c,subtype=pando,noatime,ro,default_permissions,nosuid,nodev,noexec";
         assert_eq!(helper_options(&options), told);
     }
 

@@ -78,5 +78,6 @@ fn mount_directly(
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOSUID, !options.suid);
     flags.set(MountFlags::NODEV, !options.dev);
+    flags.set(MountFlags::NOEXEC, !options.exec);
     rustix::mount::mount(options.source.as_str(), mountpoint, "fuse", flags, &*data)
 }

@@ -16,6 +16,8 @@ pub struct MountOptions {
     pub suid: bool,
     /// Whether device nodes lead to devices. Ordinary users cannot enable this.
     pub dev: bool,
+    /// Whether programs may be run.
+    pub exec: bool,
     /// Whether the kernel judges permissions itself, by the modes and owners that it is told.
     pub default_permissions: bool,
 }

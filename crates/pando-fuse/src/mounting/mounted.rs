@@ -39,6 +39,7 @@ pub fn mount_filesystem(
         read_only: options.read_only,
         suid: options.suid,
         dev: options.dev,
+        exec: options.exec,
         default_permissions: options.default_permissions,
     };
     let readers = options.threads.max(1);

@@ -33,6 +33,8 @@ pub struct Options {
     pub suid: bool,
     /// Whether device nodes lead to devices.
     pub dev: bool,
+    /// Whether programs may be run.
+    pub exec: bool,
     /// Whether the kernel judges permissions itself. [`mount`](crate::mount()) always sets this.
     pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
@@ -54,6 +56,7 @@ impl Default for Options {
             read_only: false,
             suid: false,
             dev: false,
+            exec: true,
             default_permissions: false,
             source: "pando".to_owned(),
             dropper: Vec::new(),

@@ -1,6 +1,7 @@
 //! The subcommands: each in a file or a folder of its name, with its arguments.
 
 pub mod auth;
+pub mod completions;
 pub mod down;
 pub mod drop_pages;
 pub mod fill;
@@ -8,6 +9,7 @@ pub mod format;
 pub mod fsck;
 pub mod gc;
 pub mod info;
+pub mod man;
 pub mod manifest;
 pub mod mount;
 pub mod rmr;

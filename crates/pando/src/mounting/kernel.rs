@@ -27,6 +27,12 @@ pub struct KernelArgs {
     /// Open devices through device nodes; root only [default: EACCES]
     #[arg(long)]
     pub dev: bool,
+    /// Refuse every change with EROFS [default: changes as owner and mode allow]
+    #[arg(long)]
+    pub ro: bool,
+    /// Refuse to run programs of the tree [default: programs run as mode allows]
+    #[arg(long)]
+    pub noexec: bool,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

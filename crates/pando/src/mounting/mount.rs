@@ -16,6 +16,7 @@ use super::stop::await_unless_stopped;
 use crate::console::output::say;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::mounting::kernel::KernelArgs;
+use crate::process::notify::Pulse;
 use crate::process::signals::Stop;
 
 /// Interval at which objects that no file needs are deleted.
@@ -96,6 +97,18 @@ impl Mounting {
 
     pub fn mountpoint(&self) -> &Path {
         self.mounted.mountpoint()
+    }
+
+    /// The tables that every request needs can be read: pending requests, known inodes, files with
+    /// losses. No server is asked, since a mount whose servers are away is alive.
+    pub fn pulse(&self) -> Pulse {
+        let mounted = Arc::downgrade(&self.mounted);
+        let (client, data) = (Arc::downgrade(&self.client), Arc::downgrade(&self.data));
+        Box::new(move || {
+            drop(mounted.upgrade().map(|mounted| mounted.counters()));
+            let _ = client.upgrade().map(|client| client.known_inodes());
+            drop(data.upgrade().map(|data| data.losses()));
+        })
     }
 
     /// Ends the parts in order, after the mount is gone. It waits for servers that do not answer
@@ -213,6 +226,8 @@ fn mount(
         attr_timeout: kernel.attr_timeout,
         suid: kernel.suid,
         dev: kernel.dev,
+        exec: !kernel.noexec,
+        read_only: kernel.ro,
         threads: threads.map_or(defaults.threads, usize::from),
         // Only root may let other users in, or `/etc/fuse.conf` allows it.
         allow_other: is_root,

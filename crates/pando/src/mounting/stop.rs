@@ -7,6 +7,7 @@ use pando_fuse::Mounted;
 use signal_hook::consts::SIGTERM;
 
 use crate::console::output::say;
+use crate::process::notify;
 use crate::process::signals::Stop;
 
 /// Interval of checks whether another process has unmounted the tree.
@@ -23,6 +24,7 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
 /// Serves until the mount is gone, for any reason, or programs that still use it are left behind.
 pub fn serve_until_unmounted(mounted: &Mounted, stops: &Receiver<Stop>) {
     let linger = wait(mounted, stops);
+    notify::stopping("unmounted; storing what programs wrote");
     await_end(mounted, linger);
 }
 

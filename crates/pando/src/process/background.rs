@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::Receiver;
@@ -16,6 +17,7 @@ use std::sync::mpsc::Receiver;
 use serde::{Deserialize, Serialize};
 
 use super::log::{open_log, tail};
+use super::notify::{self, Pulse};
 use crate::console::output::{self, say};
 use crate::failure::Failure;
 use crate::process::signals::Stop;
@@ -34,6 +36,8 @@ pub trait Service: Sized {
     fn summary(&self) -> serde_json::Value;
     /// Describes the running service in a line, for people.
     fn greeting(&self) -> String;
+    /// Shows that the service is alive, for the watchdog of a service manager.
+    fn pulse(&self) -> Pulse;
     /// Serves until a stop arrives, and then shuts down.
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure>;
 }
@@ -68,6 +72,8 @@ pub fn run<S: Service>(
     } else {
         output::line(&format!("{}; Ctrl-C stops it", service.greeting()));
     }
+    notify::ready(&service.greeting());
+    notify::watch(service.pulse());
     service.serve(&stops)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -78,7 +84,14 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     let log = open_log(log_path)?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::plain(format!("cannot find this program: {error}")))?;
-    let mut child = Command::new(own)
+    let mut command = Command::new(own);
+    // The background process is not the one that a service manager has started.
+    for variable in notify::VARIABLES {
+        command.env_remove(variable);
+    }
+    let mut child = command
+        // A file of this program named `mount.pando` would take itself for mount(8)'s helper.
+        .arg0("pando")
         .args(child_arguments(std::env::args_os().skip(1)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

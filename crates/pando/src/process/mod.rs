@@ -2,4 +2,5 @@
 
 pub mod background;
 pub mod log;
+pub mod notify;
 pub mod signals;

@@ -33,6 +33,7 @@ use crate::mounting::set_aside::Teller;
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounts;
 use crate::process::background::{self, Service, Way};
+use crate::process::notify::Pulse;
 use crate::process::signals::{self, Stop};
 use crate::volume::connect::{Connected, connect_for};
 use crate::volume::keys;
@@ -156,6 +157,10 @@ impl Service for Tree {
         let path = self.mounting.mountpoint().display();
         let metrics = told_at(self.metrics);
         format!("{} is mounted at {path}{metrics}; `pando umount {path}` unmounts it", self.named)
+    }
+
+    fn pulse(&self) -> Pulse {
+        self.mounting.pulse()
     }
 
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {

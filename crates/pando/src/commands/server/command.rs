@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::metrics;
 use crate::metrics::door::{Door, Tell, told_at};
 use crate::process::background::{self, Service, Way};
+use crate::process::notify::{self, Pulse};
 use crate::process::signals::{self, Stop};
 use crate::serving::hosting::{Hosting, MayMove, Plan};
 use crate::serving::options::host_options;
@@ -147,8 +148,15 @@ impl Service for Serving {
         )
     }
 
+    /// Each shard lets its state be read.
+    fn pulse(&self) -> Pulse {
+        let host = Arc::downgrade(&self.hosting.host);
+        Box::new(move || drop(host.upgrade().map(|host| host.status())))
+    }
+
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         let _ = stops.recv();
+        notify::stopping("storing what was acknowledged");
         let shown = self.greeting();
         self.hosting.finish()?;
         say!("stopped: {shown}; all is stored");

@@ -27,6 +27,7 @@ use crate::mounting::mount::{Mounting, Plan};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounts;
 use crate::process::background::Service;
+use crate::process::notify::Pulse;
 use crate::process::signals::Stop;
 use crate::serving::hosting::{self, Hosting};
 use crate::serving::transport::InProcess;
@@ -103,6 +104,15 @@ impl Service for Running {
             self.hosting.host.hosted().len(),
             told_at(self.metrics)
         )
+    }
+
+    /// The mount is alive, and each shard lets its state be read.
+    fn pulse(&self) -> Pulse {
+        let (host, mount) = (Arc::downgrade(&self.hosting.host), self.mounting.pulse());
+        Box::new(move || {
+            mount();
+            drop(host.upgrade().map(|host| host.status()));
+        })
     }
 
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {

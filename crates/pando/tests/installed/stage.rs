@@ -1,0 +1,135 @@
+//! A mount namespace in which `/sbin` has nothing but Pando's helpers, since mount(8) looks for
+//! helpers there alone. `/run` is empty, since mount(8) keeps a table there. No test touches the
+//! machine's own `/sbin` and `/run`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::site::{Site, until};
+use crate::common::{all, pando};
+
+/// A volume that servers serve, and a mount namespace.
+pub struct Stage {
+    /// Keeps the namespace, and does nothing else.
+    holder: Child,
+    pub site: Site,
+    /// An empty folder to mount at.
+    pub dir: PathBuf,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let site = Site::new(&[], &[]);
+        let sbin = site.scratch().join("sbin");
+        fs::create_dir(&sbin).unwrap();
+        for name in ["mount.pando", "umount.fuse.pando"] {
+            symlink(env!("CARGO_BIN_EXE_pando"), sbin.join(name)).unwrap();
+        }
+        let dir = site.scratch().join("tree");
+        fs::create_dir(&dir).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c"]);
+        command.arg("mount --bind \"$1\" \"$(readlink -f /sbin)\" && mount -t tmpfs run /run && exec sleep infinity");
+        let holder = command.arg("sh").arg(&sbin).stdin(Stdio::null()).spawn().unwrap();
+        let mut stage = Self { holder, site, dir };
+        stage.site.serve("all", &["--listen", "127.0.0.1:0"]);
+        until("the namespace has the helpers", || {
+            let list = fs::read_to_string(format!("/proc/{}/mountinfo", stage.holder.id()));
+            list.unwrap().contains(sbin.file_name().unwrap().to_str().unwrap())
+                && stage
+                    .run("mountpoint", &["-q".as_ref(), real_sbin().as_os_str()])
+                    .status
+                    .success()
+        });
+        stage
+    }
+
+    /// Runs a program within the namespace.
+    pub fn run<T: AsRef<OsStr>>(&self, program: &str, arguments: &[T]) -> Output {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.holder.id().to_string(), "--mount", "--", program]);
+        let own = pando();
+        for (name, value) in own.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs a script within the namespace, with the mount's folder as `$1`. It must succeed.
+    pub fn shell(&self, script: &str) -> String {
+        let dir = self.dir.as_os_str();
+        let output = self.run("sh", &["-euc".as_ref(), script.as_ref(), "sh".as_ref(), dir]);
+        assert!(output.status.success(), "{script}\n{}\n{}", all(&output), self.site.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs mount(8) or umount(8), which must succeed and print nothing.
+    pub fn quietly<T: AsRef<OsStr>>(&self, program: &str, arguments: &[T]) {
+        let output = self.run(program, arguments);
+        assert!(output.status.success(), "{}\n{}", all(&output), self.site.log());
+        assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", all(&output));
+    }
+
+    /// The options of the mount, as the kernel lists them. `None`: nothing is mounted.
+    pub fn listed(&self) -> Option<String> {
+        let list = fs::read_to_string(format!("/proc/{}/mountinfo", self.holder.id())).unwrap();
+        let line = list.lines().find(|line| line.split(' ').nth(4) == self.dir.to_str())?;
+        line.split(' ').nth(5).map(str::to_owned)
+    }
+
+    /// Processes of Pando within the namespace: of mounts.
+    pub fn processes(&self) -> Vec<Pid> {
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let own = self.holder.id().to_string();
+        let wanted = namespace(&own);
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+        let inside = names.filter(|pid| pid.starts_with(|digit: char| digit.is_ascii_digit()));
+        let inside = inside.filter(|pid| *pid != own && namespace(pid) == wanted);
+        inside.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    }
+
+    /// A key of the volume, as its owner issues it.
+    pub fn key(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.site.scratch().join("ada.pem");
+        let mut command = pando();
+        command.args(["auth", "add", "ada", "--volume"]).arg(&self.site.folder);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        fs::write(&path, output.stdout).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
+    /// A file within the mount, with `/proc` as the way into the namespace.
+    pub fn through(&self, name: &str) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(self.dir.strip_prefix("/").unwrap()).join(name)
+    }
+
+    pub fn holder(&self) -> u32 {
+        self.holder.id()
+    }
+}
+
+/// Where mount(8) looks for helpers.
+fn real_sbin() -> PathBuf {
+    Path::new("/sbin").canonicalize().unwrap()
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The namespace, with its mounts, ends with its last process.
+        for process in self.processes() {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
