@@ -34,6 +34,8 @@ pub(crate) struct Cell {
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
     pub(crate) syncer: Syncer,
+    /// Checkpoints and merges whose former trees and files a thread is freeing.
+    pub(crate) freeing: AtomicU64,
     /// Checkpoints and merges that are made, and are to be installed.
     pub(crate) made: Mutex<Vec<Made>>,
     pub(crate) counters: Counters,
@@ -60,6 +62,7 @@ impl Cell {
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),
             state: Mutex::new(state),
+            freeing: AtomicU64::new(0),
             made: Mutex::default(),
             counters: Counters::default(),
             latencies: Latencies::default(),

@@ -1,6 +1,8 @@
 //! Hosts with machines of a few lines.
 
+mod brake;
 mod full;
+mod gated;
 mod unreadable;
 
 use std::collections::HashMap;
