@@ -98,9 +98,10 @@ impl Shared {
             }
         }
         if freed > 0 {
-            // Writers may wait for the memory of these trees.
             from.freeing.fetch_sub(freed, Ordering::SeqCst);
-            from.attention.store(true, Ordering::SeqCst);
+            if from.wants_freed.swap(false, Ordering::SeqCst) {
+                from.attention.store(true, Ordering::SeqCst);
+            }
         }
     }
 

@@ -2,7 +2,6 @@
 
 mod brake;
 mod full;
-mod gated;
 mod unreadable;
 
 use std::collections::HashMap;

@@ -100,10 +100,14 @@ impl State {
         if self.has(Planted::StoppedNotWoken) {
             return;
         }
-        if !self.brake.parked.has_stopped() {
+        if self.brake.parked.has_stopped() {
+            // Comes before the look at `freeing`, so that either thread sees the other.
+            cell.wants_freed.store(true, Ordering::SeqCst);
+            if !self.is_checkpointing && !is_freeing(cell) {
+                cell.attention.store(true, Ordering::SeqCst);
+            }
+        } else {
             self.brake.is_turn = false;
-        } else if !self.is_checkpointing && !is_freeing(cell) {
-            cell.attention.store(true, Ordering::SeqCst);
         }
         let Some(due) = self.brake.parked.next_due() else { return };
         let is_past = self.brake.planned <= timer.clock.mono();
