@@ -73,6 +73,11 @@ impl Pressure {
     }
 }
 
+/// From so many bytes of trees on writers are slowed.
+const fn soft(limit: u64) -> u64 {
+    limit / 4 * SOFT_QUARTERS
+}
+
 impl Db {
     /// How far the database is behind, if its trees are to take no more than `limit` bytes.
     ///
@@ -80,7 +85,7 @@ impl Db {
     /// their results and such views dropped.
     pub fn pressure(&self, limit: usize) -> Pressure {
         let limit = limit as u64;
-        let soft = limit / 4 * SOFT_QUARTERS;
+        let soft = soft(limit);
         let trees = match is_planted!(FrozenUncounted) {
             true => self.state.active.bytes(),
             false => self.state.unflushed_bytes() + self.state.given_up.tree_bytes(),
@@ -98,6 +103,17 @@ impl Db {
             .into_iter()
             .max_by(|a, b| a.rank().total_cmp(&b.rank()))
             .unwrap_or_default()
+    }
+
+    /// Bytes that trees, or a quarter of the log, may still grow before [`Db::pressure`] can tell
+    /// anything but [`Pressure::None`]. 0 if it tells that now.
+    pub fn slack(&self, limit: usize) -> u64 {
+        if self.pressure(limit) != Pressure::None {
+            return 0;
+        }
+        let trees = self.state.unflushed_bytes() + self.state.given_up.tree_bytes();
+        let used = (trees as u64).max(self.unflushed_log_bytes() / LOG_WEIGHT);
+        soft(limit as u64).saturating_sub(used)
     }
 
     /// What a checkpoint would take over, in bytes: trees, or a quarter of the log if that is more.

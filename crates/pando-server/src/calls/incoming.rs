@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use pando_core::contract::ClientTag;
 use pando_types::op::Request;
 use pando_types::peer::Peer;
 
@@ -9,6 +10,16 @@ use crate::calls::reply_to::ReplyTo;
 
 /// An entry of a shard's inbox.
 pub(crate) enum Incoming {
-    Call { to: ReplyTo, request: Box<Request>, begun: Instant },
+    Call {
+        to: ReplyTo,
+        request: Box<Request>,
+        begun: Instant,
+    },
     Peer(Box<Peer>),
+    /// A request that has been judged by the store's pressure already. It is in no inbox, and waits
+    /// for a sync.
+    Judged {
+        tag: ClientTag,
+        request: Box<Request>,
+    },
 }

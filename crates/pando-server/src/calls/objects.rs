@@ -11,7 +11,9 @@ use crate::calls::incoming::Incoming;
 
 pub(crate) fn names_objects(incoming: &Incoming) -> bool {
     match incoming {
-        Incoming::Call { request, .. } => request_names_objects(request),
+        Incoming::Call { request, .. } | Incoming::Judged { request, .. } => {
+            request_names_objects(request)
+        }
         Incoming::Peer(peer) => in_peer(peer),
     }
 }

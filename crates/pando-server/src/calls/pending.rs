@@ -69,6 +69,13 @@ impl PendingCalls {
         tag(index, *generation, key)
     }
 
+    /// Whether the reply to `wanted` is still to come.
+    pub(crate) fn has(&self, wanted: ClientTag) -> bool {
+        let index = wanted.0 as u32;
+        matches!(self.places.get(index as usize), Some((generation, Some(_)))
+            if tag(index, *generation, wanted.1) == wanted)
+    }
+
     /// The reply to `wanted` goes to `to` from now on, if it is still to come.
     pub(crate) fn send_to(&mut self, wanted: ClientTag, to: ReplyTo) {
         if let Some((generation, Some(pending))) = self.places.get_mut(wanted.0 as u32 as usize)

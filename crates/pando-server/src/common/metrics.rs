@@ -54,6 +54,15 @@ counters! {
     held,
     /// Inputs that waited until a sync was over, since they name objects.
     waited_for_sync,
+    /// Requests that were slowed, since the store was behind its writers.
+    slowed,
+    /// Requests that were stopped until a checkpoint ended, since memory was at its limit.
+    stopped,
+    /// Nanoseconds that slowed and stopped requests have waited.
+    braked_nanos,
+    /// Requests that ran as on a full disk, since memory was at its limit and the last checkpoint
+    /// had failed.
+    run_as_full,
     /// Connections of clients that were closed for a malformed frame, or for a message that a
     /// client never sends.
     bad_frames,

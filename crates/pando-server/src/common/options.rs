@@ -25,6 +25,9 @@ pub struct HostOptions {
     /// Size of a shard's tree in memory at which a checkpoint begins, bytes. Four times as much log
     /// begins one, too.
     pub checkpoint_bytes: usize,
+    /// Most memory of a shard's trees, bytes: writers are stopped there, and slowed from three
+    /// quarters of it on. `None`: four times `checkpoint_bytes`, and 16 MiB at least.
+    pub trees_max: Option<usize>,
     /// Sizes of the stores.
     pub store: StoreOptions,
     /// Entries beyond which a partition splits.
@@ -46,6 +49,7 @@ impl Default for HostOptions {
         Self {
             durability: Durability::Os,
             checkpoint_bytes: 64 << 20,
+            trees_max: None,
             store: StoreOptions::default(),
             split_threshold: 8_000,
             partitions_per_shard: Some(NonZeroU16::MIN),

@@ -11,6 +11,8 @@ pub enum Planted {
     ReplyBeforeSync,
     /// The shard's ticks are never planned.
     NoTicks,
+    /// The end of a checkpoint lets no stopped request go on.
+    StoppedNotWoken,
     /// `GiveAway` is answered with `Given`, and `given-K` is not written.
     GivenUnwritten,
     /// A shard that has thawed, and has run since, may be given away.

@@ -181,6 +181,17 @@ impl Driven {
         self.cell(shard).counters.checkpoints.get()
     }
 
+    /// Number of requests that a shard has slowed here, and that it has stopped.
+    pub fn braked(&self, shard: ShardIndex) -> [u64; 2] {
+        let cell = self.cell(shard);
+        [cell.counters.slowed.get(), cell.counters.stopped.get()]
+    }
+
+    /// Number of requests that are slowed or stopped at present.
+    pub fn parked(&self, shard: ShardIndex) -> usize {
+        self.cell(shard).lock().brake.parked.len()
+    }
+
     /// Why a shard has stopped. `None`: it runs, or is not here.
     pub fn failure_of(&self, shard: ShardIndex) -> Option<String> {
         Some(self.host.shared.cell(shard)?.failure()?.to_owned())

@@ -91,9 +91,16 @@ impl Shared {
                 let _ = jobs.send((from.clone(), job));
             }
         }
+        let freed = outbox.retired.len() as u64;
         for retired in outbox.retired.drain(..) {
             if let Err(error) = retired.remove() {
                 from.complain(&format!("old files stay until the next start: {error}"));
+            }
+        }
+        if freed > 0 {
+            from.freeing.fetch_sub(freed, Ordering::SeqCst);
+            if from.wants_freed.swap(false, Ordering::SeqCst) {
+                from.attention.store(true, Ordering::SeqCst);
             }
         }
     }

@@ -228,8 +228,11 @@ pub(crate) fn cell(
         let what = format!("shard {shard} cannot be recovered: {reason}");
         RecoveryError { what, is_damage: true }
     })?;
-    let state =
+    let mut state =
         State::new(shard, machine, store, options.durability, options.checkpoint_bytes, wall);
+    if let Some(trees_max) = options.trees_max {
+        state.brake.limit = trees_max;
+    }
     let cell = Cell::new(shard, state);
     #[cfg(feature = "planted")]
     cell.lock().plant(options.planted);

@@ -55,6 +55,12 @@ pub struct ShardStatus {
     pub index_bytes_written: u64,
     /// Number of messages that wait for a sync.
     pub held: u64,
+    /// Number of requests that are slowed or stopped.
+    #[serde(default)]
+    pub braked: u64,
+    /// What writers meet since the store is behind them, and why. `None`: they go on.
+    #[serde(default)]
+    pub pressure: Option<String>,
     /// Counters of shell and machine since the start, by name.
     pub counters: BTreeMap<String, u64>,
     /// Latency of each operation that occurred.
@@ -80,6 +86,10 @@ pub struct Figures {
     pub groups_not_durable: u64,
     /// Messages that wait for a sync.
     pub held: u64,
+    /// Requests that are slowed or stopped.
+    pub braked: u64,
+    /// 0: writers go on. Up to 1: they are slowed. 2: they are stopped.
+    pub pressure: f64,
     /// Inputs that wait for the shard.
     pub inbox: u64,
     /// Counts of the shell: name, what it counts, and the total.
@@ -100,29 +110,28 @@ impl Host {
     }
 
     fn figures_of(&self, cell: &Arc<Cell>) -> Figures {
-        let (held, unreadable, size, sessions, machine, store) = self.shared.with(cell, |state| {
+        let inbox = cell.inbox.lock().len() as u64;
+        self.shared.with(cell, |state| {
             let (machine, store) = (&state.machine, &state.store);
-            let unreadable = store.unreadable_blocks().count() as u64;
-            let held = state.held.waiting() as u64;
-            let sessions = machine.sessions();
-            (held, unreadable, machine.size(), sessions, machine.counters(), store.stats())
-        });
-        let (written, durable) = (cell.written().0, cell.durable().0);
-        Figures {
-            shard: cell.shard,
-            has_failed: cell.has_failed(),
-            unreadable,
-            size,
-            sessions,
-            groups_written: written,
-            groups_not_durable: written.saturating_sub(durable),
-            held,
-            inbox: cell.inbox.lock().len() as u64,
-            shell: cell.counters.list(),
-            machine,
-            store,
-            latencies: cell.latencies.histograms(),
-        }
+            let (written, durable) = (cell.written().0, cell.durable().0);
+            Figures {
+                shard: cell.shard,
+                has_failed: cell.has_failed(),
+                unreadable: store.unreadable_blocks().count() as u64,
+                size: machine.size(),
+                sessions: machine.sessions(),
+                groups_written: written,
+                groups_not_durable: written.saturating_sub(durable),
+                held: state.held.waiting() as u64,
+                braked: state.brake.parked.len() as u64,
+                pressure: state.pressed().gauge(),
+                inbox,
+                shell: cell.counters.list(),
+                machine: machine.counters(),
+                store: store.stats(),
+                latencies: cell.latencies.histograms(),
+            }
+        })
     }
 
     /// Status of all shards that run here. Waits while another thread holds one of them.
@@ -172,6 +181,8 @@ impl Host {
             let unreadable = state.store.unreadable_blocks().collect();
             (state.store.stats(), held, state.machine.counters(), unreadable)
         });
+        let (braked, pressed) =
+            self.shared.with(&cell, |state| (state.brake.parked.len() as u64, state.pressed()));
         let mut counters: BTreeMap<String, u64> =
             machine.iter().map(|count| (flat_name(count), count.value)).collect();
         counters.extend(cell.counters.list().into_iter().map(|(name, _, n)| (name.to_owned(), n)));
@@ -193,6 +204,8 @@ impl Host {
             log_bytes_written: stats.writes.log_bytes,
             index_bytes_written: stats.writes.index_bytes,
             held,
+            braked,
+            pressure: pressed.reason(),
             counters,
             latencies: cell.latencies.list(),
         })

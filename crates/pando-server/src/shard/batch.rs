@@ -10,6 +10,7 @@ use pando_core::contract::{ClientTag, Halt, Input, Now};
 use pando_types::Errno;
 use pando_types::op::Request;
 
+use crate::calls::brake::may_wait;
 use crate::calls::incoming::Incoming;
 use crate::calls::objects::{names_objects, request_names_objects};
 use crate::calls::outbox::Outbox;
@@ -63,6 +64,7 @@ impl State {
                 self.accept(incoming, cell, timer);
             }
         }
+        self.resume(cell, timer, outbox);
         for incoming in inbox.drain(..) {
             if names_objects(&incoming) && is_syncing() {
                 // The syncer runs the shard when its sync ends.
@@ -78,6 +80,7 @@ impl State {
         self.write(cell, outbox);
         self.begin_checkpoint(cell, timer, outbox);
         self.begin_merge(cell, outbox);
+        self.plan_resume(cell, timer);
         let wake_at = self.wake_at.take();
         #[cfg(feature = "planted")]
         let wake_at = wake_at.filter(|_| self.planted != Some(Planted::NoTicks));
@@ -99,6 +102,20 @@ impl State {
             Incoming::Call { to, request, begun } => {
                 self.call(to, request, begun, cell, timer);
             }
+            Incoming::Judged { tag, request } => self.run_judged(tag, request, cell, timer),
+        }
+    }
+
+    /// Runs a request that has waited, unless another copy of it was answered meanwhile.
+    pub(crate) fn run_judged(
+        &mut self,
+        tag: ClientTag,
+        request: Box<Request>,
+        cell: &Cell,
+        timer: &Timer,
+    ) {
+        if self.pending.has(tag) {
+            self.input(Input::Client(tag, request), cell, timer);
         }
     }
 
@@ -120,7 +137,11 @@ impl State {
             return None;
         }
         let tag = self.pending.insert(Pending::new(to, &request, begun));
-        self.input(Input::Client(tag, request), cell, timer);
+        if self.brake.left == 0 && may_wait(&request.op) {
+            self.judge(tag, request, cell, timer);
+        } else {
+            self.input(Input::Client(tag, request), cell, timer);
+        }
         Some(tag)
     }
 

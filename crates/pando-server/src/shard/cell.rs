@@ -34,6 +34,11 @@ pub(crate) struct Cell {
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
     pub(crate) syncer: Syncer,
+    /// Checkpoints and merges whose former trees and files a thread is freeing.
+    pub(crate) freeing: AtomicU64,
+    /// Stopped requests wait for that. A thread that has freed trees takes this down, and runs the
+    /// shard.
+    pub(crate) wants_freed: AtomicBool,
     /// Checkpoints and merges that are made, and are to be installed.
     pub(crate) made: Mutex<Vec<Made>>,
     pub(crate) counters: Counters,
@@ -60,6 +65,8 @@ impl Cell {
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),
             state: Mutex::new(state),
+            freeing: AtomicU64::new(0),
+            wants_freed: AtomicBool::new(false),
             made: Mutex::default(),
             counters: Counters::default(),
             latencies: Latencies::default(),

@@ -3,7 +3,6 @@
 //! A merge begins when a checkpoint or a merge has been installed and more is due. Checkpoints go
 //! on beside it.
 
-#[cfg(feature = "driven")]
 use std::sync::atomic::Ordering;
 
 use babu::CheckpointError;
@@ -30,8 +29,7 @@ impl State {
         let is_large = self.store.unflushed_bytes() >= self.checkpoint_bytes;
         let is_wanted = is_large || self.wants_checkpoint || self.store.is_low();
         let is_due = is_wanted && !self.is_checkpointing;
-        let is_soon = |at| timer.clock.mono() < at + PAUSE;
-        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(is_soon) {
+        if !is_due || cell.has_failed() || self.is_refused_lately(timer) {
             return;
         }
         self.wants_checkpoint = false;
@@ -52,6 +50,11 @@ impl State {
         }
     }
 
+    /// Whether a checkpoint failed a moment ago, so that none begins now.
+    pub(crate) fn is_refused_lately(&self, timer: &Timer) -> bool {
+        self.last_refusal.is_some_and(|at| timer.clock.mono() < at + PAUSE)
+    }
+
     /// Begins a merge if a checkpoint or a merge has ended since the last was looked for.
     pub(crate) fn begin_merge(&mut self, cell: &Cell, outbox: &mut Outbox) {
         if !self.wants_merge || self.is_merging || cell.has_failed() {
@@ -69,14 +72,19 @@ impl State {
             let error = match made {
                 Made::Checkpoint(Ok(done)) => {
                     self.is_checkpointing = false;
+                    cell.freeing.fetch_add(1, Ordering::SeqCst);
                     outbox.retired.push(self.store.install(done));
+                    self.brake.note_installed(true);
                     cell.counters.checkpoints.increment();
                     (self.is_full_told, self.wants_merge) = (false, true);
+                    self.last_refusal = None;
                     continue;
                 }
                 Made::Merge(Ok(done)) => {
                     self.is_merging = false;
+                    cell.freeing.fetch_add(1, Ordering::SeqCst);
                     outbox.retired.push(self.store.install_merge(done));
+                    self.brake.note_installed(false);
                     cell.counters.merges.increment();
                     self.wants_merge = true;
                     continue;

@@ -64,6 +64,7 @@ impl State {
             return Room::Enough;
         }
         let bytes = weigh(&effects.writes);
+        self.brake.spend(bytes);
         match room.of {
             Wants::Space(reserved) | Wants::Reserve(reserved) if bytes <= reserved => Room::Enough,
             Wants::Space(_) => self.store.reserve(bytes, Priority::Normal),

@@ -1,6 +1,7 @@
 //! One shard within the process: its machine, its state, and the batches that it runs.
 
 pub mod batch;
+pub mod brake;
 pub mod cell;
 pub mod checkpoint;
 pub mod full_disk;

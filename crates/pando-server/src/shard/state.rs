@@ -8,8 +8,10 @@ use pando_core::contract::{ClientTag, Out, Write};
 use pando_types::ShardIndex;
 use pando_types::reply::Reply;
 
+use crate::calls::brake;
 use crate::calls::held::Held;
 use crate::calls::incoming::Incoming;
+use crate::calls::parked::Brake;
 use crate::calls::pending::PendingCalls;
 use crate::calls::reply_cell::ReplyCell;
 use crate::calls::reply_to::ReplyTo;
@@ -49,6 +51,7 @@ pub(crate) struct State {
     /// Inputs that must wait until the current sync is over.
     pub(crate) after_sync: Vec<Incoming>,
     pub(crate) checkpoint_bytes: usize,
+    pub(crate) brake: Brake,
     pub(crate) is_checkpointing: bool,
     pub(crate) is_merging: bool,
     /// The next batch looks whether a merge is due.
@@ -118,6 +121,7 @@ impl State {
             inbox: Vec::new(),
             after_sync: Vec::new(),
             checkpoint_bytes,
+            brake: Brake::new(brake::limit(checkpoint_bytes)),
             is_checkpointing: false,
             is_merging: false,
             wants_merge: true,
@@ -153,6 +157,7 @@ impl State {
     /// The host stops: ends all waiting calls without a reply.
     pub(crate) fn abandon(&mut self) {
         self.pending.drain().into_iter().for_each(|pending| pending.to.abandon());
+        self.brake.parked.clear();
         for incoming in self.after_sync.drain(..) {
             if let Incoming::Call { to, .. } = incoming {
                 to.abandon();

@@ -31,6 +31,8 @@ struct Inner {
 pub(crate) enum Event {
     Tick(ShardIndex),
     Run(ShardIndex),
+    /// The shard has something to do, though no input came.
+    Attend(ShardIndex),
     Wake(Waker),
     Thaw(ShardIndex, MoveToken),
 }
@@ -50,6 +52,11 @@ impl Timer {
     /// Makes the timer's thread run the shard.
     pub(crate) fn hand_over(&self, shard: ShardIndex) {
         self.add(0, Event::Run(shard));
+    }
+
+    /// Makes the timer's thread run the shard at that time, though no input comes.
+    pub(crate) fn attend_at(&self, at_nanos: u64, shard: ShardIndex) {
+        self.add(at_nanos, Event::Attend(shard));
     }
 
     pub(crate) fn wake_at(&self, at_nanos: u64, waker: Waker) {

@@ -127,6 +127,7 @@ impl State {
         self.answered.drain(..).for_each(|it| outbox.answer(it.to, it.reply));
         self.held.drain().for_each(drop);
         self.leave.clear();
+        self.brake.parked.clear();
         for pending in self.pending.drain() {
             let reply = self.refuse((pending.id, pending.trace), Errno::EIO);
             outbox.answer(pending.to, reply);

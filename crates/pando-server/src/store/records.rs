@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 use babu::{
-    Batch, CheckpointDone, CheckpointJob, Db, MergeDone, MergeJob, Priority, ReadError,
+    Batch, CheckpointDone, CheckpointJob, Db, MergeDone, MergeJob, Pressure, Priority, ReadError,
     ReserveError, Syncer,
 };
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
@@ -91,6 +91,17 @@ impl Store {
     /// What a checkpoint would take over, bytes: trees, or a quarter of the log if that is more.
     pub fn unflushed_bytes(&self) -> usize {
         self.db.unflushed_bytes()
+    }
+
+    /// How far the store is behind its writers, if its trees are to take at most `limit` bytes.
+    pub fn pressure(&self, limit: usize) -> Pressure {
+        self.db.pressure(limit)
+    }
+
+    /// Bytes that may be written before [`Store::pressure`] can tell anything but `None`. 0 if it
+    /// tells that now.
+    pub fn slack(&self, limit: usize) -> u64 {
+        self.db.slack(limit)
     }
 
     /// Whether deletions use the space that is reserved for them, so that a checkpoint should free

@@ -33,7 +33,7 @@ impl SimConfig {
 
     /// The run of `seed` in which shards move between processes all the time. A third of the seeds
     /// also hand over hash slots, and a third split directories. In a quarter, writes of the folder
-    /// that records moves may fail.
+    /// that records moves may fail. In another quarter, writers wait for checkpoints.
     #[must_use]
     pub fn shards_moving(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5AAD_0000);
@@ -50,12 +50,14 @@ impl SimConfig {
             commit_fails: random.chance(1, 4),
             clients: 3,
             operations: base.operations / 2,
+            trees_max: (seed % 4 == 3).then(|| few_bytes(seed)),
             ..base
         }
     }
 
     /// The run of `seed` in which disks fail, fill up and slow down all the time. A third of the
-    /// seeds also lock files, and a third split directories.
+    /// seeds also lock files, and a third split directories. In an eighth, writers wait for
+    /// checkpoints.
     #[must_use]
     pub fn disks(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_D15C_0000);
@@ -72,6 +74,7 @@ impl SimConfig {
             // multiplies the orders that the search tries, so there are few operations.
             operations: base.operations / 2,
             clients: 3,
+            trees_max: (seed % 8 == 6).then(|| few_bytes(seed)),
             churn: 400,
             ebbs: 0,
             ..base
@@ -194,4 +197,9 @@ impl SimConfig {
             ..base
         }
     }
+}
+
+/// A limit of trees that a shard reaches between two checkpoints.
+const fn few_bytes(seed: u64) -> usize {
+    (4 << 10) + (seed % 7) as usize * (3 << 10)
 }

@@ -82,6 +82,8 @@ pub struct SimConfig {
     pub checkpoint_interval: u64,
     /// Memory of a shard's trees at which the shard begins a checkpoint by itself, bytes.
     pub checkpoint_bytes: usize,
+    /// Most memory of a shard's trees, bytes; `None`: that of a server.
+    pub trees_max: Option<usize>,
     /// Time between two background syncs of a log, nanoseconds.
     pub sync_interval: u64,
     /// Mean time between two handovers of a hash slot, nanoseconds; 0: there are none.
@@ -296,6 +298,7 @@ impl SimConfig {
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
             checkpoint_bytes: if seed.is_multiple_of(3) { 16 << 10 } else { 64 << 20 },
+            trees_max: None,
             sync_interval: random.between(5, 60) * MILLISECOND,
             handover_interval: 0,
             client_deaths: random.below(3),

@@ -48,6 +48,12 @@ counts! {
         pub syncs: u64,
         /// Checkpoints that were finished.
         pub checkpoints: u64,
+        /// Requests that were slowed, since a store was behind.
+        pub slowed: u64,
+        /// Requests that were stopped until a checkpoint ended.
+        pub stopped: u64,
+        /// Requests that were slowed or stopped when their shard died.
+        pub parked_at_death: u64,
         /// Shards that died between two steps of their checkpoint.
         pub checkpoint_crashes: u64,
         /// Shards that died, each with its process.

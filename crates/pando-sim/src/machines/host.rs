@@ -218,6 +218,16 @@ impl Process {
         self.driven.checkpoints(self.shard)
     }
 
+    /// Number of requests that the shard has slowed, and that it has stopped.
+    pub fn braked(&self) -> [u64; 2] {
+        self.driven.braked(self.shard)
+    }
+
+    /// Number of requests that wait since the shard's store is behind.
+    pub fn parked(&self) -> u64 {
+        self.driven.parked(self.shard) as u64
+    }
+
     /// Hash slots that the shard owns and that hold anything, except the root's.
     pub fn hash_slots(&self) -> Vec<HashSlot> {
         let mut hash_slots = BTreeSet::new();

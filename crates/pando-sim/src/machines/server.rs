@@ -98,6 +98,7 @@ impl Server {
         let options = HostOptions {
             durability,
             checkpoint_bytes: config.checkpoint_bytes,
+            trees_max: config.trees_max,
             standstill: Duration::from_nanos(config.standstill),
             #[cfg(feature = "planted")]
             planted: config.planted_in_shell,

@@ -27,6 +27,7 @@ impl Stats {
         if process.is_checkpointing() {
             self.checkpoint_crashes += 1;
         }
+        self.parked_at_death += process.parked();
         self.absorb(process);
         let phases = ["copying", "sending changes", "closing", "frozen"];
         for (phase, alive) in phases.iter().zip(process.core().copies_alive()) {
@@ -91,6 +92,8 @@ impl Stats {
     /// Adds the counts of a process that is about to end.
     pub fn absorb(&mut self, process: &Process) {
         self.checkpoints += process.checkpoints();
+        let [slowed, stopped] = process.braked();
+        (self.slowed, self.stopped) = (self.slowed + slowed, self.stopped + stopped);
         self.absorb_core(process);
     }
 

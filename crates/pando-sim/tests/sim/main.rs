@@ -11,6 +11,7 @@ mod local;
 mod locks;
 mod objects;
 mod paths;
+mod pressed;
 mod seeds;
 mod shards;
 

@@ -42,6 +42,7 @@ fn tell_present(families: &mut Families, figures: &Figures) {
         ("sessions", "Sessions that live, as far as the shard has heard.", figures.sessions),
         ("inbox", "Inputs that wait for the shard.", figures.inbox),
         ("held", "Messages that wait for a sync of the log.", figures.held),
+        ("braked", "Requests that wait since memory is near its limit, or at it.", figures.braked),
         (
             "groups_not_durable",
             "Insert groups of the log that a loss of power could still take.",
@@ -51,6 +52,12 @@ fn tell_present(families: &mut Families, figures: &Figures) {
         let labels = vec![("shard", figures.shard.0.to_string())];
         families.gauge(format!("pando_shard_{name}"), help, labels, value as f64);
     }
+    families.gauge(
+        "pando_shard_pressure".to_owned(),
+        "How far the store is behind its writers. 0: they go on. Up to 1: they are slowed. 2: they are stopped.",
+        vec![("shard", figures.shard.0.to_string())],
+        figures.pressure,
+    );
 }
 
 fn tell_totals(families: &mut Families, figures: &Figures) {

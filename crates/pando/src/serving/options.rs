@@ -22,6 +22,9 @@ pub struct SizesArgs {
     #[arg(long, value_name = "ENTRIES", hide = true, default_value_t = 8_000)]
     pub split_threshold: u64,
     /// Memory of a shard's tree at which a checkpoint begins
+    ///
+    /// At four times this, and 16 MiB at least, writers wait for a checkpoint. From three quarters
+    /// of that on they are slowed.
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 64 << 20)]
     pub checkpoint_bytes: usize,
     /// Log space is taken from the disk in pieces of this size

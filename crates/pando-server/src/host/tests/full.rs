@@ -72,7 +72,7 @@ pub(crate) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host
     (host, disk)
 }
 
-fn create(name: &str) -> Op {
+pub(crate) fn create(name: &str) -> Op {
     let node = pando_types::op::NewNode {
         kind: pando_types::FileKind::Regular,
         mode: 0o644,

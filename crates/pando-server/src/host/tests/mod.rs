@@ -1,5 +1,6 @@
 //! Hosts with machines of a few lines.
 
+mod brake;
 mod full;
 mod unreadable;
 

@@ -22,6 +22,11 @@ fn fire(shared: &Shared, at: u64, event: Event) {
     match event {
         Event::Wake(waker) => waker.wake(),
         Event::Run(shard) => shared.run(shard),
+        Event::Attend(shard) => {
+            let Some(cell) = shared.cell(shard) else { return };
+            cell.attention.store(true, Ordering::SeqCst);
+            shared.run(shard);
+        }
         Event::Thaw(shard, token) => shared.thaw(shard, token, "its move did not end in time"),
         Event::Tick(shard) => {
             let Some(cell) = shared.cell(shard) else { return };

@@ -9,6 +9,8 @@ use pando_sim::holding;
 const TWO: &[&str] = &["is served", "is kept by processes"];
 /// No order of the history explains all answers.
 const ORDER: &[&str] = &["; the best one holds "];
+/// A client does not end.
+const END: &[&str] = &["did not come to an end"];
 /// `pando-fsck` finds a fault.
 const STRUCTURE: &[&str] = &["structure"];
 
@@ -25,6 +27,11 @@ fn a_shard_that_is_given_away_in_words_only() {
 fn a_shard_that_has_gone_on_and_is_given_away() {
     // No seed before the 24th finds it.
     is_found_by(STRUCTURE, Planted::ThawedAndGiven, |seed| SimConfig::shards_moving(23 + seed));
+}
+
+#[test]
+fn a_stopped_request_that_is_never_woken() {
+    is_found_by(END, Planted::StoppedNotWoken, |seed| SimConfig::shards_moving(4 * seed - 1));
 }
 
 #[test]

@@ -39,6 +39,12 @@ pub fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -
         if let Some(reason) = &shard.failed {
             text.push_str(&format!("shard {} has stopped: {reason}\n", shard.shard));
         }
+        if let Some(reason) = &shard.pressure {
+            text.push_str(&format!(
+                "shard {} does not keep up ({} requests wait): {reason}\n",
+                shard.shard, shard.braked
+            ));
+        }
         for what in &shard.unreadable {
             text.push_str(&format!(
                 "shard {} cannot read a part of its files; requests that need it get EIO: {what}\n",
@@ -50,10 +56,11 @@ pub fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -
 }
 
 const fn state(shard: &ShardStatus) -> &'static str {
-    match (&shard.failed, shard.unreadable.is_empty()) {
-        (Some(_), _) => "FAILED",
-        (None, false) => "DAMAGED",
-        (None, true) => "ok",
+    match (&shard.failed, shard.unreadable.is_empty(), &shard.pressure) {
+        (Some(_), ..) => "FAILED",
+        (None, false, _) => "DAMAGED",
+        (None, true, Some(_)) => "behind",
+        (None, true, None) => "ok",
     }
 }
 
