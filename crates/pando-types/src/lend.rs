@@ -4,6 +4,7 @@
 //! the directory. So it is never used twice.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use crate::{DirRef, Epoch, Ino, KeyId, Order, PartitionIndex, SessionId, ShardIndex, TxnId};
@@ -167,8 +168,8 @@ pub struct Change {
 pub struct UnderLoan {
     /// The grant of the part.
     pub grant: TxnId,
-    /// Number of elements before the request.
-    pub elements: u64,
+    /// Number of the next element.
+    pub next: NonZeroU64,
     /// Number of amendments before the request.
     pub amendments: u64,
 }

@@ -73,6 +73,7 @@ fn messages() -> impl Strategy<Value = Message> {
                     version: 3,
                     changed: vec![(3, Ino(id.sequence))],
                 }),
+                amendment: None,
             })
         },
     );

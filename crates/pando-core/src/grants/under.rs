@@ -88,7 +88,7 @@ impl Shard {
 /// Whether the holder knows how far the grant has come.
 fn says(grant: &Grant, under: UnderLoan) -> bool {
     grant.standing == Standing::Stands
-        && grant.applied == under.elements
+        && grant.applied + 1 == under.next.get()
         && grant.amended == under.amendments
 }
 

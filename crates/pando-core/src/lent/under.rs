@@ -1,6 +1,7 @@
 //! What shards change in lent parts for their holder, while these are here
 //! (docs/design/under-a-loan.md).
 
+use core::num::NonZeroU64;
 use pando_types::lend::{Amendment, LentRow, UnderLoan};
 use pando_types::op::Op;
 use pando_types::peer::EntryValue;
@@ -25,7 +26,7 @@ impl LentCore {
         let is_grown = matches!(op, Op::Mkdir(..)) && self.is_grown(part.generation);
         (!is_grown).then_some(UnderLoan {
             grant: part.generation,
-            elements: part.number,
+            next: NonZeroU64::MIN.saturating_add(part.number),
             amendments: part.amended,
         })
     }

@@ -2,6 +2,7 @@
 //! (docs/design/under-a-loan.md).
 
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -151,7 +152,7 @@ impl<T: Transport> Borrowing<T> {
     ) -> impl Future<Output = Called> + Send + '_ {
         let EntryHere { shard: at, grant, dir, name } = entry;
         let mut pending = self.pending(at, dir.id, grant);
-        request.head.under = Some(UnderLoan { grant, elements: 0, amendments: 0 });
+        request.head.under = Some(UnderLoan { grant, next: NonZeroU64::MIN, amendments: 0 });
         async move {
             let called = pending.answer(self.travel(shard, request)).await;
             if let Ok(reply) = &called {

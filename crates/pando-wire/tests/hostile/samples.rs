@@ -2,7 +2,7 @@
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::hold::Holding;
-use pando_types::lend::{Birth, Born, Inos, LentPage, LentRow, Loan};
+use pando_types::lend::{Amendment, Birth, Born, Inos, LentPage, LentRow, Loan};
 use pando_types::op::{
     FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
     Request, RequestId, Target, XattrMode,

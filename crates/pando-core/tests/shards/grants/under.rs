@@ -1,6 +1,8 @@
 //! Names and modes that shards change in a part for its holder, while it is lent
 //! (docs/design/under-a-loan.md).
 
+use std::num::NonZeroU64;
+
 use pando_types::lend::{Standing, UnderLoan};
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Found, Reply};
@@ -33,7 +35,7 @@ fn under(c: &mut Cluster, holder: &Holder, op: Op) -> Request {
 fn chmod(c: &mut Cluster, dir: DirRef, grant: Option<TxnId>) -> Request {
     let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     let mut request = Op::DirSetAttr(dir, set).request(c, 4);
-    let under = |grant| UnderLoan { grant, elements: 0, amendments: 0 };
+    let under = |grant| UnderLoan { grant, next: NonZeroU64::MIN, amendments: 0 };
     request.head.under = grant.map(under);
     request
 }
