@@ -9,11 +9,11 @@ use pando_types::{Epoch, Ino, SessionId};
 use parking_lot::Mutex;
 
 use crate::cache::remembered::{PathStats, RememberedPaths};
-use crate::listing::walk::Walks;
 use crate::nodes::openers::Openers;
 use crate::nodes::renames::Renames;
 use crate::nodes::table::Nodes;
 use crate::nodes::untold::Untold;
+use crate::nodes::walks::Walks;
 use crate::route::routes::Routes;
 use crate::session::doubts::Doubts;
 use crate::session::hold::Hold;

@@ -45,8 +45,8 @@ pub(crate) struct State {
     /// Directories about which requests wait. They are being borrowed, or were fenced, and the
     /// shard is yet to hear what is open in them.
     pub(crate) held_up: HashSet<DirId>,
-    /// Directories about which requests wait: shards change a name in the part of this grant, or the
-    /// entry of the directory there.
+    /// Directories about which requests wait: shards change a name in the part of this grant, or
+    /// the directory's entry there.
     pub(crate) under: HashMap<DirId, TxnId>,
     /// Where the last amendments are in the shard's log that it may lose.
     pub(crate) amended: BTreeMap<TxnId, (Epoch, Lsn)>,
