@@ -172,13 +172,13 @@ impl Loans {
                 let element = (*grant, *number);
                 self.set_aside.contains(&element) || self.died.contains(&element)
             };
-            let lost = ended.applied + 1..=*last;
-            if let Some(number) = lost.clone().find(|number| !told(number)) {
+            if let Some(number) = (ended.applied + 1..=*last).find(|number| !told(number)) {
                 return Err(format!(
                     "element {number} of {grant} is lost, and client {who} did not set it aside"
                 ));
             }
-            let is_of = |element: &&ElementOf| element.0 == *grant && !lost.contains(&element.1);
+            // Writers of objects make elements that no operation here has made.
+            let is_of = |(of, number): &&ElementOf| of == grant && *number <= ended.applied;
             if let Some((_, number)) = self.set_aside.iter().find(is_of) {
                 return Err(format!(
                     "element {number} of {grant} was set aside by client {who}, and is applied"

@@ -40,6 +40,8 @@ pub struct Contents {
     suspected: Vec<(Ino, String)>,
     /// Files of which changes were set aside.
     set_aside: BTreeSet<Ino>,
+    /// Of these, files of which no program was told.
+    untold: BTreeSet<Ino>,
     /// Counts of what happened.
     pub counts: ObjectCounts,
 }
@@ -89,6 +91,10 @@ impl Contents {
     /// The content that was begun last is acknowledged.
     pub fn stored(&mut self, ino: Ino) {
         self.counts.flushed += 1;
+        // A mount says `EIO` here, once, of a file of which a change was set aside.
+        if self.untold.remove(&ino) {
+            return self.doubt(ino);
+        }
         if let Some(file) = self.files.get_mut(&ino) {
             file.stored = file.states.len() - 1;
             file.synced = if self.is_durable { Some(file.stored) } else { file.synced };
@@ -133,7 +139,9 @@ impl Contents {
 
     /// Changes of these files were answered, and are or may be lost.
     pub fn set_aside(&mut self, files: impl Iterator<Item = Ino>) {
-        self.set_aside.extend(files);
+        let files: Vec<_> = files.collect();
+        self.set_aside.extend(&files);
+        self.untold.extend(files);
     }
 
     /// The first fault, now that all is known.
