@@ -291,7 +291,10 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
             block_on(host.call(ONE, request(3, write_of_an_object()))).unwrap();
             assert!(is_over.load(Ordering::SeqCst));
         });
-        std::thread::sleep(Duration::from_millis(50));
+        let waits = || host.status()[1].counters["waited_for_sync"] == 1;
+        while !waits() && !write.is_finished() {
+            std::thread::yield_now();
+        }
         assert!(!write.is_finished());
         go_on.send(()).unwrap();
     });
