@@ -23,7 +23,7 @@ pub(crate) enum Step {
     Waits,
     /// It needs the rows of a file.
     Fetches(TxnId, Order),
-    /// It travels, and its part stays: the shard changes a name there for this holder.
+    /// It travels, and its part stays: the shard changes something there for this holder.
     Under(DirId, UnderLoan),
     /// It asks that what was changed under these grants, or any, be durable.
     Syncs(Option<Vec<TxnId>>),
@@ -41,8 +41,7 @@ impl State {
         {
             return Step::Waits;
         }
-        if !self.under.is_empty()
-            && dirs_of(&request.op).iter().any(|dir| self.under.contains_key(dir))
+        if !self.under.is_empty() && dirs_of(&request.op).iter().any(|dir| self.is_any_under(*dir))
         {
             return Step::Waits;
         }
@@ -115,13 +114,15 @@ impl State {
         }
     }
 
-    /// Holds up a directory in which the shard is to change a name for this holder, if it may do so
-    /// while the part stays here.
+    /// Holds up a directory that the shard is to change for this holder, if it may do so while the
+    /// part stays here.
     fn goes_under(&mut self, request: &Request) -> Option<(DirId, UnderLoan)> {
-        let (Op::Mkdir(dir, ..) | Op::Rmdir(dir, _)) = &request.op else { return None };
+        let (Op::Mkdir(dir, ..) | Op::Rmdir(dir, _) | Op::DirSetAttr(dir, _)) = &request.op else {
+            return None;
+        };
         let is_first = request.head.id.sequence > 0 && !self.queue.is_broken() && !self.is_closed;
         let under = self.lent.as_ref().filter(|_| is_first)?.core.under(&request.op)?;
-        self.under.insert(dir.id, under.grant);
+        self.under.insert((dir.id, under.grant));
         self.requests.sent(request);
         Some((dir.id, under))
     }

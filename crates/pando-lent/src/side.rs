@@ -1,6 +1,6 @@
 //! What a holder knows of one shard, and holds of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use pando_core::LentCore;
 use pando_core::contract::Now;
@@ -45,9 +45,9 @@ pub(crate) struct State {
     /// Directories about which requests wait. They are being borrowed, or were fenced, and the
     /// shard is yet to hear what is open in them.
     pub(crate) held_up: HashSet<DirId>,
-    /// Directories about which requests wait: shards change a name in the part of this grant, or
+    /// Directories about which requests wait: shards change something in the part of this grant, or
     /// the directory's entry there.
-    pub(crate) under: HashMap<DirId, TxnId>,
+    pub(crate) under: BTreeSet<(DirId, TxnId)>,
     /// Where the last amendments are in the shard's log that it may lose.
     pub(crate) amended: BTreeMap<TxnId, (Epoch, Lsn)>,
     /// Fenced parts of which the shard is yet to hear what is open.
@@ -219,7 +219,7 @@ impl State {
 
     /// Drops a part. Returns the element that gives it back, if the part was here.
     pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
-        self.under.retain(|_, of| *of != grant);
+        self.under.retain(|(_, of)| *of != grant);
         self.amended.remove(&grant);
         let lent = self.lent.as_mut()?;
         lent.uses.remove(&grant);

@@ -162,8 +162,8 @@ pub struct Change {
     pub after: u64,
 }
 
-/// That a request is made by the holder of the part in which it changes a name. The holder has
-/// stopped to answer from that part (docs/design/under-a-loan.md).
+/// That a request is made by the holder of the part which it changes. The holder has stopped to
+/// answer from that part (docs/design/under-a-loan.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnderLoan {
     /// The grant of the part.

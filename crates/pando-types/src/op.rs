@@ -43,8 +43,11 @@ pub struct Head {
     pub version: u64,
     /// Of a `Mkdir`: whether the session would borrow the new directory.
     pub borrows: bool,
-    /// Of a `Mkdir` or `Rmdir`: the loan of the part that has the name.
+    /// Of a `Mkdir` or `Rmdir`: the loan of the part that has the name. Of a `DirSetAttr`: the loan
+    /// of the directory, if that has one part.
     pub under: Option<UnderLoan>,
+    /// Of a `DirSetAttr`: the grant of the part that has the directory's entry.
+    pub entry: Option<TxnId>,
 }
 
 /// Exactly-once identity of a request. A session numbers its changing requests per request slot. A

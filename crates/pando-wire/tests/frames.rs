@@ -46,6 +46,7 @@ fn messages() -> impl Strategy<Value = Message> {
                         version: 3,
                         borrows: uid % 3 == 0,
                         under: None,
+                        entry: None,
                     },
                     credentials: Credentials::new(uid, uid, groups),
                     op: Op::Create { dir, name, node, exclusive: true, open: false },

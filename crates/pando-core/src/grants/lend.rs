@@ -13,7 +13,7 @@ use crate::grants::gate::locks_of;
 use crate::records::keys::{self, Kind, Table};
 use crate::records::record::{Entry, Grant, Header, Record};
 use crate::state::ctx::Ctx;
-use crate::state::lock_key::{Hold, LockKey};
+use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop, bad_key};
 
@@ -48,7 +48,7 @@ impl Shard {
     fn enter_grant(&mut self, generation: TxnId, grant: Grant, now: u64) {
         if grant.is_lent() {
             for key in self.locks_of_part(grant.part) {
-                self.locks.take(key, generation, Hold::Lent);
+                self.locks.lend(key, generation);
             }
         }
         self.grants.enter(generation, grant, now);

@@ -1,10 +1,10 @@
-//! Requests of a holder that change a name in its part by a transaction, while the part stays lent
+//! Requests of a holder that change its part by a transaction, while the part stays lent
 //! (docs/design/under-a-loan.md).
 
 use alloc::vec::Vec;
 use pando_types::lend::{Amendment, LentRow, Standing, UnderLoan};
 use pando_types::op::{Op, Request};
-use pando_types::peer::Behalf;
+use pando_types::peer::{Peer, Prepare};
 use pando_types::{DirId, DirRef, KeyId, Name, TxnId};
 
 use crate::contract::{Halt, Write};
@@ -23,10 +23,11 @@ impl Shard {
         key: KeyId,
         request: &Request,
     ) -> Result<Option<TxnId>, Halt> {
-        let (Some(under), Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name)) =
-            (request.head.under, &request.op)
-        else {
-            return Ok(None);
+        let Some(under) = request.head.under else { return Ok(None) };
+        let (dir, name) = match &request.op {
+            Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name) => (dir, Some(name)),
+            Op::DirSetAttr(dir, _) => (dir, None),
+            _ => return Ok(None),
         };
         let held = self.grants.get(under.grant).filter(|held| held.grant.key == key);
         let Some(part) = held.filter(|held| says(&held.grant, under)).map(|it| it.grant.part)
@@ -36,13 +37,22 @@ impl Shard {
         let is_its = self.grants.get(under.grant).map(|it| it.grant.session)
             == Some(request.head.id.session);
         let header = self.header_of(ctx, dir.id, part.partition)?;
-        let covers = header.is_some_and(|it| it.range().contains(&self.order(name).0));
+        let covers = header.is_some_and(|it| match name {
+            Some(name) => it.range().contains(&self.order(name).0),
+            None => it.partition.0 == 0 && it.radix.0 == 0,
+        });
         Ok((is_its && part.dir == *dir && covers).then_some(under.grant))
     }
 
     /// The grant whose part a transaction's step passes.
-    pub(crate) fn passes_under(&self, behalf: Behalf) -> Option<TxnId> {
-        let grant = behalf.under?;
+    pub(crate) fn passes_under(&self, peer: &Peer, prepare: &Prepare) -> Option<TxnId> {
+        let (behalf, is_own) = (peer.behalf, peer.from == self.config.shard);
+        let may = match prepare {
+            Prepare::Name { .. } => true,
+            Prepare::Home(_) | Prepare::Partition { seal: false, .. } => is_own,
+            _ => false,
+        };
+        let grant = behalf.under.filter(|_| may)?;
         let held = &self.grants.get(grant)?.grant;
         let stands = held.standing == Standing::Stands && held.session == behalf.session;
         stands.then_some(grant)
@@ -60,13 +70,20 @@ impl Shard {
     /// Counts what a request has changed in the part of its session, and tells the rows. `None`:
     /// the part is not lent any more, or not as the holder knows it, or nothing is counted.
     pub(crate) fn amend(&mut self, ctx: &mut Ctx<'_>, request: &Request) -> Option<Amendment> {
-        let (passed, under) = (ctx.under.take(), request.head.under?);
-        let generation = match request.op {
-            Op::Mkdir(..) | Op::Rmdir(..) => passed?,
-            // It tells that the request has run now, and not before.
-            Op::DirSetAttr(..) => return Some(Amendment { grant: under.grant, rows: Vec::new() }),
-            _ => return None,
-        };
+        let passed = ctx.under.take();
+        let counted = self.count_amendment(ctx, request, passed);
+        let entry = request.head.entry.filter(|_| matches!(request.op, Op::DirSetAttr(..)));
+        // It tells that the request has run now, and not before.
+        counted.or(entry.map(|grant| Amendment { grant, rows: Vec::new() }))
+    }
+
+    fn count_amendment(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &Request,
+        passed: Option<TxnId>,
+    ) -> Option<Amendment> {
+        let (generation, under) = (passed?, request.head.under?);
         let held = self.grants.get(generation)?;
         let is_its = held.grant.session == request.head.id.session && says(&held.grant, under);
         if !is_its || under.grant != generation {
@@ -103,9 +120,13 @@ fn under_start(ctx: &Ctx<'_>, grant: &Grant) -> Option<Header> {
 fn rows_in(ctx: &Ctx<'_>, dir: DirId, header: Header) -> Vec<LentRow> {
     let orders = header.range();
     let is_in = |key: &[u8]| {
+        let is_entry = || keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
         keys::dir_of(key) == Some(dir)
-            && keys::kind_of(key) == Some(Kind::Entry as u8)
-            && keys::order_of(key).is_some_and(|order| orders.contains(&order.0))
+            && match keys::kind_of(key) {
+                Some(kind) if kind == Kind::Entry as u8 => is_entry(),
+                Some(kind) => kind == Kind::Content as u8,
+                None => false,
+            }
     };
     let entries = ctx.writes().filter_map(|write| match write {
         Write::Put(key, value) if is_in(key) => Some(LentRow(key.clone(), value.clone())),

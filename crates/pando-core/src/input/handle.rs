@@ -27,7 +27,7 @@ use crate::state::shard::Shard;
 use crate::state::stop::{bad_key, broken};
 use crate::state::txn::coordinator::Coordinator;
 use crate::state::txn::participant::Participant;
-use crate::state::txn::step_lock::lock_of;
+use crate::state::txn::step_lock::locks_of;
 use crate::state::txn::transaction::Txn;
 
 impl Shard {
@@ -126,8 +126,7 @@ impl Shard {
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| bad_key(Table::Prepared))?;
             let record = Prepared::decode(&value)?;
-            let (lock, hold) = lock_of(&self.config, &record.prepare)?;
-            if let Some(lock) = lock {
+            for (lock, hold) in locks_of(&self.config, &record.prepare)? {
                 self.locks.take(lock, step.0, hold);
             }
             if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {

@@ -358,7 +358,7 @@ impl LentCore {
     }
 
     /// The one part that has all that an operation is about; `None`: it travels.
-    fn part_of(&self, op: &Op) -> Option<TxnId> {
+    pub(super) fn part_of(&self, op: &Op) -> Option<TxnId> {
         if let Some([first, second]) = changes_at(op) {
             let part = self.holds(first?)?;
             let same = second.is_none_or(|name| self.holds(name) == Some(part));
@@ -374,7 +374,8 @@ impl LentCore {
             Op::DirGetAttr(dir) | Op::DirSetAttr(dir, _) if self.is_unsplit(dir.id) => {
                 self.partition(*dir, PartitionIndex(0))
             }
-            Op::DirAccess(dir, _) => self.partition(*dir, PartitionIndex(0)),
+            // Nobody moves a directory of which the content is lent.
+            Op::DirAccess(dir, _) | Op::Parent(dir) => self.partition(*dir, PartitionIndex(0)),
             _ => None,
         }
     }

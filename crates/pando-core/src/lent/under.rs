@@ -16,12 +16,16 @@ use crate::records::record::{Header, Record};
 use crate::state::ctx::Ctx;
 
 impl LentCore {
-    /// The loan under which a request changes a name that travels: the part has the name, and need
-    /// not be given back. `None`: it has to be.
+    /// The loan under which a request travels that changes a name in a part, or owner and mode of
+    /// its directory. The part need not be given back. `None`: it has to be.
     #[must_use]
     pub fn under(&self, op: &Op) -> Option<UnderLoan> {
-        let (Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name)) = op else { return None };
-        let part = &self.parts[&self.holds((*dir, name))?];
+        let grant = match op {
+            Op::Mkdir(dir, name, _) | Op::Rmdir(dir, name) => self.holds((*dir, name))?,
+            Op::DirSetAttr(..) => self.part_of(op)?,
+            _ => return None,
+        };
+        let part = &self.parts[&grant];
         // It is to split.
         let is_grown = matches!(op, Op::Mkdir(..)) && self.is_grown(part.generation);
         (!is_grown).then_some(UnderLoan {
@@ -42,7 +46,9 @@ impl LentCore {
                 let mut header = Header::decode(&value)?;
                 let held = Rows::get(&self.store, &key)?;
                 let held = held.map(|bytes| Header::decode(&bytes)).transpose()?;
-                // The shard may have taken its own time instead of a later one that was shown.
+                // The shard may have taken its own time instead of a later one that was shown. A
+                // time that was set begins a new generation.
+                let held = held.filter(|held| held.generation == header.generation);
                 header.mtime = held.map_or(header.mtime, |held| held.mtime.max(header.mtime));
                 self.store.apply(Write::Put(key, header.encode()));
                 self.shard.namespace.dirs.update(&[(dir, header)], &[]);

@@ -20,6 +20,8 @@ struct Lock {
     owner: TxnId,
     steps: u32,
     hold: Hold,
+    /// The grant of what a transaction of its holder has locked. It has the lock again after that.
+    lent_by: Option<TxnId>,
 }
 
 /// Whether two inputs are one request or peer message, repeated.
@@ -71,9 +73,11 @@ impl Locks {
         self.held.get(&key).is_none_or(|lock| lock.steps == 1)
     }
 
-    /// Which transaction holds a lock, and how.
+    /// Which transaction holds a lock, and how. What is lent is, also while a transaction of its
+    /// holder has the lock.
     pub fn hold(&self, key: LockKey) -> Option<(TxnId, Hold)> {
-        self.held.get(&key).map(|lock| (lock.owner, lock.hold))
+        let lock = self.held.get(&key)?;
+        Some(lock.lent_by.map_or((lock.owner, lock.hold), |grant| (grant, Hold::Lent)))
     }
 
     /// Takes the lock for one more step of `txn`.
@@ -81,10 +85,37 @@ impl Locks {
     /// # Panics
     /// If another transaction holds it.
     pub fn take(&mut self, key: LockKey, txn: TxnId, hold: Hold) {
-        let lock = self.held.entry(key).or_insert(Lock { owner: txn, steps: 0, hold });
+        let new = Lock { owner: txn, steps: 0, hold, lent_by: None };
+        let lock = self.held.entry(key).or_insert(new);
         assert_eq!(lock.owner, txn, "{key:?} is held by another transaction");
         lock.steps += 1;
         lock.hold = hold;
+    }
+
+    /// Takes the lock for a step of `txn`, which changes what `grant` has lent to its session.
+    ///
+    /// # Panics
+    /// If another transaction holds the lock.
+    pub fn take_over(&mut self, key: LockKey, txn: TxnId, (hold, grant): (Hold, TxnId)) {
+        let lent_by = match self.held.get(&key) {
+            Some(lock) if lock.owner == grant => Some(grant),
+            _ => None,
+        };
+        if lent_by.is_some() {
+            self.held.remove(&key);
+        }
+        self.take(key, txn, hold);
+        if let Some(lock) = self.held.get_mut(&key).filter(|_| lent_by.is_some()) {
+            lock.lent_by = lent_by;
+        }
+    }
+
+    /// Takes the lock for a grant. A transaction of its holder may have it at a start.
+    pub fn lend(&mut self, key: LockKey, grant: TxnId) {
+        match self.held.get_mut(&key) {
+            Some(lock) if lock.owner != grant => lock.lent_by = Some(grant),
+            _ => self.take(key, grant, Hold::Lent),
+        }
     }
 
     /// Releases the lock for one step of `txn`. After the last step, returns the inputs that
@@ -92,13 +123,19 @@ impl Locks {
     pub fn release(&mut self, key: LockKey, txn: TxnId) -> VecDeque<Input> {
         let Some(lock) = self.held.get_mut(&key) else { return VecDeque::new() };
         if lock.owner != txn {
+            // A grant that ends below a transaction.
+            lock.lent_by = lock.lent_by.filter(|grant| *grant != txn);
             return VecDeque::new();
         }
         lock.steps -= 1;
         if lock.steps > 0 {
             return VecDeque::new();
         }
+        let lent_by = lock.lent_by;
         self.held.remove(&key);
+        if let Some(grant) = lent_by {
+            self.take(key, grant, Hold::Lent);
+        }
         self.waiting.remove(&key).unwrap_or_default()
     }
 

@@ -28,16 +28,13 @@ impl Shard {
             return Err(Stop::Wait(LockKey::Beyond));
         }
         let number = self.numbers.txn(ctx).number;
-        // The shard of that entry judges whether the part is this session's.
-        let of_entry = matches!(plan, Plan::DirSetAttr(_)).then_some(request.head.under).flatten();
-        let under = ctx.under.or(of_entry.map(|under| under.grant));
-        self.enter(number, Some((tag, request)), plan, under);
+        self.enter(number, Some((tag, request)), plan, ctx.under);
         self.advance(ctx, number)?;
         Ok(Ran::Later)
     }
 
     /// Puts a transaction into the table. `advance` starts it.
-    /// `under` is the grant of the part in which its holder has a name changed.
+    /// `under` is the grant of the part that its holder has changed.
     pub(crate) fn enter(
         &mut self,
         number: u64,

@@ -25,7 +25,7 @@ use crate::state::migration::whereabouts::Whereabouts;
 use crate::state::namespace::headers::history;
 use crate::state::shard::Shard;
 use crate::state::stop::{Stop, broken};
-use crate::state::txn::step_lock::lock_of;
+use crate::state::txn::step_lock::locks_of;
 use crate::txn::redo::{can_redo, votes_unsynced};
 
 /// Shortest time until a vote about a lent part, nanoseconds.
@@ -41,6 +41,7 @@ const fn only_looks(prepare: &Prepare) -> bool {
             | Prepare::Look(_)
             | Prepare::LookFile { .. }
             | Prepare::Home(_)
+            | Prepare::Removal(_)
             | Prepare::NewHome(_)
             | Prepare::Link { .. }
     )
@@ -171,8 +172,7 @@ impl Shard {
             }
             return self.invalidate(ctx, from, at, dirs);
         }
-        let is_name = matches!(prepare, Prepare::Name { .. });
-        ctx.under = self.passes_under(peer.behalf).filter(|_| is_name);
+        ctx.under = self.passes_under(&peer, &prepare);
         let voted = self.vote(ctx, (peer.txn, peer.behalf), &mut prepare);
         ctx.under = None;
         let vote = match voted {
@@ -196,8 +196,9 @@ impl Shard {
         self.send_vote(ctx, &peer, (place, prepare), vote)
     }
 
-    /// Votes `Busy` about a part that is lent, but not at once: the transaction would begin again
-    /// without end while the holder is away.
+    /// Votes about a part that is lent once it is back, which may be on its way. Votes `Busy` if
+    /// that takes long, but not at once: the transaction would begin again without end while the
+    /// holder is away.
     fn vote_later(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -209,6 +210,7 @@ impl Shard {
         match self.wanted_since(ctx.now, key).filter(|_| self.grants.delay_vote(at)) {
             Some(since) => {
                 let pause = (since / 4).clamp(VOTES_AFTER, VOTES_WITHIN);
+                self.locks.wait(key, Input::Peer(Box::new(peer.clone())));
                 let input = Input::Peer(Box::new(peer));
                 self.queue.put_off(ctx.now.nanos.saturating_add(pause), input);
                 Ok(())
@@ -226,13 +228,18 @@ impl Shard {
         vote: Vote,
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
+        self.grants.vote_leaves(at);
         let locks = prepare.locks();
+        let passed = self.passes_under(peer, &prepare);
         let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         #[cfg(feature = "planted")]
         let unsynced = unsynced || self.is_planted(crate::Planted::VoteUnsynced);
         if matches!(vote, Vote::Yes(_)) && locks && !self.participant.is_prepared(at) {
-            if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
-                self.locks.take(lock, peer.txn, hold);
+            for (lock, hold) in locks_of(&self.config, &prepare)? {
+                match passed {
+                    Some(grant) => self.locks.take_over(lock, peer.txn, (hold, grant)),
+                    None => self.locks.take(lock, peer.txn, hold),
+                }
             }
             if let Prepare::Graph(Claim::Move { above, .. }) = &mut prepare {
                 above.clear();
@@ -274,6 +281,13 @@ impl Shard {
                 self.see_content(ctx, *dir)?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => self.see_home(ctx, txn, *dir)?,
+            Prepare::Removal(dir) => {
+                let seen = self.see_home(ctx, txn, *dir)?;
+                match self.see_partition(ctx, txn, *dir, PartitionIndex(0), true)? {
+                    Some(_) => seen,
+                    None => return Ok(Vote::Busy),
+                }
+            }
             Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
                 self.open_hash_slot(id.hash_slot())?;
@@ -322,7 +336,10 @@ impl Shard {
 
     fn see_home(&mut self, ctx: &Ctx<'_>, txn: TxnId, dir: DirRef) -> Result<Seen, Stop> {
         self.open_hash_slot(dir.id.hash_slot())?;
-        self.locks.free_for(LockKey::Home(dir.id), txn)?;
+        match self.locks.hold(LockKey::Home(dir.id)) {
+            Some((grant, Hold::Lent)) if ctx.is_of_grant(grant) => {}
+            _ => self.locks.free_for(LockKey::Home(dir.id), txn)?,
+        }
         self.see_content(ctx, dir)
     }
 
@@ -422,6 +439,7 @@ impl Shard {
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
         match hold {
             Some((_, Hold::Copy)) => {}
+            Some((grant, Hold::Lent)) if ctx.is_of_grant(grant) && !seal => {}
             Some((grant, Hold::Lent)) => {
                 self.recall_grant(ctx.now, grant);
                 return Err(Stop::Wait(LockKey::Partition(dir.id, index)));
@@ -490,7 +508,7 @@ impl Shard {
 
     fn unlock(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<Option<Prepare>, Halt> {
         let Some(prepare) = self.participant.release(ctx, at) else { return Ok(None) };
-        if let (Some(lock), _) = lock_of(&self.config, &prepare)? {
+        for (lock, _) in locks_of(&self.config, &prepare)? {
             self.queue.resume(self.locks.release(lock, at.0));
         }
         if let Prepare::Graph(claim) = &prepare {

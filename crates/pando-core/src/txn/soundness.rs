@@ -189,7 +189,9 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
     match prepare {
         Prepare::Graph(_) => matches!(seen, Seen::Nothing | Seen::Position(_)),
         Prepare::Name { .. } => matches!(seen, Seen::Name { .. }),
-        Prepare::Look(_) | Prepare::Home(_) => matches!(seen, Seen::Home { .. }),
+        Prepare::Look(_) | Prepare::Home(_) | Prepare::Removal(_) => {
+            matches!(seen, Seen::Home { .. })
+        }
         Prepare::Partition { .. } => matches!(seen, Seen::Partition(..)),
         Prepare::Link { new: false, .. } | Prepare::LookFile { .. } => {
             matches!(seen, Seen::Link(..))
@@ -216,6 +218,10 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             | Change::SetBase { dir: of, .. }
             | Change::DropHome { dir: of, .. },
         ) => dir == of,
+        (Prepare::Removal(dir), Change::DropHome { dir: of, .. }) => dir == of,
+        (Prepare::Removal(dir), Change::DropPartition { dir: of, partition }) => {
+            dir == of && partition.0 == 0
+        }
         (Prepare::NewHome(id), Change::NewHome { dir, .. } | Change::NewLentHome { dir, .. }) => {
             *id == dir.id
         }

@@ -61,8 +61,11 @@ impl Shard {
                 let behalf = own.map(Txn::behalf).unwrap_or_default();
                 // What is counted is changed at the coordinator only. A directory's entry, of which
                 // mode and owner change, may be elsewhere.
-                let is_entry = own.and_then(Txn::kind) == Some(TxnKind::DirSetAttr);
-                let under = behalf.under.filter(|_| to == from || is_entry);
+                let of_entry = own.filter(|txn| txn.kind() == Some(TxnKind::DirSetAttr));
+                let under = match (&message, of_entry) {
+                    (PeerMessage::Prepare(_, Prepare::Name { .. }), Some(txn)) => txn.entry(),
+                    _ => behalf.under.filter(|_| to == from),
+                };
                 Behalf { heard: behalf.heard.min(self.sessions_heard()), under, ..behalf }
             }
             _ => Behalf::default(),

@@ -14,7 +14,7 @@ use crate::findings::evidence::Evidence;
 use crate::findings::finding::Finding;
 use crate::judge::judgement::Judge;
 use crate::rows::cursor;
-use crate::unfinished::busy::lock_of;
+use crate::unfinished::busy::locks_of;
 use crate::unfinished::place::Place;
 
 /// One step of a decision. It and the participant's records of it are read together.
@@ -110,19 +110,29 @@ impl Judge<'_, '_> {
     fn locks(&mut self) -> Result<(), String> {
         let mut held: BTreeMap<(ShardIndex, String), (TxnId, u16)> = BTreeMap::new();
         for ((shard, txn, step), prepared) in &self.sweep.busy.prepared {
-            let Some(place) = lock_of(self.probe.volume, &prepared.prepare) else { continue };
-            let shown = shown(&place);
-            let first = *held.entry((*shard, shown.clone())).or_insert((*txn, *step));
-            if first.0 == *txn {
-                continue;
+            for place in locks_of(self.probe.volume, &prepared.prepare) {
+                let shown = shown(&place);
+                let first = *held.entry((*shard, shown.clone())).or_insert((*txn, *step));
+                if first.0 != *txn {
+                    self.held_twice((*shard, shown), first, (*txn, *step))?;
+                }
             }
-            let (one, one_row) = self.row(*shard, &keys::prepared(first.0, first.1))?;
-            let (other, other_row) = self.row(*shard, &keys::prepared(*txn, *step))?;
-            if one.is_some() && other.is_some() {
-                let detail = format!("transactions {} and {txn} both hold it", first.0);
-                let finding = Finding::new(Code::LockHeldTwice, *shard, shown, detail);
-                self.found.push(finding.known_by(one_row).known_by(other_row));
-            }
+        }
+        Ok(())
+    }
+
+    fn held_twice(
+        &mut self,
+        (shard, shown): (ShardIndex, String),
+        first: (TxnId, u16),
+        second: (TxnId, u16),
+    ) -> Result<(), String> {
+        let (one, one_row) = self.row(shard, &keys::prepared(first.0, first.1))?;
+        let (other, other_row) = self.row(shard, &keys::prepared(second.0, second.1))?;
+        if one.is_some() && other.is_some() {
+            let detail = format!("transactions {} and {} both hold it", first.0, second.0);
+            let finding = Finding::new(Code::LockHeldTwice, shard, shown, detail);
+            self.found.push(finding.known_by(one_row).known_by(other_row));
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use pando_placement::{parent, range};
 use pando_types::op::ObjectId;
 use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::reply::{HashSlotNews, Slice};
-use pando_types::{DirId, HashSlot, Ino, Order, ShardIndex, TxnId};
+use pando_types::{DirId, HashSlot, Ino, Order, PartitionIndex, ShardIndex, TxnId};
 
 use crate::rows::cursor;
 use crate::rows::key::Key;
@@ -185,7 +185,7 @@ impl Busy {
 
     fn note(&mut self, volume: &Volume) {
         for prepared in self.prepared.values() {
-            self.held.extend(lock_of(volume, &prepared.prepare));
+            self.held.extend(locks_of(volume, &prepared.prepare));
         }
         for (&(coordinator, number), decided) in &self.decided {
             let txn = TxnId { shard: coordinator, number };
@@ -265,13 +265,21 @@ pub fn arriving_header(prepared: &Prepared) -> Option<Header> {
     }
 }
 
-/// The lock that a step holds, if it holds one.
-pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
+/// The locks that a step holds.
+pub fn locks_of(volume: &Volume, prepare: &Prepare) -> impl Iterator<Item = Place> + use<> {
+    let seal = match prepare {
+        Prepare::Removal(dir) => Some(Place::Partition(dir.id, PartitionIndex(0))),
+        _ => None,
+    };
+    lock_of(volume, prepare).into_iter().chain(seal)
+}
+
+fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
     Some(match prepare {
         Prepare::Graph(Claim::Move { moved, .. }) => Place::Graph(moved.id),
         Prepare::Graph(Claim::Alone) => Place::Graph(DirId::ROOT),
         Prepare::Name { dir, name, .. } => Place::Name(dir.id, volume.order(name)),
-        Prepare::Home(dir) => Place::Home(dir.id),
+        Prepare::Home(dir) | Prepare::Removal(dir) => Place::Home(dir.id),
         Prepare::NewHome(id) => Place::Home(*id),
         Prepare::Partition { dir, partition, .. } => Place::Partition(dir.id, *partition),
         Prepare::Link { ino, .. } => Place::Link(*ino),

@@ -95,8 +95,12 @@ impl Inner {
         self.memory.end_hold();
         match stayed {
             Stayed::ToTheEnd => return self.leave(ending),
-            // All that was told has lapsed with it. Shard 0 counts the same time, and more.
-            Stayed::UntilItLapsed => return namespace.hold_lapsed(),
+            // All that was told has lapsed with it, but listings. Shard 0 counts the same time, and
+            // more.
+            Stayed::UntilItLapsed => {
+                self.forget_listings();
+                return namespace.hold_lapsed();
+            }
             Stayed::UntilRecalled => {}
         }
         self.forget_listings();

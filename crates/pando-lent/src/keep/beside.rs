@@ -65,12 +65,17 @@ impl<T: Transport> Borrowing<T> {
         self.call_later(shard, request).await
     }
 
-    /// Gives parts back, and waits until their shards have them.
-    pub(crate) async fn hand_back(&self, grants: Vec<(ShardIndex, TxnId)>) {
-        for (at, grant) in &grants {
+    /// Gives parts back.
+    pub(crate) fn give_back_to(&self, grants: &[(ShardIndex, TxnId)]) {
+        for (at, grant) in grants {
             self.side(*at).lock().give_back(&[*grant], self.inner.machine_nanos());
             self.side(*at).to_send.notify_one();
         }
+    }
+
+    /// Gives parts back, and waits until their shards have them.
+    pub(crate) async fn hand_back(&self, grants: Vec<(ShardIndex, TxnId)>) {
+        self.give_back_to(&grants);
         for (at, grant) in grants {
             self.flush_of(at, Some(&[grant])).await;
         }

@@ -1,11 +1,11 @@
-//! Requests that change a name in a part by a transaction of its shard, while the part stays here
+//! Requests that change a part by a transaction of its shard, while the part stays here
 //! (docs/design/under-a-loan.md).
 
 use std::future::{Future, poll_fn};
-use std::num::NonZeroU64;
 use std::pin::pin;
 use std::task::Poll;
 
+use futures_util::future::join;
 use pando_client::{Called, Transport};
 use pando_types::lend::UnderLoan;
 use pando_types::op::{Op, Request};
@@ -74,11 +74,9 @@ impl<T: Transport> Drop for Pending<'_, T> {
     }
 }
 
-/// The entry of a directory, in a part that is here.
-pub(crate) struct EntryHere {
-    /// The shard that has lent the part.
-    shard: ShardIndex,
-    grant: TxnId,
+/// The entry of a directory, in a part that is here. The part is given back if this is dropped.
+pub(crate) struct EntryHere<'a, T: Transport> {
+    pending: Pending<'a, T>,
     dir: DirRef,
     name: Name,
 }
@@ -98,8 +96,8 @@ impl<T: Transport> Borrowing<T> {
         Pending { borrowing: self, shard, dir, grant, is_over: false }
     }
 
-    /// Lets a request travel under a loan. The directory `dir`, in which it changes a name, is held
-    /// up already. The part is given back also if what this returns is never polled.
+    /// Lets a request travel under a loan. The directory `dir`, whose part it changes, is held up
+    /// already. The part is given back also if what this returns is never polled.
     pub(crate) fn travel_under(
         &self,
         shard: ShardIndex,
@@ -107,8 +105,10 @@ impl<T: Transport> Borrowing<T> {
         (dir, under): (DirId, UnderLoan),
     ) -> impl Future<Output = Called> + Send + '_ {
         let mut pending = self.pending(shard, dir, under.grant);
+        let entry = self.entry_of(&request);
         async move {
-            let mut called = pending.answer(self.go_under(shard, request, (dir, under))).await;
+            let goes = self.go_under(shard, request, (dir, under), entry);
+            let mut called = pending.answer(goes).await;
             if let Ok(reply) = &mut called {
                 let taken = self.side(shard).lock().take_amendment(dir, under.grant, reply);
                 pending.is_over = taken.is_some();
@@ -119,15 +119,23 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// The entry whose owner and mode a request changes, if its part may stay here meanwhile.
-    /// Requests about the directory at the shard of that part are held up then.
-    pub(crate) fn entry_here(&self, home: ShardIndex, request: &Request) -> Option<EntryHere> {
+    /// The entry whose owner and mode a request changes that travels for the first time, if its
+    /// part may stay here meanwhile. Requests about the directory at the shard of that part are
+    /// held up then.
+    pub(crate) fn entry_here(
+        &self,
+        home: ShardIndex,
+        request: &Request,
+    ) -> Option<EntryHere<'_, T>> {
+        let Op::DirSetAttr(..) = request.op else { return None };
+        // A repetition may be answered by what was so before.
+        let was_sent = self.side(home).lock().requests.was_sent(request.head.id);
+        (!was_sent).then(|| self.entry_of(request)).flatten()
+    }
+
+    fn entry_of(&self, request: &Request) -> Option<EntryHere<'_, T>> {
         let (Op::DirSetAttr(dir, set), id) = (&request.op, request.head.id) else { return None };
         if !is_in_entry(set) || id.sequence == 0 || request.trail.is_some() {
-            return None;
-        }
-        // A repetition may be answered by what was so before.
-        if self.side(home).lock().requests.was_sent(id) {
             return None;
         }
         let (parent, name) = self.places.place(dir.id)?;
@@ -135,24 +143,24 @@ impl<T: Transport> Borrowing<T> {
         let [(shard, grant)] = parts[..] else { return None };
         let mut state = self.side(shard).lock();
         let moment = state.moment(self.inner.machine_nanos());
-        let is_free = !state.is_closed && !state.under.contains_key(&dir.id);
+        let is_free = !state.is_closed && !state.is_under(dir.id, grant);
         let has_it = |lent: &Lent| lent.core.has_entry(moment, grant, &name, *dir);
         (is_free && state.lent.as_ref().is_some_and(has_it)).then(|| {
-            state.under.insert(dir.id, grant);
-            EntryHere { shard, grant, dir: *dir, name }
+            state.under.insert((dir.id, grant));
+            EntryHere { pending: self.pending(shard, dir.id, grant), dir: *dir, name }
         })
     }
 
     /// Lets a request travel that changes owner or mode in an entry that is here.
-    pub(crate) fn travel_beside(
-        &self,
+    pub(crate) fn travel_beside<'a>(
+        &'a self,
         shard: ShardIndex,
         mut request: Box<Request>,
-        entry: EntryHere,
-    ) -> impl Future<Output = Called> + Send + '_ {
-        let EntryHere { shard: at, grant, dir, name } = entry;
-        let mut pending = self.pending(at, dir.id, grant);
-        request.head.under = Some(UnderLoan { grant, next: NonZeroU64::MIN, amendments: 0 });
+        entry: EntryHere<'a, T>,
+    ) -> impl Future<Output = Called> + Send + 'a {
+        let EntryHere { mut pending, dir, name } = entry;
+        let (at, grant) = (pending.shard, pending.grant);
+        request.head.entry = Some(grant);
         async move {
             let called = pending.answer(self.travel(shard, request)).await;
             if let Ok(reply) = &called {
@@ -175,18 +183,35 @@ impl<T: Transport> Borrowing<T> {
         shard: ShardIndex,
         mut request: Box<Request>,
         (dir, under): (DirId, UnderLoan),
+        entry: Option<EntryHere<'_, T>>,
     ) -> Called {
-        let beside = self.beside(shard, &request);
+        let beside = match entry {
+            Some(_) => Vec::new(),
+            None => self.beside(shard, &request),
+        };
+        let grants = [under.grant];
+        let flush = self.flush_of(shard, Some(&grants));
         let flushed = async {
-            self.hand_back(beside).await;
-            self.flush_of(shard, Some(&[under.grant])).await;
+            match request.op {
+                // The step that seals the directory waits for its part, which is on its way.
+                Op::Rmdir(..) => {
+                    self.give_back_to(&beside);
+                    flush.await;
+                }
+                _ => {
+                    join(self.hand_back(beside), flush).await;
+                }
+            }
         };
         // A shard that is away, or has no room, applies nothing. The request itself is answered.
         either(flushed, self.is_given_back(shard, dir, under.grant)).await;
         // A part that was given back meanwhile is the shard's as any other.
         let is_here = self.side(shard).lock().is_under(dir, under.grant);
         request.head.under = is_here.then_some(under);
-        self.travel(shard, request).await
+        match entry {
+            Some(entry) => self.travel_beside(shard, request, entry).await,
+            None => self.travel(shard, request).await,
+        }
     }
 
     /// Ready when the part of a request under way is given back.
@@ -204,10 +229,15 @@ impl<T: Transport> Borrowing<T> {
 }
 
 impl State {
-    /// Whether a shard is changing an entry in the part of this grant, which is here, by a request
+    /// Whether a shard is changing something in the part of this grant, which is here, by a request
     /// for which `dir` is held up.
     fn is_under(&self, dir: DirId, grant: TxnId) -> bool {
-        self.under.get(&dir) == Some(&grant)
+        self.under.contains(&(dir, grant))
+    }
+
+    /// Whether requests about a directory wait for an answer.
+    pub(crate) fn is_any_under(&self, dir: DirId) -> bool {
+        self.under.iter().any(|(held_up, _)| *held_up == dir)
     }
 
     /// Takes in what the shard has changed in a part. Then the part goes on being used. `None`: the
@@ -227,7 +257,7 @@ impl State {
             (Err(Refusal::Errno(_)), None, Some(_)) => Some(Taken::Nothing),
             _ => None,
         }?;
-        self.under.remove(&dir);
+        self.under.remove(&(dir, grant));
         Some(taken)
     }
 
@@ -247,7 +277,7 @@ impl State {
         let moment = self.moment(now);
         let is_new = !is_its || reply.epoch == self.epoch();
         // A repetition may be answered by what was so before.
-        let has_run = reply.amendment.as_ref().is_some_and(|it| it.grant == grant);
+        let has_run = reply.amendment.is_some();
         let taken = match (&reply.result, &mut self.lent) {
             (Ok(Body::Dir(attr)), Some(lent)) if is_new && has_run => {
                 if is_its {
@@ -261,7 +291,7 @@ impl State {
             (Err(Refusal::Errno(_)), Some(_)) => Some(Taken::Nothing),
             _ => None,
         }?;
-        self.under.remove(&dir.id);
+        self.under.remove(&(dir.id, grant));
         Some(taken)
     }
 }

@@ -135,6 +135,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Graph(Claim::Alone) => "graph alone",
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
+                    Prepare::Removal(_) => "removal",
                     Prepare::Look(_) => "look",
                     Prepare::LookFile { .. } => "look at file",
                     Prepare::Invalidate { .. } => "invalidate",

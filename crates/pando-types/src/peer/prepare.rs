@@ -73,6 +73,9 @@ pub enum Prepare {
         /// The file.
         ino: Ino,
     },
+    /// Lock the content of a directory that is to be removed, and seal its partition 0, which is
+    /// beside it. Tells what [`Prepare::Home`] tells.
+    Removal(DirRef),
 }
 
 impl Prepare {

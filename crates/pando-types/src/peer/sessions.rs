@@ -16,7 +16,7 @@ pub struct Behalf {
     pub heard: u64,
     /// [`Head::borrows`](crate::op::Head::borrows) of the client's request.
     pub borrows: bool,
-    /// The grant of the part in which the session has a name changed, of the coordinator's shard.
+    /// The grant of the session's part that this step may change.
     pub under: Option<TxnId>,
 }
 

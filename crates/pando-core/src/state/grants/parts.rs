@@ -209,6 +209,11 @@ impl Grants {
         is_new
     }
 
+    /// Notes that the vote leaves.
+    pub fn vote_leaves(&mut self, at: (TxnId, u16)) {
+        self.delayed.remove(&at);
+    }
+
     /// When there is something to do next, nanoseconds.
     pub fn next_due(&self) -> Option<u64> {
         if self.all.is_empty() {

@@ -1,4 +1,4 @@
-//! The lock that a step takes at its participant.
+//! The locks that a step takes at its participant.
 
 use pando_placement::parent;
 use pando_types::PartitionIndex;
@@ -9,15 +9,27 @@ use crate::records::record::{Header, Record};
 use crate::state::lock_key::{Hold, LockKey};
 use crate::state::stop::broken;
 
-/// The lock that a step takes, if any, and how it is held.
-pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
+/// The locks that a step takes, and how they are held.
+pub fn locks_of(
+    config: &Config,
+    prepare: &Prepare,
+) -> Result<impl Iterator<Item = (LockKey, Hold)> + use<>, Halt> {
+    let seal = match prepare {
+        Prepare::Removal(dir) => Some((LockKey::Partition(dir.id, PartitionIndex(0)), Hold::Seal)),
+        _ => None,
+    };
+    let (lock, hold) = lock_of(config, prepare)?;
+    Ok(lock.map(|lock| (lock, hold)).into_iter().chain(seal))
+}
+
+fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
     Ok(match prepare {
         Prepare::Graph(claim) => (Some(crate::state::txn::graph::lock_of(claim)), Hold::Plain),
         Prepare::Name { dir, name, .. } => {
             let order = config.secrets.order(name.as_bytes());
             (Some(LockKey::Name(dir.id, order.0)), Hold::Plain)
         }
-        Prepare::Home(dir) => (Some(LockKey::Home(dir.id)), Hold::Plain),
+        Prepare::Home(dir) | Prepare::Removal(dir) => (Some(LockKey::Home(dir.id)), Hold::Plain),
         Prepare::NewHome(id) => (Some(LockKey::Home(*id)), Hold::Plain),
         Prepare::Partition { dir, partition, seal } => {
             let hold = if *seal { Hold::Seal } else { Hold::Plain };

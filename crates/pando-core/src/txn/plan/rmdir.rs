@@ -1,5 +1,5 @@
-//! `rmdir`: locks the entry, then the content, then seals every partition: each is empty, and stays
-//! so. A tombstone keeps the id taken until all partitions elsewhere are durably dropped.
+//! `rmdir`: locks the entry, then the content with partition 0, then seals every other partition:
+//! each is empty, and stays so. A tombstone keeps the id taken until all partitions elsewhere are durably dropped.
 
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;
@@ -24,7 +24,7 @@ impl Rmdir {
             Some(_) => return Err(Errno::ENOTDIR.into()),
         };
         if view.votes.home(victim).is_none() {
-            return Ok(view.ask_home(victim));
+            return Ok(view.ask_removal(victim));
         }
         if let Some(partition) = view.votes.next_partition(victim) {
             return Ok(view.ask_partition(victim, partition, AskedTo::Seal));

@@ -86,6 +86,11 @@ impl View<'_, '_> {
         Next::Ask(Place::Home(dir), Prepare::Home(dir))
     }
 
+    /// Asks for the lock of the content of a directory that is to be removed, with its partition 0.
+    pub fn ask_removal(&self, dir: DirRef) -> Next {
+        Next::Ask(Place::Home(dir), Prepare::Removal(dir))
+    }
+
     /// Asks to hold or to seal a partition.
     pub fn ask_partition(&self, dir: DirRef, partition: PartitionIndex, to: AskedTo) -> Next {
         let start = Order(range(partition, Radix::MAX).start);
@@ -137,7 +142,7 @@ impl<'v> Votes<'v> {
 
     /// A locked content record: its step, its attributes, its generation.
     pub fn home(self, dir: DirRef) -> Option<(usize, &'v Attr, u64)> {
-        match self.yes(|p| *p == Prepare::Home(dir))? {
+        match self.yes(|p| *p == Prepare::Home(dir) || *p == Prepare::Removal(dir))? {
             (step, Seen::Home { base, generation, .. }) => Some((step, base, *generation)),
             _ => None,
         }
@@ -195,6 +200,9 @@ impl<'v> Votes<'v> {
             {
                 Some((step, *partition))
             }
+            Prepare::Removal(d) if *d == dir && s.state == StepState::Yes => {
+                Some((step, PartitionIndex(0)))
+            }
             _ => None,
         })
     }
@@ -205,6 +213,9 @@ impl<'v> Votes<'v> {
         for step in self.0 {
             match (&step.prepare, &step.seen) {
                 (Prepare::Home(d), Some(seen)) if *d == dir => leaves.voted(None, seen),
+                (Prepare::Removal(d), Some(seen)) if *d == dir => {
+                    leaves.voted(Some(PartitionIndex(0)), seen);
+                }
                 (Prepare::Partition { dir: d, partition, .. }, Some(seen)) if *d == dir => {
                     leaves.voted(Some(*partition), seen);
                 }

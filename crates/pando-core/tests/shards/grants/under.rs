@@ -1,10 +1,9 @@
 //! Names and modes that shards change in a part for its holder, while it is lent
 //! (docs/design/under-a-loan.md).
 
-use std::num::NonZeroU64;
-
-use pando_types::lend::{Standing, UnderLoan};
+use pando_types::lend::Standing;
 use pando_types::op::{Op, Request};
+use pando_types::peer::{Peer, PeerMessage, Prepare};
 use pando_types::reply::{Body, Found, Reply};
 use pando_types::{DirRef, SetAttr, ShardIndex, TxnId};
 
@@ -35,8 +34,7 @@ fn under(c: &mut Cluster, holder: &Holder, op: Op) -> Request {
 fn chmod(c: &mut Cluster, dir: DirRef, grant: Option<TxnId>) -> Request {
     let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     let mut request = Op::DirSetAttr(dir, set).request(c, 4);
-    let under = |grant| UnderLoan { grant, next: NonZeroU64::MIN, amendments: 0 };
-    request.head.under = grant.map(under);
+    request.head.entry = grant;
     request
 }
 
@@ -111,6 +109,122 @@ fn a_mode_is_changed_in_an_entry_of_a_part_that_stays_lent() {
         Ok(Found::Dir(access)) => assert_eq!(access.mode, 0o700),
         other => panic!("{other:?}"),
     }
+}
+
+/// Changes the mode of a lent directory, under its own loan.
+fn chmod_own(c: &mut Cluster, holder: &Holder, dir: DirRef) -> Request {
+    let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
+    under(c, holder, Op::DirSetAttr(dir, set))
+}
+
+#[test]
+fn the_mode_of_a_directory_is_changed_while_it_stays_lent() {
+    let mut c = cluster(3);
+    let (dir, _, mut holder, grant) = lent_with_sub(&mut c);
+    holder.create(&mut c, dir, "before").unwrap();
+    holder.stream(&mut c);
+    let request = chmod_own(&mut c, &holder, dir);
+    let reply = exchange(&mut c, holder.shard, request.clone()).expect("nobody waits");
+    assert!(matches!(&reply.result, Ok(Body::Dir(attr)) if attr.base.mode == 0o700));
+    let told = *reply.amendment.expect("the part stands");
+    assert_eq!((told.grant, told.rows.len()), (grant, 2), "content and header");
+    let again = exchange(&mut c, holder.shard, request).expect("it was answered");
+    assert!(again.result.is_ok() && again.amendment.is_none());
+    holder.core.amend(told).unwrap();
+    match holder.here(&mut c, Op::DirGetAttr(dir)) {
+        Ok(Body::Dir(attr)) => assert_eq!(attr.base.mode, 0o700),
+        other => panic!("{other:?}"),
+    }
+    // What comes next rests on it, and is judged by it.
+    holder.create(&mut c, dir, "after").unwrap();
+    holder.stream(&mut c);
+    assert!(c.counters().iter().all(|counters| counters.parts_recalled == 0));
+    another(&mut c);
+    let tag = c.send(holder.shard, Op::Lookup(dir, c.name("after")));
+    assert_eq!(c.answer(tag), None, "the part is free");
+    holder.give_back(&mut c, grant);
+    assert!(matches!(c.answer(tag), Some(Ok(Body::Found(Found::File(_))))));
+}
+
+/// A change of mode under a loan that waits for news of versions from shard 0, which is silent.
+fn chmod_that_waits(c: &mut Cluster) -> (DirRef, Holder, TxnId, u64) {
+    let dir = loop {
+        let n = c.rows().len();
+        let dir = c.mkdir(DirRef::ROOT, &format!("dir{n}")).unwrap();
+        if c.home(dir) != ShardIndex(0) {
+            break dir;
+        }
+    };
+    c.mkdir(dir, "sub").unwrap();
+    c.settle();
+    let mut holder = Holder::new(c, c.home(dir));
+    let grant = holder.borrow(c, first(dir)).unwrap();
+    let request = chmod_own(c, &holder, dir);
+    let tag = c.send(holder.shard, request);
+    let is_version = |_: ShardIndex, peer: &Peer| {
+        matches!(peer.message, PeerMessage::Prepare(_, Prepare::Invalidate { .. }))
+            || !matches!(peer.message, PeerMessage::Prepare(..) | PeerMessage::Voted(_))
+    };
+    while c.step_of(|to, peer| !is_version(to, peer)) {}
+    let held = c.messages().any(|(to, peer)| is_version(to, peer));
+    assert!(held && c.answer(tag).is_none(), "it waits for no version");
+    (dir, holder, grant, tag)
+}
+
+#[test]
+fn a_directory_whose_mode_is_changing_under_its_loan_stays_lent_for_others() {
+    let mut c = cluster(3);
+    let (dir, mut holder, grant, tag) = chmod_that_waits(&mut c);
+    let held = c.take(|_, _| true);
+    another(&mut c);
+    let create = c.create_op(dir, "foreign");
+    let foreign = c.send(holder.shard, create);
+    assert_eq!(c.answer(foreign), None, "it has not waited for the holder");
+    c.put_back(held);
+    while c.step() {}
+    assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()));
+    assert_eq!(c.answer(foreign), None, "the loan has ended with the change");
+    let stranger = std::mem::replace(&mut c.session, holder.session);
+    assert_eq!(holder.attend(&mut c).recalled, [grant]);
+    holder.give_back(&mut c, grant);
+    c.session = stranger;
+    assert!(c.answer(foreign).is_some_and(|answer| answer.is_ok()));
+}
+
+#[test]
+fn a_directory_comes_back_while_its_mode_is_changing_under_its_loan() {
+    let mut c = cluster(3);
+    let (dir, mut holder, grant, tag) = chmod_that_waits(&mut c);
+    let held = c.take(|_, _| true);
+    holder.give_back(&mut c, grant);
+    another(&mut c);
+    c.create(dir, "foreign").unwrap();
+    c.put_back(held);
+    while c.step() {}
+    let reply = c.reply(tag).expect("nobody waits");
+    assert!(reply.result.is_ok() && reply.amendment.is_none(), "the part is the shard's");
+    c.create(dir, "foreign too").unwrap();
+    let mut again = Holder::new(&c, holder.shard);
+    again.borrow(&mut c, first(dir)).unwrap();
+}
+
+/// The shard is killed between. What it had locked is undone, and the part is lent as before.
+#[test]
+fn a_directory_stays_lent_when_a_change_of_its_mode_is_undone() {
+    let mut c = cluster(3);
+    let (dir, mut holder, grant, tag) = chmod_that_waits(&mut c);
+    c.take(|_, _| true);
+    c.restart([holder.shard]);
+    c.wait(3_000_000_000);
+    assert!(c.answer(tag).is_none());
+    another(&mut c);
+    let foreign = c.send(holder.shard, Op::DirGetAttr(dir));
+    assert_eq!(c.answer(foreign), None, "the part is free");
+    let stranger = std::mem::replace(&mut c.session, holder.session);
+    holder.create(&mut c, dir, "new").unwrap();
+    holder.give_back(&mut c, grant);
+    c.session = stranger;
+    assert!(matches!(c.answer(foreign), Some(Ok(Body::Dir(attr))) if attr.base.mode != 0o700));
 }
 
 /// Whoever names no grant, or another session's, waits for the part as ever.

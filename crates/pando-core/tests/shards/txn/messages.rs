@@ -306,7 +306,7 @@ fn rmdir_asks_the_directorys_home_for_its_content_and_its_partitions() {
     let (name, dir) = dir_at(&mut c, parent, "far", |home| home == ShardIndex(3));
     let cost = rmdir(&mut c, &name);
     assert_eq!((cost.answer.clone(), cost.about_versions()), (Ok(Body::Done), 0));
-    assert_eq!(cost.counts(), (2 * PAIR, 2 * PAIR), "content, and its only partition");
+    assert_eq!(cost.counts(), (PAIR, PAIR), "content with its only partition");
     assert!(cost.before.iter().chain(&cost.after).all(|(_, to, _)| [1, 3].contains(&to.0)));
     let (name, same) = dir_at(&mut c, parent, "far", |home| home == ShardIndex(3));
     assert_eq!(same.id, dir.id);

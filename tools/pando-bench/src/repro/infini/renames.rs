@@ -306,6 +306,7 @@ const fn part(prepare: &Prepare) -> Option<Part> {
         Prepare::Graph(_) | Prepare::Look(_) => Part::Loops,
         Prepare::Name { .. } => Part::Names,
         Prepare::Home(_)
+        | Prepare::Removal(_)
         | Prepare::NewHome(_)
         | Prepare::LookFile { .. }
         | Prepare::Partition { .. }

@@ -67,7 +67,7 @@ pub struct Txn {
     then: Vec<(ShardIndex, Change)>,
     /// The first unused step number.
     next_step: u16,
-    /// The grant of the part in which its holder has a name changed.
+    /// The grant of the part that its holder has changed.
     under: Option<TxnId>,
 }
 
@@ -83,14 +83,20 @@ impl Txn {
         }
     }
 
-    /// The transaction changes a name of a lent part for its holder.
+    /// The transaction changes a lent part for its holder.
     pub(crate) fn passes(self, under: Option<TxnId>) -> Self {
         Self { under, ..self }
     }
 
-    /// The grant of the part in which its holder has a name changed.
+    /// The grant of the part that its holder has changed.
     pub(crate) const fn under(&self) -> Option<TxnId> {
         self.under
+    }
+
+    /// The grant of the part that has the entry of the directory which changes. The entry's shard
+    /// judges whether it is this session's.
+    pub(crate) fn entry(&self) -> Option<TxnId> {
+        self.request.as_ref()?.head.entry
     }
 
     /// A decided transaction, loaded after a restart.
