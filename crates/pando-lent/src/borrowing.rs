@@ -192,7 +192,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// The answer to a request whose answer is known while this session holds.
-    fn answer_again(&self, shard: ShardIndex, request: &Request) -> Option<Box<Reply>> {
+    pub(crate) fn answer_again(&self, shard: ShardIndex, request: &Request) -> Option<Box<Reply>> {
         let now = self.inner.machine_nanos();
         let result = self.memory.answer(request, self.settings.opens, now)?;
         let reply = self.side(shard).lock().reply_of(request, shard, now, result);
@@ -358,6 +358,9 @@ impl<T: Transport> Transport for Borrowing<T> {
                 if let Some(reply) = self.answer_again(shard, &request) {
                     return Calling::answered(Ok(reply));
                 }
+                if let Some(along) = self.reads_along(&request) {
+                    return Calling::waiting(self.read_along(shard, request, along));
+                }
                 if let Some(entry) = self.entry_here(shard, &request) {
                     return Calling::waiting(self.travel_beside(shard, request, entry));
                 }
@@ -404,6 +407,10 @@ impl<T: Transport> Transport for Borrowing<T> {
 
     fn is_remembering(&self) -> bool {
         self.memory.is_on(self.inner.machine_nanos())
+    }
+
+    fn reader(&self) -> Option<Credentials> {
+        self.memory.reader(self.inner.machine_nanos())
     }
 
     fn may_open(

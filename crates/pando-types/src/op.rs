@@ -233,6 +233,12 @@ pub const GLIMPSES_MAX: usize = 2048;
 pub const GLIMPSE_LEAVES_MAX: usize = 4096;
 /// Most slices of one [`Layout`](crate::reply::Layout).
 pub const LAYOUT_SLICES_MAX: usize = 1024;
+/// Bytes of contents after which an answer to [`Op::ReadFiles`] ends, whatever is asked for.
+pub const FILES_BYTES_MAX: u32 = 256 << 10;
+/// Most files of such an answer.
+pub const FILES_MAX: usize = 512;
+/// Most slices of a file of such an answer.
+pub const FILES_SLICES_MAX: usize = 16;
 /// Most entries of one [`Op::ReadDir`], whatever its `limit`.
 pub const PAGE_MAX: u32 = 4096;
 /// Most supplementary groups of a caller. Linux has this limit.
@@ -524,5 +530,17 @@ pub enum Op {
         elements: Vec<Element>,
         /// Whether the answer waits until the elements are durable.
         synced: bool,
+    },
+    /// Where the bytes of many files are: of the regular files with inodes in entries from `from`
+    /// on, in one partition ([`Body::Files`](crate::reply::Body::Files)). Files of many slices are
+    /// left out. A caller that the shard alone judges must be allowed to list and to search the
+    /// directory, and gets what it may read. `EAGAIN`: the shard would have to wait.
+    ReadFiles {
+        /// The directory.
+        dir: DirRef,
+        /// First order wanted.
+        from: Order,
+        /// So many bytes of contents are enough, at most [`FILES_BYTES_MAX`].
+        bytes: u32,
     },
 }

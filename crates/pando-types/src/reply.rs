@@ -360,6 +360,9 @@ pub enum Body {
     Streamed(Vec<(TxnId, GrantState)>),
     /// Mkdir by a session that would borrow it: the new directory, which is lent.
     Born(DirRef, DirAttr, Box<Born>),
+    /// ReadFiles: where all bytes of these files are. Those of names before this order, and from
+    /// the first order wanted on, that are not told have to be asked for one by one.
+    Files(Vec<(Name, Layout)>, Order),
 }
 
 /// A shard's answer for one component of a path, in a directory with an id that the client guessed.

@@ -1,7 +1,9 @@
-//! Listing directories ahead for programs that walk a tree. Which come next:
+//! Listing directories ahead for programs that walk a tree. What their files contain comes along if
+//! the program reads files. Which come next:
 //! [`Walks`](crate::nodes::walks::Walks).
 
 use futures_util::stream::{self, StreamExt};
+use pando_types::op::{FILES_BYTES_MAX, Op};
 use pando_types::reply::Found;
 use pando_types::{Credentials, Ino};
 
@@ -28,6 +30,10 @@ impl Client {
         let lists = next.into_iter().map(|dir| async move {
             let from = order_after(position);
             let Ok(page) = self.fetch(credentials, dir.into(), from, limit).await else { return };
+            if let Some(reader) = self.transport.reader() {
+                let op = Op::ReadFiles { dir, from, bytes: FILES_BYTES_MAX };
+                let _ = self.run_plain(&reader, op).await;
+            }
             let found = page.entries.into_iter().map(|listed| listed.found);
             let dirs = found.filter(|found| matches!(found, Found::Dir(_)));
             let attrs = dirs.map(|found| async move { drop(self.behind(found).await) });

@@ -36,7 +36,7 @@ impl Client {
         let mut backoff = Backoff::astray();
         loop {
             let reply = self.send(pending, is_unsure).await?;
-            self.given_back.answered(pending.head.id, pending.asked.op, &reply);
+            self.given_back.answered(pending.id, pending.asked.op, &reply);
             let refusal = match reply.result {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,
@@ -151,16 +151,17 @@ impl Client {
     /// A copy of the request, with what the client has heard by now.
     fn copy_of(&self, pending: &PendingRequest<'_>, was_lost: bool) -> Box<Request> {
         let id = match was_lost && is_planted!(RetryRenumbered) {
-            true => RequestId { sequence: pending.head.id.sequence + 1, ..pending.head.id },
-            false => pending.head.id,
+            true => RequestId { sequence: pending.id.sequence + 1, ..pending.id },
+            false => pending.id,
         };
         Box::new(Request {
             head: Head {
                 id,
+                trace: pending.trace,
                 clock: self.clock.load(Ordering::Relaxed),
                 version: self.version.load(Ordering::Relaxed),
                 heard: self.heard.load(Ordering::Acquire),
-                ..pending.head
+                ..Head::default()
             },
             credentials: pending.credentials.clone(),
             op: pending.asked.op.clone(),

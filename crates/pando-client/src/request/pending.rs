@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use pando_types::Credentials;
-use pando_types::op::{Head, Op, RequestId};
+use pando_types::op::{Op, RequestId};
 
 use crate::cache::on_path::OnPath;
 use crate::client::Client;
@@ -34,8 +34,9 @@ pub(crate) struct PendingRequest<'a> {
     pub(crate) asked: Asked<'a>,
     /// Where it must run.
     pub(crate) route: Route,
-    /// The head of its request. Clock, version and `heard` are filled in when it is sent.
-    pub(crate) head: Head,
+    /// The identity of its request, and its trace.
+    pub(crate) id: RequestId,
+    pub(crate) trace: u64,
     /// When the caller's patience ends, by `Transport::now_nanos`.
     pub(crate) deadline: Option<u64>,
 }
@@ -97,14 +98,14 @@ impl Client {
         route: Route,
         id: RequestId,
     ) -> PendingRequest<'a> {
-        PendingRequest { credentials, asked, route, head: self.head(id), deadline: None }
+        let trace = self.new_trace(id);
+        PendingRequest { credentials, asked, route, id, trace, deadline: None }
     }
 
-    /// The head of a new request, with a trace number of its own. Clock and version are filled in
-    /// when it is sent.
-    pub(crate) fn head(&self, id: RequestId) -> Head {
+    /// A trace number for a new request.
+    pub(crate) fn new_trace(&self, id: RequestId) -> u64 {
         let number = self.traces.fetch_add(1, Ordering::Relaxed);
-        Head { id, trace: id.session.0.rotate_left(40) ^ number, ..Head::default() }
+        id.session.0.rotate_left(40) ^ number
     }
 
     /// The identity of a request that only reads.

@@ -89,7 +89,7 @@ impl Client {
             return self.run_once(via, &mut pending).await;
         }
         match self.chase(&pending, &mut false).await {
-            Ok(Answer::Final(answer)) => answer.map(|body| (body, pending.head.id.session)),
+            Ok(Answer::Final(answer)) => answer.map(|body| (body, pending.id.session)),
             Ok(Answer::NoSession) => Err(Failure::Over),
             Err(unanswered) => Err(Failure::Errno(unanswered.into())),
         }
@@ -182,7 +182,8 @@ impl Client {
                 None => return Ok(TIMED_OUT),
             },
         };
-        pending.head = self.head(Self::changing(session, slot));
+        pending.id = Self::changing(session, slot);
+        pending.trace = self.new_trace(pending.id);
         let mut pending = Pending { client: self, session, slot, pending, is_unsure: false };
         match self.chase(pending.pending, &mut pending.is_unsure).await {
             Ok(Answer::Final(answer)) => {

@@ -79,7 +79,9 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::DirGetAttr(dir) | Op::DirAccess(dir, _) | Op::Parent(dir) => (Route::Home(*dir), false),
         Op::DirSetAttr(dir, _) => (Route::Home(*dir), true),
         Op::PartitionStat(dir, i) => (Route::Partition(*dir, *i), false),
-        Op::ReadDir { dir, from, .. } => (Route::Order(*dir, *from), false),
+        Op::ReadDir { dir, from, .. } | Op::ReadFiles { dir, from, .. } => {
+            (Route::Order(*dir, *from), false)
+        }
 
         Op::Borrow(_, _, part) => (Route::Partition(part.dir, part.partition), false),
         // A repetition changes nothing.

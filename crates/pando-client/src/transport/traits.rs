@@ -94,6 +94,12 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// By whose permission a program reads files of one directory after the other. What it reads
+    /// next may be asked for ahead ([`Op::ReadFiles`](pando_types::op::Op::ReadFiles)).
+    fn reader(&self) -> Option<Credentials> {
+        None
+    }
+
     /// The attributes of a regular file in its entry, if a user may open it so, and no other
     /// session can remove it before this one has said that it does not hold
     /// (docs/design/holds.md). `None`: its shard is to be asked.
@@ -146,6 +152,10 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
 
     fn is_remembering(&self) -> bool {
         (**self).is_remembering()
+    }
+
+    fn reader(&self) -> Option<Credentials> {
+        (**self).reader()
     }
 
     fn may_open(

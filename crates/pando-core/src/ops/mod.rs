@@ -9,5 +9,6 @@ mod lock;
 pub(crate) mod lookup;
 mod names;
 mod open;
+mod read_files;
 mod readdir;
 mod xattr;

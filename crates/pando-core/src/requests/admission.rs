@@ -84,6 +84,7 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::PartitionStat(..)
         | Op::DirAccess(..)
         | Op::ReadDir { .. }
+        | Op::ReadFiles { .. }
         | Op::Parent(_)
         | Op::StatFs(_)
         | Op::Sync(_)

@@ -103,6 +103,7 @@ impl Shard {
             Op::ReadDir { dir, from, limit } => {
                 self.read_dir(ctx, *dir, (*from, *limit), by, request.trail.is_some())
             }
+            Op::ReadFiles { dir, from, bytes } => self.read_files(ctx, *dir, (*from, *bytes), by),
             Op::Parent(dir) => self.parent(ctx, *dir),
             Op::InspectDir(_, id) => self.inspect(ctx, *id),
             op => self.answer_without_names(ctx, session, by, op),
@@ -164,6 +165,7 @@ impl Shard {
             | Op::DirSetAttr(..)
             | Op::DirAccess(..)
             | Op::ReadDir { .. }
+            | Op::ReadFiles { .. }
             | Op::Parent(..)
             | Op::Sync(..)
             | Op::OpenSession

@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use pando_types::op::{AccessMask, FileAt, Op, Request};
-use pando_types::reply::{Body, DirAttr, Found, Refusal};
-use pando_types::{Attr, Credentials, DirId, DirRef, Errno, Ino, Judge, Name};
+use pando_types::reply::{Body, DirAttr, Found, Layout, Refusal, Slice};
+use pando_types::{Attr, Credentials, DirId, DirRef, Errno, Ino, Judge, Name, Order};
 
 /// Names, and entries of answers, that are remembered at most. Some 50 MB.
 pub(super) const MOST: usize = 131_072;
 /// Answers of one directory that are remembered at most.
 const ANSWERS: usize = 32;
+/// Names of a listing up to which contents are asked for from the first one on.
+const FEW: usize = 256;
+/// Bytes of contents that take the room of a name.
+const NAME_BYTES: usize = 256;
 
 /// What is known.
 #[derive(Default)]
@@ -31,7 +35,18 @@ struct Dir {
     names: HashMap<Name, Option<Found>>,
     /// Callers that may look names up.
     searchers: Vec<Credentials>,
+    contents: Contents,
     size: usize,
+}
+
+/// Where the bytes of files are.
+#[derive(Default)]
+struct Contents {
+    files: HashMap<Name, Layout>,
+    /// By whose permission shards told these.
+    by: Option<Credentials>,
+    /// Files before this order were asked for, from some order on.
+    until: Option<Order>,
 }
 
 /// The directory that an operation is about, if its answer may be remembered. What one partition
@@ -41,9 +56,10 @@ pub(super) fn dir_of(op: &Op) -> Option<DirRef> {
         Op::DirGetAttr(dir)
         | Op::DirAccess(dir, _)
         | Op::ReadDir { dir, .. }
+        | Op::ReadFiles { dir, .. }
         | Op::Parent(dir)
         | Op::Lookup(dir, _) => Some(*dir),
-        Op::GetAttr(file) => match &file.at {
+        Op::GetAttr(file) | Op::ReadData { file, .. } => match &file.at {
             FileAt::Name(dir, _) => Some(*dir),
             FileAt::Link => None,
         },
@@ -77,6 +93,14 @@ impl Facts {
             Op::GetAttr(file) => {
                 let FileAt::Name(_, name) = &file.at else { return None };
                 dir.file(name, file.ino).map(|attr| Ok(Body::Attr(attr.clone())))
+            }
+            Op::ReadData { file, .. } => {
+                let FileAt::Name(_, name) = &file.at else { return None };
+                let contents = &dir.contents;
+                let by = contents.by.as_ref().filter(|by| **by == request.credentials);
+                let layout = by.and_then(|_| contents.files.get(name));
+                let layout = layout.filter(|layout| layout.attr.ino == file.ino);
+                layout.map(|layout| Ok(Body::Layout(layout.clone())))
             }
             op => {
                 let is_it = |(asked, by, _): &&(Op, Credentials, Body)| {
@@ -123,6 +147,19 @@ impl Facts {
             _ => None,
         });
         attr.map(|attr| pando_core::may(attr, caller, access))
+    }
+
+    /// From where on contents are to be asked for, as a file of a directory is read of which they
+    /// are not known. `order` is that of the file's name. `None`: they were asked for, or nobody
+    /// has listed the directory.
+    pub(super) fn contents_from(&self, of: DirRef, order: Order) -> Option<Order> {
+        let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
+        let is_listed = dir.answers.iter().any(|(_, _, body)| matches!(body, Body::Page(..)));
+        match dir.contents.until {
+            Some(until) => (order >= until).then_some(until),
+            None if !is_listed => None,
+            None => Some(if dir.names.len() <= FEW { Order(0) } else { order }),
+        }
     }
 
     /// The attributes of a file in its entry, if they are known.
@@ -185,8 +222,8 @@ fn weight_of(caller: &Credentials) -> usize {
 
 impl Dir {
     fn new(ino: Ino) -> Self {
-        let (answers, names, searchers) = Default::default();
-        Self { ino, answers, names, searchers, size: 1 }
+        let (answers, names, searchers, contents) = Default::default();
+        Self { ino, answers, names, searchers, contents, size: 1 }
     }
 
     fn learn(&mut self, request: &Request, result: &Result<Body, Refusal>) {
@@ -204,7 +241,11 @@ impl Dir {
                     self.knows(name, Some(&Found::File(attr.clone())));
                 }
             }
-            (Op::Lookup(..) | Op::GetAttr(_), _) | (_, Err(_)) => {}
+            (Op::ReadFiles { .. }, Ok(Body::Files(files, until))) => {
+                self.contain(&request.credentials, files, *until);
+            }
+            (Op::Lookup(..) | Op::GetAttr(_) | Op::ReadData { .. } | Op::ReadFiles { .. }, _)
+            | (_, Err(_)) => {}
             (op, Ok(body)) => self.answered(op, &request.credentials, body),
         }
     }
@@ -221,6 +262,18 @@ impl Dir {
         if !is_known && self.answers.len() < ANSWERS {
             self.answers.push((op.clone(), caller.clone(), body.clone()));
             self.size += size;
+        }
+    }
+
+    fn contain(&mut self, caller: &Credentials, files: &[(Name, Layout)], until: Order) {
+        let contents = &mut self.contents;
+        contents.by = Some(caller.clone());
+        contents.until = Some(until);
+        for (name, layout) in files {
+            let bytes = layout.inline.len() + layout.slices.len() * size_of::<Slice>();
+            if contents.files.insert(name.clone(), layout.clone()).is_none() {
+                self.size += 1 + bytes / NAME_BYTES;
+            }
         }
     }
 

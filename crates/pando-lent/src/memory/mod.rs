@@ -6,6 +6,7 @@
 
 mod changes;
 mod facts;
+mod reads;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,11 +14,12 @@ use pando_types::DirRef;
 use pando_types::hold::{HOLD_TIME, Holding};
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{Attr, Credentials, FileKind};
+use pando_types::{Attr, Credentials, DirId, FileKind, Order};
 use parking_lot::Mutex;
 
 use crate::memory::changes::{Changes, Reach};
 use crate::memory::facts::Facts;
+use crate::memory::reads::Reads;
 
 /// The access to a directory that lets a caller look names up there.
 const SEARCH: AccessMask = 1;
@@ -37,6 +39,7 @@ struct State {
     period: u64,
     changes: Changes,
     facts: Facts,
+    reads: Reads,
 }
 
 /// What was asked of a shard, as far as it concerns this memory.
@@ -93,6 +96,9 @@ impl Memory {
             return None;
         }
         let result = state.answer(dir, request, alike)?;
+        if let Op::ReadData { .. } = request.op {
+            state.reads.went_on(&request.credentials, now);
+        }
         drop(state);
         self.answered.fetch_add(1, Ordering::Relaxed);
         Some(result)
@@ -120,6 +126,29 @@ impl Memory {
         may.then_some(attr)
     }
 
+    /// From where on the contents of a directory's files are to be asked for, instead of one that
+    /// is read. `order` is that of the file's name. Until [`Memory::has_read`] it is asked for once.
+    pub(crate) fn reads_along(&self, request: &Request, order: Order, now: u64) -> Option<Order> {
+        let dir = read_of(request)?;
+        let mut state = self.state.lock();
+        if !state.holds(now) || !state.changes.is_still(dir.id) {
+            return None;
+        }
+        let from = state.facts.contents_from(dir, order)?;
+        state.reads.begins(dir.id, &request.credentials, now).then_some(from)
+    }
+
+    /// Notes that contents of a directory's files were asked for.
+    pub(crate) fn has_read(&self, dir: DirId) {
+        self.state.lock().reads.ends(dir);
+    }
+
+    /// By whose permission files of one directory after the other are read now.
+    pub(crate) fn reader(&self, now: u64) -> Option<Credentials> {
+        let mut state = self.state.lock();
+        state.holds(now).then(|| state.reads.reader(now)).flatten()
+    }
+
     /// Notes that a request is sent.
     pub(crate) fn sent(&self, request: &Request, now: u64) -> Asked {
         match &request.op {
@@ -135,7 +164,10 @@ impl Memory {
                 Asked::Change
             }
             _ => {
-                let Some(dir) = read_of(request) else { return Asked::Other };
+                let is_alone = matches!(request.op, Op::ReadData { .. });
+                let Some(dir) = read_of(request).filter(|_| !is_alone) else {
+                    return Asked::Other;
+                };
                 let mut state = self.state.lock();
                 match state.holds(now) && state.changes.is_still(dir.id) {
                     true => {
@@ -287,7 +319,7 @@ impl State {
 mod tests {
     use pando_types::hold::Said;
     use pando_types::op::{Head, RenameFlags};
-    use pando_types::reply::{Access, Delta, DirAttr, Found, Listed, Refusal};
+    use pando_types::reply::{Access, Delta, DirAttr, Found, Layout, Listed, Refusal};
     use pando_types::{
         DirId, DirRef, Epoch, Errno, Ino, Lsn, Name, Order, PartitionIndex, Radix, SessionId,
         SetAttr, ShardIndex, Timestamp,
@@ -442,6 +474,50 @@ mod tests {
         assert!(memory.knows(&look(), 0));
         memory.changed_here(&create(TOP).op, &reply(Ok(Body::Done)));
         assert!(!memory.knows(&look(), 0));
+    }
+
+    #[test]
+    fn contents_that_came_along_are_told_again_until_the_directory_changes() {
+        let memory = Memory::default();
+        let Found::File(attr) = file(71) else { panic!("a file") };
+        let layout = |ino: u64| Layout {
+            attr: Attr { ino: Ino(ino), ..attr.clone() },
+            is_inline: true,
+            inline: b"text".to_vec(),
+            slices: Vec::new(),
+            until: u64::MAX,
+        };
+        let read = |ino: u64| {
+            let file = FileRef { ino: Ino(ino), at: FileAt::Name(TOP, name("file")) };
+            asks(0, Op::ReadData { file, offset: 0, len: 9 })
+        };
+        let along = || memory.reads_along(&read(71), Order(5), 0);
+        memory.holds(0);
+        assert_eq!((along(), along()), (None, None), "nobody has listed the directory");
+        let list = asks(0, Op::ReadDir { dir: TOP, from: Order(0), limit: 64 });
+        let listed = Listed { order: Order(5), name: name("file"), found: file(71) };
+        memory.exchange(&list, 0, Ok(Body::Page(vec![listed], None)));
+        assert_eq!((along(), along()), (None, Some(Order(0))), "the second one that is read");
+        assert_eq!(along(), None, "it is under way");
+        let files = asks(0, Op::ReadFiles { dir: TOP, from: Order(0), bytes: 99 });
+        let told = Body::Files(vec![(name("file"), layout(71))], Order(9));
+        memory.exchange(&files, 0, Ok(told));
+        memory.has_read(TOP.id);
+        assert_eq!(memory.answer(&read(71), None, 0), Some(Ok(Body::Layout(layout(71)))));
+        assert!(!memory.knows(&read(72), 0), "another file of that name");
+        let by_another = Request { credentials: Credentials::new(5, 5, vec![]), ..read(71) };
+        assert!(!memory.knows(&by_another, 0));
+        assert_eq!(along(), None, "it was asked for");
+        assert_eq!(memory.reads_along(&read(71), Order(9), 0), Some(Order(9)), "it goes on there");
+        let write = Op::WriteData {
+            file: FileRef { ino: Ino(71), at: FileAt::Name(TOP, name("file")) },
+            base: None,
+            pieces: Vec::new(),
+            mtime: None,
+            kill: None,
+        };
+        memory.exchange(&asks(1, write), 0, Ok(Body::Done));
+        assert!(!memory.knows(&read(71), 0));
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::PartitionStat(..)
         | Op::DirAccess(..)
         | Op::ReadDir { .. }
+        | Op::ReadFiles { .. }
         | Op::Parent(..)
         | Op::StatFs(..)
         | Op::Sync(..)

@@ -174,6 +174,7 @@ kinds! {
     LentRows: Op::LentRows(..),
     Attend: Op::Attend { .. },
     Stream: Op::Stream { .. },
+    ReadFiles: Op::ReadFiles { .. },
 }
 
 const BUCKETS: usize = 40;

@@ -145,6 +145,10 @@ impl Transport for Noted {
         self.lender.is_remembering()
     }
 
+    fn reader(&self) -> Option<Credentials> {
+        self.lender.reader()
+    }
+
     fn may_open(
         &self,
         file: &FileRef,

@@ -39,6 +39,7 @@ impl Op {
             | Self::PartitionStat(..)
             | Self::DirAccess(..)
             | Self::ReadDir { .. }
+            | Self::ReadFiles { .. }
             | Self::Parent(_)
             | Self::StatFs(_)
             | Self::Garbage(..)

@@ -166,6 +166,7 @@ fn ops() -> Vec<Op> {
         Op::DirSetAttr(DIR, set()),
         Op::DirAccess(DIR, 5),
         Op::ReadDir { dir: DIR, from: Order(1 << 50), limit: 100 },
+        Op::ReadFiles { dir: DIR, from: Order(1 << 50), bytes: 100 },
         Op::Parent(DIR),
         Op::StatFs(SHARD),
         Op::Sync(SHARD),

@@ -131,6 +131,7 @@ fn all_ops() -> Vec<Op> {
         Op::LentRows(HERE, grant, LentRows::Part(Vec::new())),
         Op::Attend { shard: HERE, session: SessionId(1), recalled: Vec::new(), over: Vec::new() },
         Op::Stream { shard: HERE, elements: Vec::new(), synced: false },
+        Op::ReadFiles { dir: ROOT, from: Order(0), bytes: 1 },
     ]
 }
 
@@ -186,6 +187,7 @@ fn number(op: &Op) -> usize {
         Op::LentRows(..) => 46,
         Op::Attend { .. } => 47,
         Op::Stream { .. } => 48,
+        Op::ReadFiles { .. } => 49,
     }
 }
 

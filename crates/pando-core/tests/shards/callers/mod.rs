@@ -1,5 +1,6 @@
 //! Callers and their permissions; callers and servers that lie.
 
+mod files;
 mod judged;
 mod keys;
 mod liar;

@@ -5,7 +5,8 @@
 //! what a connection holds.
 
 use pando_types::op::{
-    GARBAGE_MAX, LAYOUT_SLICES_MAX, Op, PAGE_MAX, XATTR_TOTAL_MAX, XATTR_VALUE_MAX,
+    FILES_BYTES_MAX, FILES_MAX, GARBAGE_MAX, LAYOUT_SLICES_MAX, Op, PAGE_MAX, XATTR_TOTAL_MAX,
+    XATTR_VALUE_MAX,
 };
 
 /// A reply's head, with attributes or a little more.
@@ -22,6 +23,9 @@ pub(crate) fn of_reply(op: &Op) -> usize {
     LITTLE
         + match op {
             Op::ReadDir { limit, .. } => (*limit).min(PAGE_MAX) as usize * ENTRY,
+            Op::ReadFiles { bytes, .. } => {
+                (*bytes).min(FILES_BYTES_MAX) as usize + FILES_MAX * 2 * ENTRY
+            }
             // Even a short read may meet many slices: the file may have been written in small
             // pieces.
             Op::ReadData { .. } => LAYOUT_SLICES_MAX * SLICE,

@@ -97,6 +97,7 @@ pub(crate) const fn of_op(op: &Op) -> Kind {
         | Op::PartitionStat(..)
         | Op::DirAccess(..)
         | Op::ReadDir { .. }
+        | Op::ReadFiles { .. }
         | Op::Parent(_)
         | Op::StatFs(_)
         | Op::Glimpse(..)
