@@ -32,15 +32,13 @@
 //! | `memory/` | answers of shards that stay true while the session holds |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
-//! | `along.rs` | contents of files that come along with that of one |
-//! | `keep/` | news of grants; elements on their way, and who waits for these; their objects; new grants; births |
+//! | `keep/` | news of grants; elements on their way, and who waits for these; their objects; new grants; births; contents that come along |
 //! | `replay.rs` | the journals of processes that have ended |
 #![forbid(unsafe_code)]
 
 #[macro_use]
 mod planted;
 
-mod along;
 mod answer;
 mod aside;
 mod borrowing;

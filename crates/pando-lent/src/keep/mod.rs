@@ -1,5 +1,7 @@
-//! What a holder does by itself: it borrows parts, sends elements, and asks for news.
+//! What a holder does by itself: it borrows parts, sends elements, and asks for news. What it asks
+//! for along with a read.
 
+mod along;
 mod attend;
 mod beside;
 mod born;

@@ -126,8 +126,8 @@ impl Memory {
         may.then_some(attr)
     }
 
-    /// From where on the contents of a directory's files are to be asked for, instead of one that
-    /// is read. `order` is that of the file's name. Until [`Memory::has_read`] it is asked for once.
+    /// From where on the contents of a directory's files are to be asked for, as one of them is
+    /// read. `order` is that of its name. Until [`Memory::has_read`], only the first asks.
     pub(crate) fn reads_along(&self, request: &Request, order: Order, now: u64) -> Option<Order> {
         let dir = read_of(request)?;
         let mut state = self.state.lock();

@@ -1,5 +1,6 @@
 //! `rmdir`: locks the entry, then the content with partition 0, then seals every other partition:
-//! each is empty, and stays so. A tombstone keeps the id taken until all partitions elsewhere are durably dropped.
+//! each is empty, and stays so. A tombstone keeps the id taken until all partitions elsewhere are
+//! durably dropped.
 
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;
