@@ -3,13 +3,16 @@
 //! [`Walks`](crate::nodes::walks::Walks).
 
 use futures_util::stream::{self, StreamExt};
-use pando_types::op::{FILES_BYTES_MAX, Op};
+use pando_types::op::Op;
 use pando_types::reply::Found;
 use pando_types::{Credentials, Ino};
 
 use crate::client::Client;
 use crate::listing::page::{LOOKUPS_MAX, order_after};
 use crate::nodes::walks::AHEAD_MAX;
+
+/// Bytes of contents that are asked for ahead, of each directory.
+const BYTES_AHEAD: u32 = 64 << 10;
 
 impl Client {
     /// Lists directories ahead if `dir`, of which a listing begins, is on a walk. Their failures
@@ -31,7 +34,7 @@ impl Client {
             let from = order_after(position);
             let Ok(page) = self.fetch(credentials, dir.into(), from, limit).await else { return };
             if let Some(reader) = self.transport.reader() {
-                let op = Op::ReadFiles { dir, from, bytes: FILES_BYTES_MAX };
+                let op = Op::ReadFiles { dir, from, bytes: BYTES_AHEAD };
                 let _ = self.run_plain(&reader, op).await;
             }
             let found = page.entries.into_iter().map(|listed| listed.found);

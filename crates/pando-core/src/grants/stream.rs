@@ -241,8 +241,8 @@ impl Shard {
         ctx.lent = None;
         match ran {
             Ok(ran) if ran.made == change.ino && ran.digest == change.digest => Ok(Fate::Applied),
-            // A transaction of the holder that was undone unlocks the name later.
-            Err(Stop::Wait(LockKey::Name(..))) => {
+            // A transaction of the holder that was undone unlocks these later.
+            Err(Stop::Wait(LockKey::Name(..) | LockKey::Home(_) | LockKey::Partition(..))) => {
                 ctx.discard();
                 Ok(Fate::Passed)
             }

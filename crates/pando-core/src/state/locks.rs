@@ -73,11 +73,9 @@ impl Locks {
         self.held.get(&key).is_none_or(|lock| lock.steps == 1)
     }
 
-    /// Which transaction holds a lock, and how. What is lent is, also while a transaction of its
-    /// holder has the lock.
+    /// Which transaction holds a lock, and how.
     pub fn hold(&self, key: LockKey) -> Option<(TxnId, Hold)> {
-        let lock = self.held.get(&key)?;
-        Some(lock.lent_by.map_or((lock.owner, lock.hold), |grant| (grant, Hold::Lent)))
+        self.held.get(&key).map(|lock| (lock.owner, lock.hold))
     }
 
     /// Takes the lock for one more step of `txn`.

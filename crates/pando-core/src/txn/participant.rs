@@ -54,6 +54,10 @@ impl Shard {
             self.participant.raise_floor(ctx, peer.txn.shard, &peer.floor);
         }
         let at = (peer.txn, peer.step);
+        if self.is_stale_copy(&peer) {
+            self.grants.vote_leaves(at);
+            return Ok(());
+        }
         if self.participant.is_over(peer.txn) {
             if let PeerMessage::Finish(decision) = &peer.message {
                 self.let_go(ctx, at)?;
@@ -93,6 +97,17 @@ impl Shard {
             PeerMessage::HashSlotPage { .. } => self.hash_slot_page(ctx, peer),
             _ => Ok(()),
         }
+    }
+
+    /// Whether it asks this shard itself for a vote that is not awaited, or not any more. A vote
+    /// that waited for a part may have been asked for twice, and the transaction may be decided.
+    fn is_stale_copy(&self, peer: &Peer) -> bool {
+        let is_asked = matches!(peer.message, PeerMessage::Prepare(..));
+        if !is_asked || peer.txn.shard != self.config.shard {
+            return false;
+        }
+        let txn = self.coordinator.get(peer.txn.number);
+        !txn.is_some_and(|txn| txn.plan().is_some() && txn.awaited(peer.step).is_some())
     }
 
     /// Whether to apply a decision for a step that is not, or no longer, prepared here. Only
@@ -215,7 +230,10 @@ impl Shard {
                 self.queue.put_off(ctx.now.nanos.saturating_add(pause), input);
                 Ok(())
             }
-            None => self.send_vote(ctx, &peer, asked, Vote::Busy),
+            None => {
+                self.queue.resume(self.locks.forget(at.0, at.1));
+                self.send_vote(ctx, &peer, asked, Vote::Busy)
+            }
         }
     }
 
@@ -482,6 +500,7 @@ impl Shard {
 
     /// Undoes what a step prepared. Without a prepared record, drops what waits for that step.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
+        self.grants.vote_leaves(at);
         self.queue.resume(self.locks.forget(at.0, at.1));
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);

@@ -155,10 +155,12 @@ impl Facts {
     pub(super) fn contents_from(&self, of: DirRef, order: Order) -> Option<Order> {
         let dir = self.dirs.get(&of.id).filter(|dir| dir.ino == of.ino)?;
         let is_listed = dir.answers.iter().any(|(_, _, body)| matches!(body, Body::Page(..)));
+        // Else partitions may be elsewhere.
+        let is_whole = dir.answers.iter().any(|(_, _, body)| matches!(body, Body::Dir(_)));
         match dir.contents.until {
-            Some(until) => (order >= until).then_some(until),
+            Some(until) => (order >= until).then_some(if is_whole { until } else { order }),
             None if !is_listed => None,
-            None => Some(if dir.names.len() <= FEW { Order(0) } else { order }),
+            None => Some(if is_whole && dir.names.len() <= FEW { Order(0) } else { order }),
         }
     }
 
@@ -220,6 +222,11 @@ fn weight_of(caller: &Credentials) -> usize {
     1 + groups / 64
 }
 
+/// How much of the room contents take, in names.
+fn size_of_layout(layout: &Layout) -> usize {
+    1 + (layout.inline.len() + layout.slices.len() * size_of::<Slice>()) / NAME_BYTES
+}
+
 impl Dir {
     fn new(ino: Ino) -> Self {
         let (answers, names, searchers, contents) = Default::default();
@@ -267,13 +274,15 @@ impl Dir {
 
     fn contain(&mut self, caller: &Credentials, files: &[(Name, Layout)], until: Order) {
         let contents = &mut self.contents;
-        contents.by = Some(caller.clone());
+        if contents.by.as_ref() != Some(caller) {
+            self.size -= contents.files.values().map(size_of_layout).sum::<usize>();
+            *contents = Contents { by: Some(caller.clone()), ..Contents::default() };
+        }
         contents.until = Some(until);
         for (name, layout) in files {
-            let bytes = layout.inline.len() + layout.slices.len() * size_of::<Slice>();
-            if contents.files.insert(name.clone(), layout.clone()).is_none() {
-                self.size += 1 + bytes / NAME_BYTES;
-            }
+            let before = contents.files.insert(name.clone(), layout.clone());
+            self.size += size_of_layout(layout);
+            self.size -= before.as_ref().map_or(0, size_of_layout);
         }
     }
 

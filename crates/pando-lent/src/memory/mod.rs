@@ -138,9 +138,10 @@ impl Memory {
         state.reads.begins(dir.id, &request.credentials, now).then_some(from)
     }
 
-    /// Notes that contents of a directory's files were asked for.
-    pub(crate) fn has_read(&self, dir: DirId) {
-        self.state.lock().reads.ends(dir);
+    /// Notes that contents of a directory's files were asked for. `of_use`: those of the file that
+    /// is read are known now.
+    pub(crate) fn has_read(&self, dir: DirId, of_use: bool, now: u64) {
+        self.state.lock().reads.ends(dir, of_use, now);
     }
 
     /// By whose permission files of one directory after the other are read now.
@@ -502,7 +503,7 @@ mod tests {
         let files = asks(0, Op::ReadFiles { dir: TOP, from: Order(0), bytes: 99 });
         let told = Body::Files(vec![(name("file"), layout(71))], Order(9));
         memory.exchange(&files, 0, Ok(told));
-        memory.has_read(TOP.id);
+        memory.has_read(TOP.id, true, 0);
         assert_eq!(memory.answer(&read(71), None, 0), Some(Ok(Body::Layout(layout(71)))));
         assert!(!memory.knows(&read(72), 0), "another file of that name");
         let by_another = Request { credentials: Credentials::new(5, 5, vec![]), ..read(71) };

@@ -9,6 +9,9 @@ use crate::settings::MILLIS;
 
 /// How long after a read of many files the next directory is read as a whole, nanoseconds.
 const GOES_ON: u64 = 1_000 * MILLIS;
+/// Pause after contents were asked for in vain, nanoseconds. A shard tells nothing that may be
+/// remembered while it has changes that are not durable.
+const IN_VAIN: u64 = 1_000 * MILLIS;
 
 /// What is read.
 #[derive(Default)]
@@ -19,6 +22,8 @@ pub(super) struct Reads {
     under_way: HashSet<DirId>,
     /// By whose permission many files are read, and until when that is expected to go on.
     reader: Option<(Credentials, u64)>,
+    /// Nothing is asked for along before.
+    not_before: u64,
 }
 
 impl Reads {
@@ -27,15 +32,20 @@ impl Reads {
     pub(super) fn begins(&mut self, dir: DirId, by: &Credentials, now: u64) -> bool {
         let goes_on = self.reader(now).is_some_and(|reader| reader == *by);
         let is_second = self.last.replace(dir) == Some(dir);
-        if !(goes_on || is_second) || !self.under_way.insert(dir) {
+        if !(goes_on || is_second) || now < self.not_before || !self.under_way.insert(dir) {
             return false;
         }
         self.went_on(by, now);
         true
     }
 
-    pub(super) fn ends(&mut self, dir: DirId) {
+    /// Contents were asked for. `of_use`: those of the file that is read came.
+    pub(super) fn ends(&mut self, dir: DirId, of_use: bool, now: u64) {
         self.under_way.remove(&dir);
+        if !of_use {
+            self.reader = None;
+            self.not_before = now.saturating_add(IN_VAIN);
+        }
     }
 
     /// A file was read of which the contents were asked for along.
@@ -71,11 +81,17 @@ mod tests {
         assert_eq!(reads.reader(0), None);
         assert!(reads.begins(DIRS[0], &BY, 0));
         assert!(!reads.begins(DIRS[0], &BY, 0), "it is under way");
-        reads.ends(DIRS[0]);
+        reads.ends(DIRS[0], true, 0);
         assert_eq!(reads.reader(0), Some(BY));
         // The next directory is read like that from its first file on, while this lasts.
         assert!(reads.begins(DIRS[1], &BY, GOES_ON - 1));
-        reads.ends(DIRS[1]);
+        reads.ends(DIRS[1], true, GOES_ON - 1);
         assert!(!reads.begins(DIRS[0], &BY, 3 * GOES_ON));
+        // What came was of no use.
+        assert!(reads.begins(DIRS[0], &BY, 3 * GOES_ON));
+        reads.ends(DIRS[0], false, 3 * GOES_ON);
+        assert_eq!(reads.reader(3 * GOES_ON), None);
+        assert!(!reads.begins(DIRS[0], &BY, 3 * GOES_ON + IN_VAIN - 1));
+        assert!(reads.begins(DIRS[0], &BY, 3 * GOES_ON + IN_VAIN));
     }
 }
