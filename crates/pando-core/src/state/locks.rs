@@ -95,17 +95,10 @@ impl Locks {
     /// # Panics
     /// If another transaction holds the lock.
     pub fn take_over(&mut self, key: LockKey, txn: TxnId, (hold, grant): (Hold, TxnId)) {
-        let lent_by = match self.held.get(&key) {
-            Some(lock) if lock.owner == grant => Some(grant),
-            _ => None,
-        };
-        if lent_by.is_some() {
-            self.held.remove(&key);
+        if let Some(lock) = self.held.get_mut(&key).filter(|lock| lock.owner == grant) {
+            *lock = Lock { owner: txn, steps: 0, hold, lent_by: Some(grant) };
         }
         self.take(key, txn, hold);
-        if let Some(lock) = self.held.get_mut(&key).filter(|_| lent_by.is_some()) {
-            lock.lent_by = lent_by;
-        }
     }
 
     /// Takes the lock for a grant. A transaction of its holder may have it at a start.

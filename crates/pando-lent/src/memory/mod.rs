@@ -498,7 +498,7 @@ mod tests {
         let list = asks(0, Op::ReadDir { dir: TOP, from: Order(0), limit: 64 });
         let listed = Listed { order: Order(5), name: name("file"), found: file(71) };
         memory.exchange(&list, 0, Ok(Body::Page(vec![listed], None)));
-        assert_eq!((along(), along()), (None, Some(Order(0))), "the second one that is read");
+        assert_eq!((along(), along()), (None, Some(Order(5))), "the second one that is read");
         assert_eq!(along(), None, "it is under way");
         let files = asks(0, Op::ReadFiles { dir: TOP, from: Order(0), bytes: 99 });
         let told = Body::Files(vec![(name("file"), layout(71))], Order(9));
