@@ -99,15 +99,14 @@ impl Shard {
         }
     }
 
-    /// Whether it asks this shard itself for a vote that is not awaited, or not any more. A vote
-    /// that waited for a part may have been asked for twice, and the transaction may be decided.
+    /// Whether it asks this shard itself for a vote of a transaction that is decided. A vote that
+    /// waited for a part is asked for twice.
     fn is_stale_copy(&self, peer: &Peer) -> bool {
         let is_asked = matches!(peer.message, PeerMessage::Prepare(..));
         if !is_asked || peer.txn.shard != self.config.shard {
             return false;
         }
-        let txn = self.coordinator.get(peer.txn.number);
-        !txn.is_some_and(|txn| txn.plan().is_some() && txn.awaited(peer.step).is_some())
+        self.coordinator.get(peer.txn.number).is_some_and(|txn| txn.plan().is_none())
     }
 
     /// Whether to apply a decision for a step that is not, or no longer, prepared here. Only
