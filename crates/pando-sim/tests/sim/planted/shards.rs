@@ -36,8 +36,8 @@ fn a_stopped_request_that_is_never_woken() {
 
 #[test]
 fn a_copy_that_is_asked_for_before_it_is_durable() {
-    // The 560th finds it, and none from the 85th on before.
-    is_found_by(ORDER, Planted::CopyUnsynced, |seed| SimConfig::shards_moving(559 + seed));
+    // The 1257th finds it, and none of the first 859.
+    is_found_by(ORDER, Planted::CopyUnsynced, |seed| SimConfig::shards_moving(1256 + seed));
 }
 
 #[test]
