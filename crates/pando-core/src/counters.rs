@@ -241,6 +241,12 @@ counters! {
         parts_returned,
         /// Parts that were taken back without their holders.
         parts_fenced,
+        /// Read grants of parts given to sessions.
+        parts_read,
+        /// Read grants that ended since somebody wanted to change the part, or was about to.
+        reads_recalled,
+        /// Read grants that ended without their sessions.
+        reads_fenced,
         /// Changes of holders that were applied.
         elements,
         /// Changes of holders that were refused, or came to other rows than at the holder.

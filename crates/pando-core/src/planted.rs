@@ -37,6 +37,12 @@ pub enum Planted {
     ReservationLost,
     /// Others use a part that is lent.
     RecallNotAwaited,
+    /// Others change a part that sessions read.
+    ReadersNotAsked,
+    /// A shard that starts changes what sessions may have read before.
+    ReadersForgotten,
+    /// A session reads before it is on disk that it does.
+    ReaderUnsynced,
     /// A holder may begin before its grant is durable.
     LentUnsynced,
     /// Elements are applied though others come before them.

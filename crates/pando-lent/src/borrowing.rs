@@ -72,7 +72,8 @@ impl<T: Transport> Borrowing<T> {
     pub async fn keep(&self) {
         let shards = self.shards().map(|shard| {
             let asks = join(self.sync(shard), self.ask_coordinators(shard));
-            join4(self.borrow(shard), self.send(shard), self.attend(shard), asks)
+            let borrows = join(self.borrow(shard), self.read(shard));
+            join4(borrows, self.send(shard), self.attend(shard), asks)
         });
         join3(join_all(shards), self.return_strays(), self.keep_synced()).await;
     }
@@ -98,6 +99,7 @@ impl<T: Transport> Borrowing<T> {
             amended: of(amended),
             set_aside: of(set_aside),
             remembered: self.remembered(),
+            reads: self.memory.grants(),
             ..Counts::default()
         };
         for side in self.begun() {
@@ -155,6 +157,7 @@ impl<T: Transport> Borrowing<T> {
                 Ok(reply) => {
                     let moments = (asked, self.inner.machine_nanos());
                     if self.side(shard).lock().heard(&reply, moments) {
+                        self.memory.ends_at(shard);
                         self.side(shard).to_send.notify_one();
                     }
                     return Some(reply);
@@ -288,6 +291,9 @@ impl<T: Transport> Borrowing<T> {
         let watched = Watched::of(&request);
         let since = self.inner.machine_nanos();
         let asked = self.memory.sent(&request, since);
+        if self.settings.opens.is_some() && self.memory.travels(shard, &request, since) {
+            self.side(shard).to_read.notify_one();
+        }
         if id.sequence > 0 {
             self.side(shard).lock().requests.sent(&request);
         }
@@ -323,6 +329,7 @@ impl<T: Transport> Borrowing<T> {
         self.memory.heard(asked, id, reply, now);
         let mut state = side.lock();
         if state.heard(reply, (since, now)) {
+            self.memory.ends_at(shard);
             side.to_send.notify_one();
         }
         state.requests.answered(id);

@@ -34,6 +34,8 @@ counts! {
     now {
         /// Parts of directories that are lent to the mount now.
         parts,
+        /// Directories of which the mount has a read grant now.
+        reads,
         /// Changes of lent parts that shards have not acknowledged.
         unsent,
     }
@@ -46,7 +48,7 @@ counts! {
         amended,
         /// Changes that were answered and are lost.
         set_aside,
-        /// Requests that the mount answered from what was read while the session holds.
+        /// Requests that the mount answered from what it has read and remembers.
         remembered,
     }
 }

@@ -29,7 +29,7 @@
 //! | `aside.rs` | what was answered and is lost |
 //! | `side.rs` | what is known and held of one shard |
 //! | `doubts.rs` | births of which the shard may not know |
-//! | `memory/` | answers of shards that stay true while the session holds |
+//! | `memory/` | answers of shards that stay true while the session holds, or has a read grant |
 //! | `borrowing.rs` | the transport |
 //! | `answer.rs` | a request at a shard of which parts are held |
 //! | `keep/` | news of grants; elements on their way, and who waits for these; their objects; new grants; births; contents that come along |

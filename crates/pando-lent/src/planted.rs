@@ -33,6 +33,8 @@ pub enum Planted {
     EndNotNoted,
     /// What was read is remembered when another session wants to write.
     RemembersAfterRecall,
+    /// What was read is remembered when a read grant was recalled.
+    ReadsAfterRecall,
     /// What was read is remembered though this session changes it.
     RemembersChanged,
     /// What names objects leaves before these are synced.

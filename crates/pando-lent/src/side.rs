@@ -29,6 +29,8 @@ pub(crate) struct Side {
     pub(crate) to_attend: Notify,
     /// Told when a directory is to be borrowed.
     pub(crate) to_borrow: Notify,
+    /// Told when a read grant is to be asked for.
+    pub(crate) to_read: Notify,
     /// Told when coordinators are to be asked about grants.
     pub(crate) to_doubt: Notify,
     /// Told when the shard should make durable what it has.

@@ -221,7 +221,11 @@ pub struct GrantNews {
     /// Grants that are over, each with the number of elements that were applied.
     pub over: Vec<(TxnId, GrantState)>,
     /// Whether the holder may go on using its parts for [`HOLD`] from when it sent the question.
+    /// The same holds for its read grants.
     pub prolongs: bool,
+    /// Read grants that the shard wants back, ascending by generation. It is told of them until it
+    /// names them as over (docs/design/read-grants.md).
+    pub reads: Vec<TxnId>,
 }
 
 /// Number of the rules by which holders and shards run changes. It is raised when the same element

@@ -518,7 +518,8 @@ pub enum Op {
         session: SessionId,
         /// Recalls of which it knows.
         recalled: Vec<TxnId>,
-        /// Grants of which it knows that they are over. The shard forgets them.
+        /// Grants of which it knows that they are over, and read grants that it gives back. The
+        /// shard forgets them.
         over: Vec<TxnId>,
     },
     /// Elements of grants that the client's key has at this shard, of each grant in their order
@@ -543,4 +544,9 @@ pub enum Op {
         /// So many bytes of contents are enough, at most [`FILES_BYTES_MAX`].
         bytes: u32,
     },
+    /// Gives the session a read grant of a part that is its directory's only one
+    /// ([`Body::ReadGranted`](crate::reply::Body::ReadGranted), docs/design/read-grants.md). The
+    /// session numbers these requests as those of [`Op::Borrow`], in one sequence. `EAGAIN`: not
+    /// now. `EOPNOTSUPP`: not to this session.
+    BorrowToRead(SessionId, u64, Part),
 }

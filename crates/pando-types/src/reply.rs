@@ -363,6 +363,8 @@ pub enum Body {
     /// ReadFiles: where all bytes of these files are. Those of names before this order, and from
     /// the first order wanted on, that are not told have to be asked for one by one.
     Files(Vec<(Name, Layout)>, Order),
+    /// BorrowToRead: the read grant, by its generation.
+    ReadGranted(TxnId),
 }
 
 /// A shard's answer for one component of a path, in a directory with an id that the client guessed.

@@ -25,7 +25,7 @@ kinds! {
     DirGetAttr, PartitionStat, DirSetAttr, DirAccess, ReadDir, Parent,
     StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir, HandOver, AddShard, Renew, OpenName, Glimpse, ReleaseAll,
     Lock, Unlock, TestLock, OpenLocalSession, Hold, LockOf, SyncFile,
-    Borrow, LentRows, Attend, Stream, ReadFiles,
+    Borrow, LentRows, Attend, Stream, ReadFiles, BorrowToRead,
 }
 
 /// How a request in doubt was resolved.

@@ -10,7 +10,8 @@ use pando_types::{KeyId, SessionId, TxnId};
 use crate::contract::Need;
 use crate::records::keys;
 use crate::state::ctx::Ctx;
-use crate::state::grants::held::Held;
+use crate::state::grants::held::{Held, Recall};
+use crate::state::grants::reads::Read;
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop};
@@ -30,7 +31,10 @@ impl Shard {
         let now = ctx.now.nanos;
         let has_forgotten = self.forget_known(ctx, key, over);
         let news = self.news_of_grants(now, key, session, recalled);
-        let is_news = !news.recalled.is_empty() || !news.over.is_empty() || !news.prolongs;
+        let is_news = !news.recalled.is_empty()
+            || !news.reads.is_empty()
+            || !news.over.is_empty()
+            || !news.prolongs;
         // A wait would undo what was forgotten.
         let waits = !is_news && !has_forgotten && !self.grants.take_due(session);
         if waits && self.grants.wait(session, now.saturating_add(ATTEND_FOR)) {
@@ -46,14 +50,15 @@ impl Shard {
         Ok(Ran::Answer(Body::Attended(news), need))
     }
 
-    /// Forgets grants of which the holder knows that they are over. Returns whether there is one. A
-    /// full disk has no room for that.
+    /// Forgets grants of which the holder knows that they are over, and takes read grants back.
+    /// Returns whether there is one. A full disk has no room for the former.
     fn forget_known(&mut self, ctx: &mut Ctx<'_>, key: KeyId, known: &[TxnId]) -> bool {
-        if ctx.now.is_spent {
-            return false;
-        }
         let mut is_any = false;
         for generation in known {
+            is_any |= self.give_read_back(ctx, key, *generation);
+            if ctx.now.is_spent {
+                continue;
+            }
             let held = self.grants.get(*generation);
             if held.is_some_and(|held| held.grant.key == key && !held.grant.is_lent()) {
                 ctx.delete(keys::grant(*generation));
@@ -86,6 +91,14 @@ impl Shard {
             let recall = held.recalled.filter(|_| held.grant.is_lent());
             recall.is_some_and(|recall| recall.at.saturating_add(HOLD) <= now)
         };
+        let reads = || {
+            let its = self.grants.reads().of_session(session);
+            its.filter(|(_, read)| read.key == key && read.recalled.is_some())
+        };
+        let is_overdue = |(_, read): (TxnId, &Read)| {
+            let is_late = |recall: Recall| recall.at.saturating_add(HOLD) <= now;
+            read.at.is_some() && read.recalled.is_some_and(is_late)
+        };
         let is_alive = self.sessions.is_alive(session);
         #[cfg(feature = "planted")]
         let is_alive = is_alive || self.is_planted(crate::Planted::HoldOutlivesSession);
@@ -96,7 +109,10 @@ impl Shard {
             // one that was not told of all recalls.
             prolongs: is_alive
                 && recalled.len() <= NEWS_MAX
+                && reads().count() <= NEWS_MAX
+                && !reads().any(is_overdue)
                 && !self.grants.of_session(session).any(is_late),
+            reads: reads().take(NEWS_MAX).map(|(id, _)| id).collect(),
         };
         news.recalled = recalled;
         news.recalled.truncate(NEWS_MAX);

@@ -32,6 +32,7 @@ impl Shard {
             self.grants.put_off(now, now.saturating_add(SPENT));
             return;
         }
+        self.fence_reads(ctx);
         for generation in self.grants.to_fence(now) {
             if let Some(held) = self.grants.get(generation) {
                 let grant = held.grant.clone();
@@ -58,6 +59,7 @@ impl Shard {
         for (generation, ..) in lent {
             self.recall_grant(ctx.now, generation);
         }
+        self.end_reads_of_ended(ctx);
         let now = ctx.now.wall;
         let is_old = |at: u64| at.saturating_add(FORGET_AFTER) <= now;
         let old = gone.into_iter().filter(|(.., at)| is_old(*at)).take(AT_ONCE);

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use pando_types::{DirId, HashSlot, PartitionIndex, TxnId};
 
 use crate::contract::Now;
+use crate::grants::read::part_of;
 use crate::records::record::Header;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
@@ -25,15 +26,28 @@ impl Shard {
                 self.recall_grant(now, grant);
                 true
             }
+            Some((_, Hold::Read)) => {
+                part_of(key).inspect(|at| self.recall_reads(now, *at));
+                true
+            }
             _ => false,
+        }
+    }
+
+    /// Wants a part back from its readers, if this is its lock and it is read.
+    pub(crate) fn recall_lock_of_readers(&mut self, now: Now, key: LockKey) {
+        if let (Some((_, Hold::Read)), Some(at)) = (self.locks.hold(key), part_of(key)) {
+            self.recall_reads(now, at);
         }
     }
 
     /// For how long the part has been wanted that this lock is of, nanoseconds.
     pub(crate) fn wanted_since(&self, now: Now, key: LockKey) -> Option<u64> {
-        let (grant, _) = self.locks.hold(key)?;
-        let recall = self.grants.get(grant)?.recalled?;
-        Some(now.nanos.saturating_sub(recall.at))
+        let since = match self.locks.hold(key)? {
+            (_, Hold::Read) => self.grants.reads().wanted_since(part_of(key)?)?,
+            (grant, _) => self.grants.get(grant)?.recalled?.at,
+        };
+        Some(now.nanos.saturating_sub(since))
     }
 
     /// Wants a part back, and tells its holder if that waits for news.
@@ -50,12 +64,14 @@ impl Shard {
         for grant in self.grants.of_parts(is_it) {
             self.recall_grant(now, grant);
         }
+        self.recall_reads_of(now, |dir| dir.hash_slot() == hash_slot);
     }
 
     /// Whether a lock is held, and not by the grant of which this input runs an element.
     pub(crate) fn is_held_by_others(&self, ctx: &Ctx<'_>, key: LockKey) -> bool {
         match self.locks.hold(key) {
             Some((grant, Hold::Lent)) => !ctx.is_of_grant(grant),
+            Some((_, Hold::Read)) => !self.passes_readers(ctx, key),
             held => held.is_some(),
         }
     }
@@ -64,7 +80,7 @@ impl Shard {
     /// is, nor who may do what in it, so others may read that.
     pub(crate) fn content_is_settled(&self, dir: DirId) -> Result<(), Stop> {
         match self.locks.hold(LockKey::Home(dir)) {
-            None | Some((_, Hold::Lent)) => Ok(()),
+            None | Some((_, Hold::Lent | Hold::Read)) => Ok(()),
             Some(_) => Err(Stop::Wait(LockKey::Home(dir))),
         }
     }

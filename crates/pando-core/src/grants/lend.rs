@@ -89,7 +89,9 @@ impl Shard {
         if !is_its_own || !self.grants.is_new_request(session, number) {
             return Err(Errno::EAGAIN.into());
         }
+        self.end_own_read(ctx, session, part);
         if !self.may_lend(ctx, (key, session), part, &header)? {
+            self.recall_lock_of_readers(ctx.now, LockKey::Partition(part.dir.id, part.partition));
             return Err(Errno::EAGAIN.into());
         }
         let page = self.first_page(ctx, session, part.dir.id, &header)?;

@@ -31,6 +31,7 @@ mod digest;
 mod fence;
 mod gate;
 mod lend;
+mod read;
 pub mod run;
 pub mod stream;
 mod under;

@@ -132,6 +132,7 @@ impl Shard {
         self.participant.keep(&mut old.participant);
         self.migration.keep(&mut old.migration);
         self.grants.keep(&mut old.grants);
+        self.lock_reads();
         if self.config.shard == SHARD_0 {
             self.begin_versions();
             self.sessions.leases.keep(&old.sessions.leases);

@@ -77,6 +77,7 @@ impl Shard {
         shard.load_transactions(ctx)?;
         shard.load_shreds(ctx)?;
         shard.load_grants(ctx)?;
+        shard.load_readers(ctx)?;
         Ok(shard)
     }
 

@@ -31,9 +31,9 @@ impl Shard {
         }
         // The directory's mkdir may have been answered already, while the decision is on its way
         // here.
-        match self.locks.free(LockKey::Home(dir.id)) {
-            Ok(()) => Errno::ESTALE.into(),
-            Err(stop) => stop,
+        match self.locks.hold(LockKey::Home(dir.id)) {
+            None | Some((_, Hold::Read)) => Errno::ESTALE.into(),
+            Some(_) => Stop::Wait(LockKey::Home(dir.id)),
         }
     }
 
@@ -64,6 +64,7 @@ impl Shard {
                 }
                 Err(Stop::Wait(key))
             }
+            Some((_, Hold::Read)) if !self.passes_readers(ctx, key) => Err(Stop::Wait(key)),
             Some((_, Hold::Split { from } | Hold::Closing { from }))
                 if order.0 >= from && !self.tail_unlocked(header.range().start == from) =>
             {

@@ -105,6 +105,7 @@ impl Shard {
                 }
                 Some((_, Hold::Arrival { .. })) => "merging",
                 Some((_, Hold::Lent)) => "lent",
+                Some((_, Hold::Read)) => "read",
             };
         let inspected: Vec<_> = headers
             .iter()

@@ -86,6 +86,8 @@ pub enum Table {
     Shred = 16,
     /// Parts of directories that are lent, or were, by generation.
     Grant = 17,
+    /// Sessions that have read grants here, which no record tells.
+    Reader = 18,
 }
 
 /// Key of the record of a kind at an order of a directory.
@@ -384,6 +386,18 @@ pub fn grant_of(key: &[u8]) -> Option<TxnId> {
     let shard = ShardIndex(u16::from_be_bytes(key.get(2..4)?.try_into().ok()?));
     let number = u64::from_be_bytes(key.get(4..)?.try_into().ok()?);
     Some(TxnId { shard, number })
+}
+
+/// Key of the record of a session that has read grants.
+#[must_use]
+pub fn reader(session: SessionId) -> Vec<u8> {
+    table_key(Table::Reader, &[&session.0.to_be_bytes()])
+}
+
+/// Session in the key of a reader's record.
+#[must_use]
+pub fn reader_of(key: &[u8]) -> Option<SessionId> {
+    Some(SessionId(u64::from_be_bytes(key.get(2..)?.try_into().ok()?)))
 }
 
 /// Key of a shard that was added.

@@ -48,7 +48,7 @@ records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 3; SessionsHeard = 1; Outcome = 2; Open = 1; Decided = 3; Prepared = 5; Arriving = 2; Floor = 2;
     Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
-    Grant = 2;
+    Grant = 2; Reader = 1;
 }
 
 /// A directory's own record, at its home.
@@ -310,6 +310,13 @@ pub struct Arriving {
     pub next_page: u64,
     /// Sums over the rows of these pages.
     pub tally: Tally,
+}
+
+/// A session that has read grants at this shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reader {
+    /// The session's key.
+    pub key: KeyId,
 }
 
 /// The owner of a hash slot that was handed over.

@@ -14,7 +14,7 @@
 //! | `Lock`, `LockOf`, `Unlock` | locks | concern the request's own session only; `LockOf` checks permission |
 //! | `OpenSession`, `OpenLocalSession` | nothing | number of sessions that the key has already ([`SESSIONS_MAX`]) |
 //! | `EndSession` | a session | it is one of the key's; the owner may end any |
-//! | `Renew`, `Hold`, `Borrow`, `Attend` | a session | it is one of the key's |
+//! | `Renew`, `Hold`, `Borrow`, `BorrowToRead`, `Attend` | a session | it is one of the key's |
 //! | `LentRows`, `Stream`, and what `Attend` names | grants | each is one of the key's; others are ignored |
 //! | elements of `Stream` | names, inos, opens | names lie in the grant's part, inos in its ranges; then permission, as for changes |
 //! | `Garbage`, `GarbageDone` | objects that are deleted | nothing; see **Garbage** |
@@ -118,6 +118,7 @@ pub const fn asks(op: &Op) -> Asks {
         Op::Renew(session)
         | Op::Hold(session, _)
         | Op::Borrow(session, ..)
+        | Op::BorrowToRead(session, ..)
         | Op::Attend { session, .. } => Asks::OfSession(*session),
         Op::EndSession(session) => Asks::Ends(*session),
         Op::HandOver(..) | Op::AddShard(_) => Asks::Owns,

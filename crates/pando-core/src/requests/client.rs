@@ -47,6 +47,7 @@ impl Shard {
     ) -> Result<Option<LockKey>, Halt> {
         self.counters.requests += 1;
         ctx.meta.request = request.head.id;
+        ctx.changes_for = request.op.needs_wake().then_some(request.head.id.session);
         if let Err(refusal) = self.admit(tag, request) {
             self.reply(ctx, tag, request, Err(refusal), Need::Committed);
             return Ok(None);
@@ -97,7 +98,11 @@ impl Shard {
             }
             judged => judged,
         };
-        let refusal = match judged.and_then(|()| self.run(ctx, tag, request)) {
+        let waited = match ctx.changes_for {
+            Some(session) => self.readers_have_heard(session),
+            None => Ok(()),
+        };
+        let refusal = match judged.and(waited).and_then(|()| self.run(ctx, tag, request)) {
             Ok(Ran::Answer(body, need)) => {
                 self.answer(ctx, tag, request, Ok(body), need);
                 return Ok(None);

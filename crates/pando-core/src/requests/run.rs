@@ -47,6 +47,9 @@ impl Shard {
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::Hold(session, says) => self.hold(ctx, tag.1, *session, *says).map(Ran::from),
             Op::Borrow(session, nth, part) => self.borrow_part(ctx, tag.1, (*session, *nth), *part),
+            Op::BorrowToRead(session, nth, part) => {
+                self.borrow_to_read(ctx, tag.1, (*session, *nth), *part)
+            }
             Op::Attend { session, recalled, over, .. } => {
                 self.attend(ctx, tag.1, *session, (recalled, over))
             }
@@ -179,6 +182,7 @@ impl Shard {
             | Op::LockOf(..)
             | Op::Hold(..)
             | Op::Borrow(..)
+            | Op::BorrowToRead(..)
             | Op::LentRows(..)
             | Op::Attend { .. }
             | Op::Stream { .. }

@@ -78,7 +78,8 @@ impl Shard {
     /// Notes a partition that a create has made large enough to split.
     pub(crate) fn note_growth(&mut self, dir: DirId, header: &Header) {
         if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
-            let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
+            let hold = self.locks.hold(LockKey::Partition(dir, header.partition));
+            let is_held = !matches!(hold, None | Some((_, Hold::Read)));
             let is_held = is_held || self.is_handed_over(dir, header.partition);
             if !is_held {
                 let dir = DirRef { id: dir, ino: header.ino };
@@ -97,7 +98,7 @@ impl Shard {
     }
 
     /// Whether the partition may split. Splitting stops at M partitions a shard (GIGA+ §3.2).
-    fn may_split(&self, header: &Header) -> bool {
+    pub(crate) fn may_split(&self, header: &Header) -> bool {
         let (index, radix) = (header.partition, header.radix);
         let shards = self.config.map.shards;
         radix < Radix::MAX && pando_placement::may_split(&self.spread(header), index, radix, shards)
@@ -130,6 +131,8 @@ impl Shard {
         let new = child(index, radix);
         let orders = range(new, Radix(radix.0 + 1));
         if self.locks.hold(key).is_some() || self.is_handed_over(dir.id, index) {
+            // The next create notes again that the partition is to split.
+            self.recall_lock_of_readers(ctx.now, key);
             return Ok(());
         }
         let target = shard_of(&spread, new);

@@ -65,6 +65,9 @@ pub struct Ctx<'a> {
     pub lent: Option<Lent>,
     /// The grant of the part in which its holder has a name changed by this input.
     pub under: Option<TxnId>,
+    /// For which session this input changes something that others may remember. `None`: it only
+    /// reads.
+    pub changes_for: Option<SessionId>,
 }
 
 /// The run of a change of lent parts. It waits for nothing, and begins no transaction.
@@ -112,6 +115,7 @@ impl<'a> Ctx<'a> {
             trace: 0,
             lent: None,
             under: None,
+            changes_for: None,
         }
     }
 

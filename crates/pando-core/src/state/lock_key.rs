@@ -32,6 +32,9 @@ pub enum LockKey {
     Join,
     /// News of a session's grants: never held. The session waits here.
     Grants(SessionId),
+    /// That no session may read any part since before the shard's start: never held. Inputs that
+    /// change something wait here.
+    Readers,
     /// What a lent part does not hold: never held. Where requests run over lent parts only, those
     /// that need more than these end here.
     Beyond,
@@ -68,4 +71,8 @@ pub enum Hold {
     /// The partition, or a directory's content beside its partition 0, is lent to a session. The
     /// owner of the lock is the grant's generation. Whoever waits for it recalls the grant.
     Lent,
+    /// Sessions have read grants of the partition, or of a directory's content beside its partition
+    /// 0. Its owner is no transaction. What only reads passes it. Whoever waits for it recalls
+    /// these grants.
+    Read,
 }

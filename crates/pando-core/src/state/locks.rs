@@ -281,7 +281,7 @@ impl Locks {
 
     /// Number of locks held, without those of grants.
     pub fn count_unlent(&self) -> usize {
-        self.held.values().filter(|lock| lock.hold != Hold::Lent).count()
+        self.held.values().filter(|lock| !matches!(lock.hold, Hold::Lent | Hold::Read)).count()
     }
 }
 

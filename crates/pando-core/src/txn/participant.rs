@@ -187,8 +187,13 @@ impl Shard {
             return self.invalidate(ctx, from, at, dirs);
         }
         ctx.under = self.passes_under(&peer, &prepare);
-        let voted = self.vote(ctx, (peer.txn, peer.behalf), &mut prepare);
-        ctx.under = None;
+        ctx.changes_for = prepare.locks().then_some(session);
+        let heard = match prepare.locks() && !self.participant.is_prepared(at) {
+            true => self.readers_have_heard(session),
+            false => Ok(()),
+        };
+        let voted = heard.and_then(|()| self.vote(ctx, (peer.txn, peer.behalf), &mut prepare));
+        (ctx.under, ctx.changes_for) = (None, None);
         let vote = match voted {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
@@ -457,8 +462,7 @@ impl Shard {
         match hold {
             Some((_, Hold::Copy)) => {}
             Some((grant, Hold::Lent)) if ctx.is_of_grant(grant) && !seal => {}
-            Some((grant, Hold::Lent)) => {
-                self.recall_grant(ctx.now, grant);
+            Some((_, Hold::Lent | Hold::Read)) => {
                 return Err(Stop::Wait(LockKey::Partition(dir.id, index)));
             }
             Some((owner, _)) if owner != txn => return Ok(None),

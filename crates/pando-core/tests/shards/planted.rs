@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use pando_core::{LentCore, Planted, Shard};
 
-use crate::grants::{failures, hostile, others};
+use crate::grants::{failures, hostile, others, reading};
 use crate::growth::handovers;
 use crate::paths::births;
 use crate::sessions::holds;
@@ -59,6 +59,25 @@ fn a_burial_of_another_directory() {
 fn a_grant_that_a_loss_of_power_takes_back() {
     let test = others::a_grant_is_durable_before_its_holder_begins;
     is_found_as("a loss of power may take the grant back", Planted::LentUnsynced, test);
+}
+
+#[test]
+fn a_change_beside_readers() {
+    let test =
+        reading::every_change_of_another_session_waits_until_the_reader_has_given_the_part_back;
+    is_found_as("does not wait", Planted::ReadersNotAsked, test);
+}
+
+#[test]
+fn readers_that_a_start_forgets() {
+    let test = reading::a_shard_that_starts_changes_nothing_before_its_readers_have_heard_of_it;
+    is_found_as("a reader may not have heard", Planted::ReadersForgotten, test);
+}
+
+#[test]
+fn a_reader_that_a_loss_of_power_forgets() {
+    let test = reading::that_a_session_reads_is_durable_before_it_does;
+    is_found_as("a loss of power may forget the reader", Planted::ReaderUnsynced, test);
 }
 
 #[test]

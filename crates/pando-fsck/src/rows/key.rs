@@ -37,6 +37,7 @@ pub enum Key {
     Incoming(HashSlot),
     Lock(Ino, SessionId),
     Grant(TxnId),
+    Reader(SessionId),
 }
 
 /// Kinds of rows beside an inode.
@@ -143,6 +144,9 @@ impl Key {
         } else if is(Table::Grant) {
             ends(10)?;
             Self::Grant(TxnId { shard: ShardIndex(u16_at(rest, 0)?), number: u64_at(rest, 2)? })
+        } else if is(Table::Reader) {
+            ends(8)?;
+            Self::Reader(SessionId(u64_at(rest, 0)?))
         } else if is(Table::Shred) {
             Self::Shred(rest.to_vec())
         } else if is(Table::Owner) || is(Table::Incoming) {
@@ -196,7 +200,7 @@ const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Outcome | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
     Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
-    Table::Lock | Table::Shred | Table::Grant => {}
+    Table::Lock | Table::Shred | Table::Grant | Table::Reader => {}
 };
 
 // `parse` must agree with the schema's numbers.
@@ -242,6 +246,8 @@ mod tests {
             (keys::dir(dir, Kind::StagedHeader, 0), Key::StagedHeader(dir)),
             (keys::garbage(ObjectId(8)), Key::Garbage(ObjectId(8))),
             (keys::lock(ino, session), Key::Lock(ino, session)),
+            (keys::grant(txn), Key::Grant(txn)),
+            (keys::reader(session), Key::Reader(session)),
         ];
         for (bytes, key) in all {
             assert_eq!(Key::parse(&bytes).as_ref(), Some(&key));

@@ -67,6 +67,7 @@ fn table_words(key: &Key) -> String {
         Key::Owner(hash_slot) => format!("the owner of hash slot {}", hash_slot.0),
         Key::Incoming(hash_slot) => format!("hash slot {} on its way", hash_slot.0),
         Key::Grant(generation) => format!("grant {generation}"),
+        Key::Reader(session) => format!("that session {session} reads"),
         Key::Shred(slices) => format!("slices that go: {}", slices.escape_ascii()),
         Key::Joined(shard) => format!("that shard {shard} was added"),
         Key::Lock(ino, session) => format!("locks of {} in session {session}", ino_words(*ino)),

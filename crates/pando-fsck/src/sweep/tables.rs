@@ -5,8 +5,8 @@
 use pando_core::Write;
 use pando_core::keys;
 use pando_core::record::{
-    Grant, Numbers, Open, Outcome, Owner, Prepared, Record as _, SessionRecord, SessionsHeard,
-    Shred, Stat,
+    Grant, Numbers, Open, Outcome, Owner, Prepared, Reader, Record as _, SessionRecord,
+    SessionsHeard, Shred, Stat,
 };
 use pando_types::{DirId, HashSlot, Ino, LockSet, SessionId, ShardIndex};
 
@@ -69,6 +69,7 @@ impl Sweep<'_> {
             Key::Garbage(object) => self.needed.garbage(object),
             Key::Shred(_) => drop(self.record::<Shred>(&row)),
             Key::Grant(_) => drop(self.record::<Grant>(&row)),
+            Key::Reader(_) => drop(self.record::<Reader>(&row)),
             Key::Owner(hash_slot) => self.owner(hash_slot, &row),
             Key::Incoming(_) => self.incoming(&row),
             Key::Lock(ino, session) => self.locks(ino, session, &row),

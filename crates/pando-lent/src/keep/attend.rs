@@ -2,7 +2,7 @@
 
 use pando_client::Transport;
 use pando_types::lend::{GrantNews, Standing};
-use pando_types::op::Op;
+use pando_types::op::{KNOWN_MAX, Op};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{SessionId, ShardIndex, TxnId};
 
@@ -25,6 +25,8 @@ impl<T: Transport> Borrowing<T> {
             match &reply.result {
                 Ok(Body::Attended(news)) => {
                     self.attended(shard, news, &over, asked);
+                    let reads = (&news.reads[..], news.prolongs);
+                    self.memory.attended(shard, reads, (&over, asked));
                     // Whoever waits for what is lost hears of it.
                     self.tell_set_aside(shard);
                     side.changed.notify_waiters();
@@ -33,12 +35,13 @@ impl<T: Transport> Borrowing<T> {
                     if !news.prolongs || side.lock().queue.is_broken() {
                         // Such an answer does not wait, or the same news come again.
                         self.inner.sleep(AGAIN).await;
-                    } else if took < LINGER && news.recalled.is_empty() {
+                    } else if took < LINGER && news.recalled.is_empty() && news.reads.is_empty() {
                         self.inner.sleep(LINGER).await;
                     }
                 }
                 Err(Refusal::NoSession) => {
                     side.lock().end_session(self.inner.machine_nanos());
+                    self.memory.ends_at(shard);
                     self.inner.sleep(AGAIN).await;
                 }
                 _ => self.inner.sleep(AGAIN).await,
@@ -75,8 +78,23 @@ impl<T: Transport> Borrowing<T> {
             self.side(shard).to_send.notify_one();
         }
         let recalled = state.returning.iter().copied().collect();
-        let over = state.over_for_good();
-        state.attends().then_some((state.session, recalled, over))
+        let mut over = state.over_for_good();
+        let attends = state.attends();
+        let reader = self.memory.to_tell(shard, now);
+        let session = match &reader {
+            Some((session, _)) if !attends => *session,
+            Some((session, _)) if *session != state.session => {
+                // News are asked for by one session only.
+                self.memory.ends_at(shard);
+                state.session
+            }
+            _ => state.session,
+        };
+        let back = reader.map(|(_, back)| back);
+        let asks = attends || back.is_some();
+        over.extend(back.into_iter().flatten());
+        over.truncate(KNOWN_MAX);
+        asks.then_some((session, recalled, over))
     }
 }
 

@@ -119,6 +119,7 @@ impl<T: Transport> Borrowing<T> {
             state.borrowed += 1;
             request_number(state.epoch(), state.borrowed)
         };
+        self.memory.borrows(dir.id);
         let asked = self.inner.machine_nanos();
         let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
         let Ok(Body::Lent(loan, page)) = reply.result else { return Some(Answer::Refused) };

@@ -9,7 +9,8 @@ use pando_types::{ShardIndex, TxnId};
 use crate::borrowing::Borrowing;
 
 impl<T: Transport> Borrowing<T> {
-    /// Gives all parts back, waits until their shards have them, and borrows no more.
+    /// Gives all parts and read grants back, waits until their shards have them, and borrows no
+    /// more.
     pub(crate) async fn give_all_back(&self) {
         self.is_barren.store(true, Ordering::Relaxed);
         for shard in self.shards() {
@@ -23,6 +24,8 @@ impl<T: Transport> Borrowing<T> {
                 changed.await;
             }
             self.flush(shard).await;
+            self.memory.close();
+            self.tell_given_back(shard).await;
         }
     }
 

@@ -7,6 +7,7 @@ mod beside;
 mod born;
 mod borrow;
 mod flush;
+mod read;
 mod send;
 mod synced;
 mod under;

@@ -197,7 +197,7 @@ impl Facts {
     }
 }
 
-/// Whether an answer stays true while the session holds.
+/// Whether an answer stays true while nobody else changes the directory.
 fn is_fact(op: &Op, result: &Result<Body, Refusal>) -> bool {
     match (op, result) {
         (_, Ok(Body::Dir(attr))) => is_whole(attr),

@@ -1,11 +1,13 @@
-//! Answers of shards that stay true while this session holds: no other one changes a name or an
-//! attribute meanwhile (docs/design/holds.md, "What the mount remembers").
+//! Answers of shards that stay true: no other session changes a name or an attribute meanwhile.
+//! That is so while this session holds (docs/design/holds.md, "What the mount remembers"), and in
+//! directories of which it has a read grant (docs/design/read-grants.md).
 //!
 //! It is for what the kernel must not remember, and for what it forgets too soon: listings and
 //! attributes of directories, and what names lead to.
 
 mod changes;
 mod facts;
+mod granted;
 mod reads;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +16,18 @@ use pando_types::DirRef;
 use pando_types::hold::{HOLD_TIME, Holding};
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{Attr, Credentials, DirId, FileKind, Order};
+use pando_types::{Attr, Credentials, DirId, FileKind, Order, SessionId, ShardIndex, TxnId};
 use parking_lot::Mutex;
 
 use crate::memory::changes::{Changes, Reach};
 use crate::memory::facts::Facts;
+use crate::memory::granted::ReadGrants;
 use crate::memory::reads::Reads;
 
 /// The access to a directory that lets a caller look names up there.
 const SEARCH: AccessMask = 1;
 
-/// Answers that stay true while the session holds.
+/// Answers that stay true.
 #[derive(Default)]
 pub(crate) struct Memory {
     state: Mutex<State>,
@@ -40,6 +43,16 @@ struct State {
     changes: Changes,
     facts: Facts,
     reads: Reads,
+    granted: ReadGrants,
+}
+
+/// Why what is known of a directory stays true.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    /// The session has held since this period began.
+    Hold(u64),
+    /// It has this read grant of the directory.
+    Grant(TxnId),
 }
 
 /// What was asked of a shard, as far as it concerns this memory.
@@ -59,7 +72,7 @@ pub(crate) enum Asked {
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
     dir: DirRef,
-    period: u64,
+    basis: Basis,
     change: u64,
 }
 
@@ -92,10 +105,10 @@ impl Memory {
     ) -> Option<Result<Body, Refusal>> {
         let dir = read_of(request)?;
         let mut state = self.state.lock();
-        if !state.holds(now) || !state.changes.is_still(dir.id) {
+        if state.basis(dir.id, now).is_none() || !state.changes.is_still(dir.id) {
             return None;
         }
-        let result = state.answer(dir, request, alike)?;
+        let result = state.answer(dir, request, alike, now)?;
         if let Op::ReadData { .. } = request.op {
             state.reads.went_on(&request.credentials, now);
         }
@@ -152,6 +165,9 @@ impl Memory {
 
     /// Notes that a request is sent.
     pub(crate) fn sent(&self, request: &Request, now: u64) -> Asked {
+        if let Op::Hold(session, _) = &request.op {
+            self.state.lock().take_session(*session);
+        }
         match &request.op {
             Op::Hold(_, Holding::Ask(_)) => Asked::Hold(now),
             Op::Hold(_, Holding::Await) => Asked::Recall,
@@ -161,7 +177,7 @@ impl Memory {
                 Asked::Other
             }
             op if op.needs_wake() => {
-                self.state.lock().begins(request);
+                self.state.lock().begins(request, now);
                 Asked::Change
             }
             _ => {
@@ -170,13 +186,13 @@ impl Memory {
                     return Asked::Other;
                 };
                 let mut state = self.state.lock();
-                match state.holds(now) && state.changes.is_still(dir.id) {
-                    true => {
-                        let (period, change) = (state.period, state.changes.number());
+                match state.basis(dir.id, now).filter(|_| state.changes.is_still(dir.id)) {
+                    Some(basis) => {
+                        let change = state.changes.number();
                         drop(state);
-                        Asked::Read(Box::new(request.clone()), Fetch { dir, period, change })
+                        Asked::Read(Box::new(request.clone()), Fetch { dir, basis, change })
                     }
-                    false => Asked::Other,
+                    None => Asked::Other,
                 }
             }
         }
@@ -206,10 +222,95 @@ impl Memory {
         }
     }
 
+    /// Notes a request that travels to this shard. Returns whether a read grant of its directory is
+    /// to be asked for.
+    pub(crate) fn travels(&self, shard: ShardIndex, request: &Request, now: u64) -> bool {
+        let Some(dir) = read_of(request) else { return false };
+        let mut state = self.state.lock();
+        !state.holds(now) && state.granted.asked_about(dir, shard, now)
+    }
+
+    /// Takes the next directory of which a read grant is to be asked for, with the session.
+    pub(crate) fn take_wanted(&self, shard: ShardIndex) -> Option<(SessionId, DirRef)> {
+        self.state.lock().granted.take_ready(shard)
+    }
+
+    /// Notes that a read grant was refused.
+    pub(crate) fn read_refused(&self, shard: ShardIndex) {
+        self.state.lock().granted.refused(shard);
+    }
+
+    /// Enters a read grant that was asked for at `asked`. What was known of its directory rests on
+    /// another one.
+    pub(crate) fn read_granted(
+        &self,
+        side: (ShardIndex, SessionId),
+        (dir, grant): (DirId, TxnId),
+        asked: u64,
+    ) {
+        let mut state = self.state.lock();
+        state.facts.drop_dir(dir);
+        state.granted.granted(side, (dir, grant), asked);
+    }
+
+    /// Takes in which read grants a shard wants back, as it has answered a question of `asked` that
+    /// told it of `told`.
+    pub(crate) fn attended(
+        &self,
+        shard: ShardIndex,
+        (recalled, prolongs): (&[TxnId], bool),
+        (told, asked): (&[TxnId], u64),
+    ) {
+        let mut state = self.state.lock();
+        state.granted.told(shard, told);
+        let dirs = state.granted.recalled(shard, recalled);
+        state.forget(&dirs);
+        if prolongs {
+            state.granted.prolong(shard, asked);
+        }
+    }
+
+    /// Read grants of which a shard is to be told that they are given back: also those that were
+    /// not used for a while. `None`: there is nothing to ask it for news about.
+    pub(crate) fn to_tell(&self, shard: ShardIndex, now: u64) -> Option<(SessionId, Vec<TxnId>)> {
+        let mut state = self.state.lock();
+        let idle = state.granted.idle(shard, now);
+        idle.iter().for_each(|dir| state.granted.give_back(*dir));
+        state.forget(&idle);
+        let session = state.granted.session();
+        state.granted.to_tell(shard).map(|back| (session, back))
+    }
+
+    /// Gives back the read grant of a directory that is to be borrowed.
+    pub(crate) fn borrows(&self, dir: DirId) {
+        let mut state = self.state.lock();
+        state.granted.give_back(dir);
+        state.forget(&[dir]);
+    }
+
+    /// Gives back all read grants of a shard: it was started anew, or the session is over there.
+    pub(crate) fn ends_at(&self, shard: ShardIndex) {
+        let mut state = self.state.lock();
+        let dirs = state.granted.give_all_back(shard);
+        state.forget(&dirs);
+    }
+
+    /// Gives back all read grants, and asks for none any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        let dirs = state.granted.close();
+        state.forget(&dirs);
+    }
+
+    /// Number of read grants.
+    pub(crate) fn grants(&self) -> u64 {
+        self.state.lock().granted.count() as u64
+    }
+
     /// Notes a change that was answered here, by a lent part.
     pub(crate) fn changed_here(&self, op: &Op, reply: &Reply) {
         let mut state = self.state.lock();
-        if state.until > 0 && op.needs_wake() {
+        if (state.until > 0 || !state.granted.is_empty()) && op.needs_wake() {
             // A part answers no change that concerns another directory.
             state.changed(&Reach::of(op).after(&reply.result).narrow());
         }
@@ -219,7 +320,10 @@ impl Memory {
 impl State {
     /// The session holds until then.
     fn hold(&mut self, until: u64, now: u64) {
-        self.holds(now);
+        if !self.holds(now) {
+            // It rests on read grants, which may be over by now.
+            self.facts.clear();
+        }
         self.until = until;
     }
 
@@ -231,11 +335,43 @@ impl State {
         self.until > 0
     }
 
+    /// Why what is known of a directory stays true at `now`. `None`: it does not. What is known by a
+    /// read grant that may not be used any more is forgotten.
+    fn basis(&mut self, dir: DirId, now: u64) -> Option<Basis> {
+        if let Some(grant) = self.granted.of(dir, now) {
+            return Some(Basis::Grant(grant));
+        }
+        if self.holds(now) {
+            return Some(Basis::Hold(self.period));
+        }
+        self.facts.drop_dir(dir);
+        None
+    }
+
+    /// Whether something still has this basis.
+    fn is_based(&self, dir: DirId, basis: Basis) -> bool {
+        match basis {
+            Basis::Hold(period) => self.until > 0 && period == self.period,
+            Basis::Grant(grant) => self.granted.is_of(dir, grant),
+        }
+    }
+
+    /// Forgets directories of which the read grants are given back.
+    fn forget(&mut self, dirs: &[DirId]) {
+        dirs.iter().for_each(|dir| self.facts.drop_dir(*dir));
+    }
+
+    fn take_session(&mut self, session: SessionId) {
+        let dirs = self.granted.take_session(session);
+        self.forget(&dirs);
+    }
+
     fn answer(
-        &self,
+        &mut self,
         dir: DirRef,
         request: &Request,
         alike: Option<AccessMask>,
+        now: u64,
     ) -> Option<Result<Body, Refusal>> {
         if let Some(result) = self.facts.answer(dir, request) {
             return Some(result);
@@ -252,7 +388,8 @@ impl State {
             Op::Parent(_) => {
                 let (parent, name) = self.facts.place(dir)?;
                 let is_still = self.changes.is_still(parent.id);
-                is_still.then_some(Ok(Body::Parent(parent, Some(name))))
+                let is_true = is_still && self.basis(parent.id, now).is_some();
+                is_true.then_some(Ok(Body::Parent(parent, Some(name))))
             }
             _ => None,
         }
@@ -264,8 +401,8 @@ impl State {
         self.facts.clear();
     }
 
-    fn begins(&mut self, request: &Request) {
-        let reach = self.reach_of(&request.op);
+    fn begins(&mut self, request: &Request, now: u64) {
+        let reach = self.reach_of(&request.op, now);
         let before = self.changes.begin(request.head.id, reach);
         if let Some(reach) = before {
             self.changed(&reach);
@@ -273,14 +410,18 @@ impl State {
     }
 
     /// What a change concerns, as far as that is known before it runs.
-    fn reach_of(&self, op: &Op) -> Reach {
+    fn reach_of(&mut self, op: &Op, now: u64) -> Reach {
         let reach = Reach::of(op);
         let further = match op {
             _ if !reach.is_wide => None,
-            Op::Rmdir(dir, name) if self.changes.is_still(dir.id) => self.facts.child(*dir, name),
+            Op::Rmdir(dir, name) if self.changes.is_still(dir.id) => {
+                self.basis(dir.id, now).and_then(|_| self.facts.child(*dir, name))
+            }
             Op::DirSetAttr(dir, _) => {
                 let parent = self.facts.place(*dir).map(|(parent, _)| parent.id);
-                parent.filter(|parent| self.changes.is_still(*parent))
+                parent
+                    .filter(|parent| self.changes.is_still(*parent))
+                    .filter(|parent| self.basis(*parent, now).is_some())
             }
             _ => None,
         };
@@ -309,8 +450,9 @@ impl State {
     }
 
     fn learn(&mut self, fetch: Fetch, request: &Request, reply: &Reply) {
-        let is_now = self.until > 0 && fetch.period == self.period;
-        if is_now && self.changes.is_still_since(fetch.dir.id, fetch.change) {
+        if self.is_based(fetch.dir.id, fetch.basis)
+            && self.changes.is_still_since(fetch.dir.id, fetch.change)
+        {
             self.facts.learn(fetch.dir, request, &reply.result);
         }
     }

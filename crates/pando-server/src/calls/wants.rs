@@ -73,6 +73,7 @@ fn bytes_of(op: &Op) -> Option<u64> {
         | Op::OpenLocalSession
         | Op::EndSession(..)
         | Op::Borrow(..)
+        | Op::BorrowToRead(..)
         | Op::Attend { .. }
         | Op::GarbageDone(..) => CHANGE_BYTES,
         // A program that frees space must be able to lock the files in which it does so.

@@ -175,6 +175,7 @@ kinds! {
     Attend: Op::Attend { .. },
     Stream: Op::Stream { .. },
     ReadFiles: Op::ReadFiles { .. },
+    BorrowToRead: Op::BorrowToRead(..),
 }
 
 const BUCKETS: usize = 40;

@@ -56,7 +56,11 @@ impl Op {
             // Contents that no file has.
             Self::GarbageDone(..) => false,
             // What elements tell was answered as an operation of this list.
-            Self::Borrow(..) | Self::LentRows(..) | Self::Attend { .. } | Self::Stream { .. } => false,
+            Self::Borrow(..)
+            | Self::BorrowToRead(..)
+            | Self::LentRows(..)
+            | Self::Attend { .. }
+            | Self::Stream { .. } => false,
             // Where names are kept does not show in them.
             Self::HandOver(..) | Self::AddShard(_) => false,
             // Sessions do not show in the tree.

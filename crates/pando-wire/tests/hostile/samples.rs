@@ -2,7 +2,7 @@
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::hold::Holding;
-use pando_types::lend::{Amendment, Birth, Born, Inos, LentPage, LentRow, Loan};
+use pando_types::lend::{Amendment, Birth, Born, Inos, LentPage, LentRow, Loan, Part};
 use pando_types::op::{
     FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
     Request, RequestId, Target, XattrMode,
@@ -167,6 +167,7 @@ fn ops() -> Vec<Op> {
         Op::DirAccess(DIR, 5),
         Op::ReadDir { dir: DIR, from: Order(1 << 50), limit: 100 },
         Op::ReadFiles { dir: DIR, from: Order(1 << 50), bytes: 100 },
+        Op::BorrowToRead(SessionId(5), 1 << 40, Part { dir: DIR, partition: PartitionIndex(1) }),
         Op::Parent(DIR),
         Op::StatFs(SHARD),
         Op::Sync(SHARD),

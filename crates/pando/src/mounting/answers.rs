@@ -43,9 +43,11 @@ impl MountStatus {
 
     /// Adds what was lent to the mount.
     pub fn with_lent(mut self, counts: Counts) -> Self {
-        let Counts { parts, unsent, answered, lent, amended, set_aside, remembered } = counts;
+        let Counts { parts, reads, unsent, answered, lent, amended, set_aside, remembered } =
+            counts;
         let named = [
             ("lent_parts", parts),
+            ("lent_reads", reads),
             ("lent_unsent", unsent),
             ("lent_answered", answered),
             ("lent_so_far", lent),

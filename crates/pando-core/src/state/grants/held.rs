@@ -1,5 +1,6 @@
 //! One grant, and one session that has grants, as the shard remembers them.
 
+use pando_types::Lsn;
 use pando_types::lend::Standing;
 
 use crate::records::record::Grant;
@@ -43,6 +44,16 @@ pub struct Holder {
     pub is_due: bool,
     /// Number of its grants.
     pub count: usize,
+    /// Number of its read grants.
+    pub reads: usize,
+    /// Where in the log it is recorded that it has read grants.
+    pub reader_at: Lsn,
+}
+
+/// When a holder does not use any more what was given at `since` and is wanted at `now`, whatever
+/// becomes of its process.
+pub fn fence_after(since: u64, holder: Holder, now: u64) -> u64 {
+    since.max(holder.heard).saturating_add(FENCE_AFTER).max(now)
 }
 
 impl Held {
@@ -56,8 +67,7 @@ impl Held {
         if self.recalled.is_some() {
             return None;
         }
-        let fence_at = self.since.max(holder.heard).saturating_add(FENCE_AFTER).max(now);
-        let recall = Recall { at: now, fence_at };
+        let recall = Recall { at: now, fence_at: fence_after(self.since, holder, now) };
         self.recalled = Some(recall);
         Some(recall)
     }

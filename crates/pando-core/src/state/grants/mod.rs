@@ -4,3 +4,4 @@ pub mod batch;
 pub mod held;
 pub mod parts;
 pub mod pauses;
+pub mod reads;

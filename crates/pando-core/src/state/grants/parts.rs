@@ -2,12 +2,13 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use pando_types::{DirId, PartitionIndex, SessionId, TxnId};
+use pando_types::{DirId, Lsn, PartitionIndex, SessionId, TxnId};
 
 use crate::records::record::Grant;
 use crate::state::grants::batch::Batch;
-use crate::state::grants::held::{Held, Holder};
+use crate::state::grants::held::{Held, Holder, fence_after};
 use crate::state::grants::pauses::Pauses;
+use crate::state::grants::reads::{At, Read, Reads};
 
 /// Most grants that one tick ends.
 pub const AT_ONCE: usize = 32;
@@ -28,6 +29,8 @@ pub struct Grants {
     /// Sessions of which a question waits for news, by until when.
     waits: BTreeSet<(u64, SessionId)>,
     pub pauses: Pauses,
+    /// Parts that are read.
+    reads: Reads,
     /// The last request for a part by each session.
     asked: BTreeMap<SessionId, u64>,
     /// When to look next for grants of sessions that are over.
@@ -41,7 +44,57 @@ pub struct Grants {
 impl Grants {
     /// Whether there is no grant at all.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.reads.is_empty()
+    }
+
+    /// Read grants.
+    pub const fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// Whether the session of a read grant does not use it any more at `now`.
+    pub fn is_silent(&self, read: &Read, now: u64) -> bool {
+        let holder = self.holders.get(&read.session).copied().unwrap_or_default();
+        fence_after(read.since, holder, 0) <= now
+    }
+
+    /// Lets a part that its readers have given back be read again only after a pause.
+    pub fn pause_reads(&mut self, at: At, now: u64) {
+        self.reads.pauses.note(at, now);
+    }
+
+    /// Where in the log it is recorded that a session reads. `None`: it is not.
+    pub fn reader_at(&self, session: SessionId) -> Option<Lsn> {
+        self.holders.get(&session).filter(|holder| holder.reads > 0).map(|it| it.reader_at)
+    }
+
+    /// Notes where it is recorded.
+    pub fn note_reader(&mut self, session: SessionId, at: Lsn) {
+        self.holders.entry(session).or_default().reader_at = at;
+    }
+
+    /// Enters a read grant.
+    pub fn enter_read(&mut self, generation: TxnId, read: Read) {
+        self.holders.entry(read.session).or_default().reads += 1;
+        self.reads.enter(generation, read);
+    }
+
+    /// Takes a read grant out that is over.
+    pub fn take_read(&mut self, generation: TxnId) -> Option<Read> {
+        let read = self.reads.take(generation)?;
+        if let Some(holder) = self.holders.get_mut(&read.session) {
+            holder.reads -= 1;
+        }
+        self.forget_holder(read.session);
+        Some(read)
+    }
+
+    /// Notes that somebody wants to change a part that is read. Returns sessions to which that is
+    /// news.
+    pub fn recall_reads(&mut self, at: At, now: u64) -> Vec<SessionId> {
+        let holders = &self.holders;
+        let holder = |session| holders.get(&session).copied().unwrap_or_default();
+        self.reads.recall(at, holder, now)
     }
 
     /// Enters a grant, given or loaded at `now`.
@@ -75,11 +128,16 @@ impl Grants {
     /// Forgets a grant that is over.
     pub fn forget(&mut self, generation: TxnId) {
         let Some(Held { grant, .. }) = self.all.remove(&generation) else { return };
-        let session = grant.session;
-        self.of_sessions.remove(&(session, generation));
-        let Some(holder) = self.holders.get_mut(&session) else { return };
-        holder.count -= 1;
-        if holder.count == 0 {
+        self.of_sessions.remove(&(grant.session, generation));
+        if let Some(holder) = self.holders.get_mut(&grant.session) {
+            holder.count -= 1;
+        }
+        self.forget_holder(grant.session);
+    }
+
+    /// Forgets a session that has nothing here any more.
+    fn forget_holder(&mut self, session: SessionId) {
+        if self.holders.get(&session).is_some_and(|it| it.count == 0 && it.reads == 0) {
             self.stop_waiting(session);
             self.holders.remove(&session);
         }
@@ -106,6 +164,11 @@ impl Grants {
     /// Forgets the requests of a session that is over: none of it is granted any more.
     pub fn forget_requests(&mut self, session: SessionId) {
         self.asked.remove(&session);
+    }
+
+    /// Number of read grants of a session.
+    pub fn reads_of(&self, session: SessionId) -> usize {
+        self.holders.get(&session).map_or(0, |holder| holder.reads)
     }
 
     /// Number of grants of a session, with those that are over.
@@ -216,12 +279,13 @@ impl Grants {
 
     /// When there is something to do next, nanoseconds.
     pub fn next_due(&self) -> Option<u64> {
-        if self.all.is_empty() {
+        if self.is_empty() {
             return None;
         }
+        let read = self.reads.next_fence();
         let fence = self.fences.first().map(|(at, _)| *at);
         let wait = self.waits.first().map(|(at, _)| *at);
-        fence.into_iter().chain(wait).chain([self.look_at]).min()
+        fence.into_iter().chain(read).chain(wait).chain([self.look_at]).min()
     }
 
     /// Takes in a batch of elements.
@@ -244,8 +308,21 @@ impl Grants {
         !self.batches.is_empty()
     }
 
+    /// Takes over read grants: no record tells of them.
+    fn keep_reads(&mut self, reads: Reads) {
+        let wholes: Vec<_> = self.reads.all().map(|(id, _)| id).collect();
+        for id in wholes {
+            self.take_read(id);
+        }
+        for (_, read) in reads.all() {
+            self.holders.entry(read.session).or_default().reads += 1;
+        }
+        self.reads = reads;
+    }
+
     /// Takes over from `old`, when the shard begins anew, what the records do not tell.
     pub fn keep(&mut self, old: &mut Self) {
+        self.keep_reads(core::mem::take(&mut old.reads));
         for (generation, held) in &mut self.all {
             if let Some(was) = old.all.get(generation) {
                 (held.since, held.recalled) = (was.since, was.recalled);
@@ -257,6 +334,7 @@ impl Grants {
         for (session, holder) in &mut self.holders {
             if let Some(was) = old.holders.get(session) {
                 (holder.heard, holder.waits_until) = (was.heard, was.waits_until);
+                holder.reader_at = was.reader_at;
             }
             self.waits.extend(holder.waits_until.map(|until| (until, *session)));
         }

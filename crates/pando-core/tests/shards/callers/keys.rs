@@ -132,6 +132,7 @@ fn all_ops() -> Vec<Op> {
         Op::Attend { shard: HERE, session: SessionId(1), recalled: Vec::new(), over: Vec::new() },
         Op::Stream { shard: HERE, elements: Vec::new(), synced: false },
         Op::ReadFiles { dir: ROOT, from: Order(0), bytes: 1 },
+        Op::BorrowToRead(SessionId(1), 1, Part { dir: ROOT, partition: PartitionIndex(0) }),
     ]
 }
 
@@ -188,6 +189,7 @@ fn number(op: &Op) -> usize {
         Op::Attend { .. } => 47,
         Op::Stream { .. } => 48,
         Op::ReadFiles { .. } => 49,
+        Op::BorrowToRead(..) => 50,
     }
 }
 

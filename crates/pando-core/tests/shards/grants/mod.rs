@@ -6,6 +6,7 @@ pub mod failures;
 pub mod hostile;
 mod liars;
 pub mod others;
+pub mod reading;
 mod under;
 
 use pando_core::{LentCore, Said};

@@ -98,6 +98,9 @@ pub(crate) const fn of_op(op: &Op) -> Kind {
         | Op::DirAccess(..)
         | Op::ReadDir { .. }
         | Op::ReadFiles { .. }
+        // What a client remembers.
+        | Op::BorrowToRead(..)
+        | Op::Attend { .. }
         | Op::Parent(_)
         | Op::StatFs(_)
         | Op::Glimpse(..)
@@ -142,7 +145,6 @@ pub(crate) const fn of_op(op: &Op) -> Kind {
         // Parts of directories that a client changes by itself.
         | Op::Borrow(..)
         | Op::LentRows(..)
-        | Op::Attend { .. }
         | Op::Stream { .. } => Kind::Changes,
         // `shard add`.
         Op::HandOver(..) | Op::AddShard(_) => Kind::Spreads,
@@ -174,7 +176,7 @@ pub(crate) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
 }
 
 const fn borrows(op: &Op) -> bool {
-    matches!(op, Op::Borrow(..) | Op::LentRows(..) | Op::Stream { .. })
+    matches!(op, Op::Borrow(..) | Op::BorrowToRead(..) | Op::LentRows(..) | Op::Stream { .. })
 }
 
 fn makes_device(op: &Op) -> bool {

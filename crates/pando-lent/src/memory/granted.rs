@@ -1,0 +1,343 @@
+//! Read grants: directories that no other session changes without telling this one
+//! (docs/design/read-grants.md).
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use pando_types::lend::HOLD;
+use pando_types::{DirId, DirRef, SessionId, ShardIndex, TxnId};
+
+use crate::settings::{IDLE, MILLIS};
+
+/// Requests about a directory within [`WITHIN`] after which a read grant of it is asked for.
+const AFTER: u32 = 4;
+/// See [`AFTER`], nanoseconds.
+const WITHIN: u64 = 1_000 * MILLIS;
+/// Time after a refusal in which a directory is not asked for, nanoseconds.
+const REFUSED_FOR: u64 = 500 * MILLIS;
+/// Directories that are watched at most.
+const WATCHED_MAX: usize = 1_024;
+/// Read grants at most. A shard gives a session somewhat more.
+const MOST: usize = 4_000;
+
+/// A read grant.
+#[derive(Clone, Copy)]
+struct Granted {
+    shard: ShardIndex,
+    grant: TxnId,
+    /// Until when it may be used, whatever becomes of the hold.
+    until: u64,
+    /// When it was used last.
+    last: u64,
+}
+
+/// How often a directory was asked about, of which there is no read grant.
+#[derive(Clone, Copy)]
+struct Watched {
+    count: u32,
+    since: u64,
+    not_before: u64,
+}
+
+/// What concerns one shard.
+#[derive(Default)]
+struct Side {
+    /// Until when its read grants may be used, by the last question for news.
+    until: u64,
+    /// Read grants that it is to be told are given back.
+    back: Vec<TxnId>,
+    /// Directories of which a read grant is to be asked for.
+    ready: VecDeque<DirRef>,
+    /// Whether one is being asked for.
+    is_asking: bool,
+    /// Recalled while one was being asked for, and not known.
+    void: HashSet<TxnId>,
+}
+
+/// All read grants, and what is to be asked for.
+#[derive(Default)]
+pub(super) struct ReadGrants {
+    /// The session to which they belong.
+    session: SessionId,
+    dirs: HashMap<DirId, Granted>,
+    watched: HashMap<DirId, Watched>,
+    sides: BTreeMap<ShardIndex, Side>,
+    is_closed: bool,
+}
+
+impl ReadGrants {
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.dirs.is_empty()
+    }
+
+    /// Number of read grants.
+    pub(super) fn count(&self) -> usize {
+        self.dirs.len()
+    }
+
+    /// The read grant of a directory, if it may be used at `now`.
+    pub(super) fn of(&mut self, dir: DirId, now: u64) -> Option<TxnId> {
+        let granted = self.dirs.get_mut(&dir)?;
+        let side = self.sides.get(&granted.shard);
+        let until = granted.until.max(side.map_or(0, |side| side.until));
+        if now >= until {
+            return None;
+        }
+        granted.last = now;
+        Some(granted.grant)
+    }
+
+    /// Whether a directory has this read grant, used or not.
+    pub(super) fn is_of(&self, dir: DirId, grant: TxnId) -> bool {
+        self.dirs.get(&dir).is_some_and(|granted| granted.grant == grant)
+    }
+
+    /// Notes a request about a directory that travels. Returns whether there is something to ask
+    /// this shard for.
+    pub(super) fn asked_about(&mut self, dir: DirRef, shard: ShardIndex, now: u64) -> bool {
+        if self.is_closed || self.session == SessionId(0) || self.dirs.contains_key(&dir.id) {
+            return false;
+        }
+        if self.watched.len() >= WATCHED_MAX && !self.watched.contains_key(&dir.id) {
+            self.watched.clear();
+        }
+        let first = Watched { count: 0, since: now, not_before: 0 };
+        let watched = self.watched.entry(dir.id).or_insert(first);
+        if watched.since.saturating_add(WITHIN) < now {
+            (watched.count, watched.since) = (0, now);
+        }
+        watched.count += 1;
+        if watched.count < AFTER || now < watched.not_before || self.dirs.len() >= MOST {
+            return false;
+        }
+        // Until it is answered or refused.
+        (watched.count, watched.not_before) = (0, now.saturating_add(REFUSED_FOR));
+        self.sides.entry(shard).or_default().ready.push_back(dir);
+        true
+    }
+
+    /// Takes the next directory of which a read grant is to be asked for, with the session.
+    pub(super) fn take_ready(&mut self, shard: ShardIndex) -> Option<(SessionId, DirRef)> {
+        let side = self.sides.get_mut(&shard)?;
+        let dir = side.ready.pop_front()?;
+        (side.is_asking, side.void) = (true, HashSet::new());
+        Some((self.session, dir))
+    }
+
+    /// Notes that no read grant was given.
+    pub(super) fn refused(&mut self, shard: ShardIndex) {
+        if let Some(side) = self.sides.get_mut(&shard) {
+            side.is_asking = false;
+        }
+    }
+
+    /// Enters a read grant that was asked for at `asked` on behalf of `session`.
+    pub(super) fn granted(
+        &mut self,
+        (shard, session): (ShardIndex, SessionId),
+        (dir, grant): (DirId, TxnId),
+        asked: u64,
+    ) {
+        let side = self.sides.entry(shard).or_default();
+        side.is_asking = false;
+        if side.void.contains(&grant) {
+            return;
+        }
+        if self.is_closed || session != self.session {
+            side.back.push(grant);
+            return;
+        }
+        let until = asked.saturating_add(HOLD);
+        self.watched.remove(&dir);
+        let before = self.dirs.insert(dir, Granted { shard, grant, until, last: asked });
+        if let Some(before) = before.filter(|before| before.shard != shard) {
+            self.sides.entry(before.shard).or_default().back.push(before.grant);
+        }
+    }
+
+    /// Gives the read grant of a directory back.
+    pub(super) fn give_back(&mut self, dir: DirId) {
+        if let Some(granted) = self.dirs.remove(&dir) {
+            self.sides.entry(granted.shard).or_default().back.push(granted.grant);
+        }
+    }
+
+    /// Gives back all read grants of a shard. Returns their directories.
+    pub(super) fn give_all_back(&mut self, shard: ShardIndex) -> Vec<DirId> {
+        let its = self.dirs.iter().filter(|(_, granted)| granted.shard == shard);
+        let dirs: Vec<_> = its.map(|(dir, _)| *dir).collect();
+        dirs.iter().for_each(|dir| self.give_back(*dir));
+        dirs
+    }
+
+    /// The shard wants these back. Returns their directories. One that is not known may be of any
+    /// directory, or of all.
+    pub(super) fn recalled(&mut self, shard: ShardIndex, grants: &[TxnId]) -> Vec<DirId> {
+        if is_planted!(ReadsAfterRecall) {
+            self.sides.entry(shard).or_default().back.extend(grants);
+            return Vec::new();
+        }
+        let mut dirs = Vec::new();
+        for grant in grants {
+            let known = self.dirs.iter().find(|(_, it)| (it.shard, it.grant) == (shard, *grant));
+            match known.map(|(dir, _)| *dir) {
+                Some(dir) => {
+                    self.give_back(dir);
+                    dirs.push(dir);
+                }
+                None if self.sides.get(&shard).is_some_and(|it| it.back.contains(grant)) => {}
+                None => {
+                    dirs.extend(self.give_all_back(shard));
+                    let side = self.sides.entry(shard).or_default();
+                    side.back.push(*grant);
+                    if side.is_asking {
+                        side.void.insert(*grant);
+                    }
+                }
+            }
+        }
+        dirs
+    }
+
+    /// Lets a shard's read grants be used for a hold from `asked` on.
+    pub(super) fn prolong(&mut self, shard: ShardIndex, asked: u64) {
+        if let Some(side) = self.sides.get_mut(&shard) {
+            side.until = side.until.max(asked.saturating_add(HOLD));
+        }
+    }
+
+    /// Directories of a shard whose read grants have not been used for a while.
+    pub(super) fn idle(&self, shard: ShardIndex, now: u64) -> Vec<DirId> {
+        let is_idle = |it: &Granted| it.shard == shard && it.last.saturating_add(IDLE) <= now;
+        self.dirs.iter().filter(|(_, it)| is_idle(it)).map(|(dir, _)| *dir).collect()
+    }
+
+    /// Read grants that a shard is to be told are given back. `None`: there is nothing to ask it
+    /// for news about.
+    pub(super) fn to_tell(&self, shard: ShardIndex) -> Option<Vec<TxnId>> {
+        let side = self.sides.get(&shard)?;
+        let attends =
+            !side.back.is_empty() || self.dirs.values().any(|granted| granted.shard == shard);
+        attends.then(|| side.back.clone())
+    }
+
+    /// Notes that a shard was told that these are given back.
+    pub(super) fn told(&mut self, shard: ShardIndex, grants: &[TxnId]) {
+        if let Some(side) = self.sides.get_mut(&shard) {
+            side.back.retain(|grant| !grants.contains(grant));
+        }
+    }
+
+    /// Notes the session of this client. Those of another one are given back. Returns their
+    /// directories.
+    pub(super) fn take_session(&mut self, session: SessionId) -> Vec<DirId> {
+        if session == self.session {
+            return Vec::new();
+        }
+        self.session = session;
+        let shards: Vec<_> = self.sides.keys().copied().collect();
+        shards.into_iter().flat_map(|shard| self.give_all_back(shard)).collect()
+    }
+
+    /// The session to which read grants belong.
+    pub(super) const fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Asks for none any more, and gives all back. Returns their directories.
+    pub(super) fn close(&mut self) -> Vec<DirId> {
+        self.is_closed = true;
+        let shards: Vec<_> = self.sides.keys().copied().collect();
+        shards.into_iter().flat_map(|shard| self.give_all_back(shard)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_types::Ino;
+
+    use super::*;
+
+    const SHARD: ShardIndex = ShardIndex(1);
+    const ME: SessionId = SessionId(5);
+    const DIR: DirRef = DirRef { id: DirId([7; 16]), ino: Ino(70) };
+
+    fn id(number: u64) -> TxnId {
+        TxnId { shard: SHARD, number }
+    }
+
+    fn with_grant() -> ReadGrants {
+        let mut grants = ReadGrants::default();
+        grants.take_session(ME);
+        for nth in 0..AFTER {
+            assert_eq!(grants.asked_about(DIR, SHARD, 9), nth + 1 == AFTER);
+        }
+        assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
+        grants.granted((SHARD, ME), (DIR.id, id(1)), 10);
+        grants
+    }
+
+    #[test]
+    fn a_grant_counts_from_when_it_was_asked_for_and_then_from_the_last_question() {
+        let mut grants = with_grant();
+        assert_eq!(grants.of(DIR.id, 10 + HOLD - 1), Some(id(1)));
+        assert_eq!(grants.of(DIR.id, 10 + HOLD), None);
+        grants.prolong(SHARD, 20);
+        assert_eq!(grants.of(DIR.id, 20 + HOLD - 1), Some(id(1)));
+        assert_eq!(grants.of(DIR.id, 20 + HOLD), None);
+    }
+
+    #[test]
+    fn what_is_recalled_is_given_back_until_the_shard_was_told() {
+        let mut grants = with_grant();
+        assert_eq!(grants.to_tell(SHARD), Some(Vec::new()));
+        assert_eq!(grants.recalled(SHARD, &[id(1)]), [DIR.id]);
+        assert_eq!(grants.of(DIR.id, 11), None);
+        assert_eq!(grants.recalled(SHARD, &[id(1)]), []);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(1)]));
+        grants.told(SHARD, &[id(1)]);
+        assert_eq!(grants.to_tell(SHARD), None);
+    }
+
+    #[test]
+    fn a_recall_of_what_is_not_known_ends_all_and_voids_what_is_asked_for() {
+        let mut grants = with_grant();
+        let other = DirRef { id: DirId([8; 16]), ino: Ino(80) };
+        for _ in 0..AFTER {
+            grants.asked_about(other, SHARD, 12);
+        }
+        assert_eq!(grants.take_ready(SHARD), Some((ME, other)));
+        assert_eq!(grants.recalled(SHARD, &[id(2)]), [DIR.id]);
+        grants.granted((SHARD, ME), (other.id, id(2)), 13);
+        assert_eq!(grants.of(other.id, 14), None, "it was wanted before it came");
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(2)]));
+    }
+
+    #[test]
+    fn what_comes_for_an_earlier_session_is_given_back() {
+        let mut grants = with_grant();
+        assert_eq!(grants.take_session(SessionId(6)), [DIR.id]);
+        grants.granted((SHARD, ME), (DIR.id, id(3)), 13);
+        assert_eq!(grants.of(DIR.id, 14), None);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(3)]));
+    }
+
+    #[test]
+    fn after_a_refusal_a_directory_is_left_alone_for_a_while() {
+        let mut grants = ReadGrants::default();
+        grants.take_session(ME);
+        let mut asks = |now| (0..AFTER).any(|_| grants.asked_about(DIR, SHARD, now));
+        assert!(asks(9) && !asks(10) && asks(10 + REFUSED_FOR));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut grants = ReadGrants::default();
+        grants.take_session(ME);
+        for ino in 0..3 * WATCHED_MAX as u64 {
+            let id = DirId(u128::from(ino).to_be_bytes());
+            grants.asked_about(DirRef { id, ino: Ino(ino) }, SHARD, 9);
+        }
+        assert!(grants.watched.len() <= WATCHED_MAX);
+    }
+}
