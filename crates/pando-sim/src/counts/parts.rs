@@ -67,6 +67,12 @@ counts! {
         pub journals_failed: u64,
         /// Requests that clients answered from what they had read.
         pub remembered: u64,
+        /// Read grants that were given.
+        pub read: u64,
+        /// Read grants that somebody else's change, or the reader's own, ended.
+        pub read_recalled: u64,
+        /// Read grants that ended without their sessions.
+        pub read_fenced: u64,
         /// Files that clients opened without telling a shard.
         pub untold: u64,
         /// Of these, files of which they told a shard while they were open.
@@ -156,6 +162,9 @@ impl Loans {
             journals: 0,
             journals_failed: 0,
             remembered: 0,
+            read: counters.parts_read,
+            read_recalled: counters.reads_recalled,
+            read_fenced: counters.reads_fenced,
             untold: 0,
             told: 0,
             stood_still: 0,

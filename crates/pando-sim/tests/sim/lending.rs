@@ -46,6 +46,9 @@ fn what_is_remembered_is_as_if_it_were_asked_again() {
     let Some(stats) = all_hold(SEEDS / 2, false, SimConfig::holding).if_enough() else { return };
     hit("answers given again", stats.loans.remembered, stats.runs * 20);
     hit("parts lent", stats.loans.lent, stats.runs * 3);
+    hit("read grants", stats.loans.read, stats.runs * 3);
+    hit("read grants that were wanted back", stats.loans.read_recalled, stats.runs);
+    hit("read grants that ended without their sessions", stats.loans.read_fenced, stats.runs / 8);
 }
 
 #[test]

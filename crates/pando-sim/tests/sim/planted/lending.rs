@@ -80,6 +80,16 @@ fn a_memory_that_outlives_the_hold() {
 }
 
 #[test]
+fn a_memory_that_outlives_a_read_grant() {
+    at_holders(NO_ORDER, Lent::ReadsAfterRecall, SimConfig::holding);
+}
+
+#[test]
+fn a_change_beside_a_reader() {
+    at_shards(NO_ORDER, Core::ReadersNotAsked, SimConfig::holding);
+}
+
+#[test]
 fn a_memory_that_outlives_a_change() {
     at_holders(NO_ORDER, Lent::RemembersChanged, SimConfig::holding);
 }
