@@ -11,7 +11,7 @@ use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
 use pando_types::op::{AccessMask, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Reply};
-use pando_types::{Attr, Credentials, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use pando_types::{Attr, Credentials, DirId, Order, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 use tokio::sync::Notify;
 
 use crate::answer::Step;
@@ -36,6 +36,8 @@ pub struct Borrowing<T> {
     /// Told when an element names objects that may not be durable.
     pub(crate) to_sync_objects: Notify,
     pub(crate) memory: Memory,
+    /// Told when read grants end.
+    pub(crate) to_end: Notify,
     /// Whether nothing is to be lent at its birth any more: this client closes, a journal failed,
     /// or there are shards that it does not know.
     pub(crate) is_barren: AtomicBool,
@@ -55,6 +57,7 @@ impl<T: Transport> Borrowing<T> {
             asked: Asked::default(),
             to_sync_objects: Notify::default(),
             memory: Memory::default(),
+            to_end: Notify::default(),
             is_barren: AtomicBool::new(false),
             sums: Sums::default(),
         }
@@ -72,7 +75,7 @@ impl<T: Transport> Borrowing<T> {
     pub async fn keep(&self) {
         let shards = self.shards().map(|shard| {
             let asks = join(self.sync(shard), self.ask_coordinators(shard));
-            let borrows = join(self.borrow(shard), self.read(shard));
+            let borrows = join3(self.borrow(shard), self.read(shard), self.give_reads_back(shard));
             join4(borrows, self.send(shard), self.attend(shard), asks)
         });
         join3(join_all(shards), self.return_strays(), self.keep_synced()).await;
@@ -157,7 +160,7 @@ impl<T: Transport> Borrowing<T> {
                 Ok(reply) => {
                     let moments = (asked, self.inner.machine_nanos());
                     if self.side(shard).lock().heard(&reply, moments) {
-                        self.memory.ends_at(shard);
+                        self.reads_end_at(shard);
                         self.side(shard).to_send.notify_one();
                     }
                     return Some(reply);
@@ -291,6 +294,10 @@ impl<T: Transport> Borrowing<T> {
         let watched = Watched::of(&request);
         let since = self.inner.machine_nanos();
         let asked = self.memory.sent(&request, since);
+        if let Op::Hold(..) = request.op {
+            // It may be another session.
+            self.to_end.notify_one();
+        }
         if self.settings.opens.is_some() && self.memory.travels(shard, &request, since) {
             self.side(shard).to_read.notify_one();
         }
@@ -329,7 +336,7 @@ impl<T: Transport> Borrowing<T> {
         self.memory.heard(asked, id, reply, now);
         let mut state = side.lock();
         if state.heard(reply, (since, now)) {
-            self.memory.ends_at(shard);
+            self.reads_end_at(shard);
             side.to_send.notify_one();
         }
         state.requests.answered(id);
@@ -429,6 +436,25 @@ impl<T: Transport> Transport for Borrowing<T> {
         let is_judged_alike = self.settings.opens.is_some_and(|opens| access & !opens == 0);
         let now = || self.inner.machine_nanos();
         is_judged_alike.then(|| self.memory.may_open(file, (access, credentials), now())).flatten()
+    }
+
+    fn reads_end<'a>(&'a self) -> BoxFuture<'a, (u64, Vec<DirId>)> {
+        Box::pin(async {
+            loop {
+                let ends = self.to_end.notified();
+                if let Some(endings) = self.memory.take_endings() {
+                    return endings;
+                }
+                ends.await;
+            }
+        })
+    }
+
+    fn reads_ended(&self, number: u64) {
+        for shard in self.memory.ended(number) {
+            self.side(shard).to_give_reads_back.notify_one();
+            self.side(shard).changed.notify_waiters();
+        }
     }
 
     fn afterwards(&self) {

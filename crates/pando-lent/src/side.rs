@@ -31,6 +31,8 @@ pub(crate) struct Side {
     pub(crate) to_borrow: Notify,
     /// Told when a read grant is to be asked for.
     pub(crate) to_read: Notify,
+    /// Told when the shard is to be told of read grants that are given back.
+    pub(crate) to_give_reads_back: Notify,
     /// Told when coordinators are to be asked about grants.
     pub(crate) to_doubt: Notify,
     /// Told when the shard should make durable what it has.

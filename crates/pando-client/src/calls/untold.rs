@@ -14,6 +14,7 @@ use crate::nodes::untold::{Changing, Telling, Told};
 use crate::request::outcome::Failure;
 use crate::request::pending::Via;
 use crate::route::plan::Route;
+use crate::upkeep::hold::TELL_WITHIN;
 
 /// How long an open stays untold, nanoseconds. It is told at the next look.
 const TELL_AFTER: u64 = 500_000_000;
@@ -99,6 +100,17 @@ impl Client {
             Poll::Pending
         })
         .await
+    }
+
+    /// Tells shards what is open in directories of which read grants end. Never ready.
+    pub(crate) async fn keep_ending_reads(&self) {
+        loop {
+            let (number, dirs) = self.transport.reads_end().await;
+            // A shard that is away keeps no other session waiting for long.
+            let until = self.transport.now_nanos().saturating_add(TELL_WITHIN);
+            self.within(Some(until), self.untold.told_in(&dirs)).await;
+            self.transport.reads_ended(number);
+        }
     }
 
     async fn tell_open(&self, telling: Telling) {

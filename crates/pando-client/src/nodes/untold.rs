@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Context;
 
 use pando_types::op::{FileAt, FileRef};
-use pando_types::{DirRef, Errno, Ino, Name, SessionId, ShardIndex};
+use pando_types::{DirId, DirRef, Errno, Ino, Name, SessionId, ShardIndex};
 use parking_lot::Mutex;
 
 use crate::nodes::table::Nodes;
@@ -217,6 +217,21 @@ impl Untold {
         self.state.lock().hurries += 1;
         self.waiting.wake();
         Hurry(self)
+    }
+
+    /// Ready when shards have been told of all that is open in these directories. Nothing more is
+    /// opened there so.
+    pub(crate) async fn told_in(&self, dirs: &[DirId]) {
+        let is_in = |place: &Place| dirs.contains(&place.0.id);
+        if self.is_empty() {
+            return;
+        }
+        for (_, entry) in self.state.lock().files.iter_mut().filter(|(place, _)| is_in(place)) {
+            (entry.is_urgent, entry.failed) = (true, None);
+        }
+        self.waiting.wake();
+        let is_told = || !self.state.lock().files.keys().any(is_in);
+        self.waiting.when(|| is_told().then_some(())).await;
     }
 
     /// Notes that the hold has ended, and that all is to be told soon.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use pando_types::SessionId;
 use pando_types::op::{AccessMask, FileRef, Request};
 use pando_types::reply::Reply;
-use pando_types::{Attr, Credentials, ShardIndex};
+use pando_types::{Attr, Credentials, DirId, ShardIndex};
 
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -112,6 +112,16 @@ pub trait Transport: Send + Sync {
         None
     }
 
+    /// Ready when the session is about to give back read grants (docs/design/read-grants.md): with
+    /// a number, and with their directories. By these [`Transport::may_open`] does not answer any
+    /// more. They are given back after [`Transport::reads_ended`].
+    fn reads_end<'a>(&'a self) -> BoxFuture<'a, (u64, Vec<DirId>)> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Shards have been told what is open in the directories of [`Transport::reads_end`].
+    fn reads_ended(&self, _number: u64) {}
+
     /// Lets the transport do deferred work. The calling thread has passed on the reply of its last
     /// call, and has nothing else to do.
     fn afterwards(&self) {}
@@ -165,6 +175,14 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
         credentials: &Credentials,
     ) -> Option<Attr> {
         (**self).may_open(file, access, credentials)
+    }
+
+    fn reads_end<'a>(&'a self) -> BoxFuture<'a, (u64, Vec<DirId>)> {
+        (**self).reads_end()
+    }
+
+    fn reads_ended(&self, number: u64) {
+        (**self).reads_ended(number);
     }
 
     fn afterwards(&self) {

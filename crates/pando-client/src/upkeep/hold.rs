@@ -27,7 +27,7 @@ const STILL_LOOKS: u32 = 5;
 /// How long a client waits for shard 0 to hear what it says, nanoseconds. Then it says that anew.
 const SAY_WITHIN: u64 = 2_000_000_000;
 /// How long other sessions wait until shards have been told what is open, nanoseconds.
-const TELL_WITHIN: u64 = 500_000_000;
+pub(crate) const TELL_WITHIN: u64 = 500_000_000;
 
 impl Client {
     /// Whether the session holds until it [says](Client::end_hold) otherwise. That is so if it ends

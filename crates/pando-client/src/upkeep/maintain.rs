@@ -32,7 +32,7 @@ const NO_ANSWER: u64 = 100_000_000;
 impl Client {
     /// Does the client's own work. It renews the lease, and opens the next session when one is
     /// over. It resolves requests that were given up, and repeats unlocks that were undone. It lets
-    /// a session that changes nothing go quiet. Drive it once, for as long as the client lives,
+    /// a session that changes nothing go quiet, and gives back what it reads. Drive it once, for as long as the client lives,
     /// from a runtime or a thread. It ends only when the client is closed or the transport stopped.
     /// Without it the session ends with its lease, and requests in doubt stay in doubt.
     pub async fn maintain(&self) {
@@ -40,6 +40,7 @@ impl Client {
         let mut giving_back = pin!(self.keep_given_back());
         let mut keeping_quiet = pin!(self.keep_quiet());
         let mut telling = pin!(self.keep_telling());
+        let mut ending_reads = pin!(self.keep_ending_reads());
         let mut closed = pin!(self.sessions.closed());
         let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
         poll_fn(|context| {
@@ -49,6 +50,7 @@ impl Client {
                 || giving_back.as_mut().poll(context).is_ready()
                 || keeping_quiet.as_mut().poll(context).is_ready()
                 || telling.as_mut().poll(context).is_ready()
+                || ending_reads.as_mut().poll(context).is_ready()
             {
                 return Poll::Ready(());
             }

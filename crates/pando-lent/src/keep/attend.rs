@@ -27,6 +27,7 @@ impl<T: Transport> Borrowing<T> {
                     self.attended(shard, news, &over, asked);
                     let reads = (&news.reads[..], news.prolongs);
                     self.memory.attended(shard, reads, (&over, asked));
+                    self.to_end.notify_one();
                     // Whoever waits for what is lost hears of it.
                     self.tell_set_aside(shard);
                     side.changed.notify_waiters();
@@ -35,13 +36,13 @@ impl<T: Transport> Borrowing<T> {
                     if !news.prolongs || side.lock().queue.is_broken() {
                         // Such an answer does not wait, or the same news come again.
                         self.inner.sleep(AGAIN).await;
-                    } else if took < LINGER && news.recalled.is_empty() && news.reads.is_empty() {
+                    } else if took < LINGER && news.recalled.is_empty() {
                         self.inner.sleep(LINGER).await;
                     }
                 }
                 Err(Refusal::NoSession) => {
                     side.lock().end_session(self.inner.machine_nanos());
-                    self.memory.ends_at(shard);
+                    self.reads_end_at(shard);
                     self.inner.sleep(AGAIN).await;
                 }
                 _ => self.inner.sleep(AGAIN).await,
@@ -81,11 +82,12 @@ impl<T: Transport> Borrowing<T> {
         let mut over = state.over_for_good();
         let attends = state.attends();
         let reader = self.memory.to_tell(shard, now);
+        self.to_end.notify_one();
         let session = match &reader {
             Some((session, _)) if !attends => *session,
             Some((session, _)) if *session != state.session => {
                 // News are asked for by one session only.
-                self.memory.ends_at(shard);
+                self.reads_end_at(shard);
                 state.session
             }
             _ => state.session,

@@ -96,7 +96,10 @@ impl<T: Transport> Borrowing<T> {
         session: SessionId,
         dir: DirRef,
     ) -> Option<Answer> {
+        // Before requests wait: shards are told what is open.
+        self.end_read_of(shard, dir.id).await;
         if !self.side(shard).lock().held_up.insert(dir.id) {
+            self.memory.has_borrowed(dir.id);
             return Some(Answer::Refused);
         }
         // What was sent before must not run after the grant.
@@ -104,6 +107,7 @@ impl<T: Transport> Borrowing<T> {
             true => self.ask_for(shard, session, dir).await,
             false => Some(Answer::Refused),
         };
+        self.memory.has_borrowed(dir.id);
         let mut state = self.side(shard).lock();
         // Whoever reopens its files lets requests go on.
         if !state.reopening.values().any(|other| *other == dir.id) {
@@ -119,7 +123,6 @@ impl<T: Transport> Borrowing<T> {
             state.borrowed += 1;
             request_number(state.epoch(), state.borrowed)
         };
-        self.memory.borrows(dir.id);
         let asked = self.inner.machine_nanos();
         let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
         let Ok(Body::Lent(loan, page)) = reply.result else { return Some(Answer::Refused) };

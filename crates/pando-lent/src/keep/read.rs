@@ -1,10 +1,12 @@
 //! New read grants, of one shard.
 
+use std::pin::pin;
+
 use pando_client::Transport;
 use pando_types::lend::{Part, request_number};
 use pando_types::op::Op;
 use pando_types::reply::Body;
-use pando_types::{PartitionIndex, ShardIndex};
+use pando_types::{DirId, PartitionIndex, ShardIndex};
 
 use crate::borrowing::Borrowing;
 
@@ -40,6 +42,37 @@ impl<T: Transport> Borrowing<T> {
                 }
                 _ => self.memory.read_refused(shard),
             }
+        }
+    }
+
+    /// Ends all read grants of a shard: it was started anew, or the session is over there.
+    pub(crate) fn reads_end_at(&self, shard: ShardIndex) {
+        self.memory.ends_at(shard);
+        self.to_end.notify_one();
+    }
+
+    /// Ends the read grant of a directory that is to be borrowed. Waits until shards were told what
+    /// is open in it.
+    pub(crate) async fn end_read_of(&self, shard: ShardIndex, dir: DirId) {
+        self.memory.borrows(dir);
+        self.to_end.notify_one();
+        let side = self.side(shard);
+        loop {
+            let mut changed = pin!(side.changed.notified());
+            changed.as_mut().enable();
+            if !self.memory.is_ending(dir) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Tells a shard of read grants that are given back, as soon as they are, until the transport
+    /// is stopped. A question for news may be waiting there meanwhile.
+    pub(crate) async fn give_reads_back(&self, shard: ShardIndex) {
+        loop {
+            self.side(shard).to_give_reads_back.notified().await;
+            self.tell_given_back(shard).await;
         }
     }
 

@@ -38,6 +38,16 @@ struct Watched {
     not_before: u64,
 }
 
+/// Read grants that end. They are given back when this client has told shards what it has open in
+/// their directories.
+struct Ending {
+    shard: ShardIndex,
+    grants: Vec<TxnId>,
+    dirs: Vec<DirId>,
+    /// Number of the batch in which it was taken.
+    batch: Option<u64>,
+}
+
 /// What concerns one shard.
 #[derive(Default)]
 struct Side {
@@ -47,8 +57,10 @@ struct Side {
     back: Vec<TxnId>,
     /// Directories of which a read grant is to be asked for.
     ready: VecDeque<DirRef>,
-    /// Whether one is being asked for.
-    is_asking: bool,
+    /// Of which directory one is being asked for.
+    asking: Option<DirId>,
+    /// Whether that one is void when it comes: the directory was borrowed meanwhile.
+    is_void: bool,
     /// Recalled while one was being asked for, and not known.
     void: HashSet<TxnId>,
 }
@@ -61,6 +73,10 @@ pub(super) struct ReadGrants {
     dirs: HashMap<DirId, Granted>,
     watched: HashMap<DirId, Watched>,
     sides: BTreeMap<ShardIndex, Side>,
+    endings: Vec<Ending>,
+    batches: u64,
+    /// Directories that are being borrowed. Of these none is asked for.
+    borrowing: HashSet<DirId>,
     is_closed: bool,
 }
 
@@ -95,7 +111,8 @@ impl ReadGrants {
     /// Notes a request about a directory that travels. Returns whether there is something to ask
     /// this shard for.
     pub(super) fn asked_about(&mut self, dir: DirRef, shard: ShardIndex, now: u64) -> bool {
-        if self.is_closed || self.session == SessionId(0) || self.dirs.contains_key(&dir.id) {
+        let has_one = self.dirs.contains_key(&dir.id) || self.borrowing.contains(&dir.id);
+        if self.is_closed || self.session == SessionId(0) || has_one {
             return false;
         }
         if self.watched.len() >= WATCHED_MAX && !self.watched.contains_key(&dir.id) {
@@ -119,15 +136,20 @@ impl ReadGrants {
     /// Takes the next directory of which a read grant is to be asked for, with the session.
     pub(super) fn take_ready(&mut self, shard: ShardIndex) -> Option<(SessionId, DirRef)> {
         let side = self.sides.get_mut(&shard)?;
-        let dir = side.ready.pop_front()?;
-        (side.is_asking, side.void) = (true, HashSet::new());
-        Some((self.session, dir))
+        while let Some(dir) = side.ready.pop_front() {
+            if !self.borrowing.contains(&dir.id) {
+                (side.asking, side.is_void) = (Some(dir.id), false);
+                side.void.clear();
+                return Some((self.session, dir));
+            }
+        }
+        None
     }
 
     /// Notes that no read grant was given.
     pub(super) fn refused(&mut self, shard: ShardIndex) {
         if let Some(side) = self.sides.get_mut(&shard) {
-            side.is_asking = false;
+            side.asking = None;
         }
     }
 
@@ -139,30 +161,76 @@ impl ReadGrants {
         asked: u64,
     ) {
         let side = self.sides.entry(shard).or_default();
-        side.is_asking = false;
+        side.asking = None;
         if side.void.contains(&grant) {
             return;
         }
-        if self.is_closed || session != self.session {
+        if self.is_closed || side.is_void || session != self.session {
             side.back.push(grant);
             return;
         }
+        self.give_back(dir);
         let until = asked.saturating_add(HOLD);
         self.watched.remove(&dir);
-        let before = self.dirs.insert(dir, Granted { shard, grant, until, last: asked });
-        if let Some(before) = before.filter(|before| before.shard != shard) {
-            self.sides.entry(before.shard).or_default().back.push(before.grant);
-        }
+        self.dirs.insert(dir, Granted { shard, grant, until, last: asked });
     }
 
-    /// Gives the read grant of a directory back.
+    /// Ends the read grant of a directory. It is given back later.
     pub(super) fn give_back(&mut self, dir: DirId) {
-        if let Some(granted) = self.dirs.remove(&dir) {
-            self.sides.entry(granted.shard).or_default().back.push(granted.grant);
+        if let Some(Granted { shard, grant, .. }) = self.dirs.remove(&dir) {
+            let (grants, dirs) = (vec![grant], vec![dir]);
+            self.endings.push(Ending { shard, grants, dirs, batch: None });
         }
     }
 
-    /// Gives back all read grants of a shard. Returns their directories.
+    /// Ends the read grant of a directory that is being borrowed. One that comes now is void, and
+    /// none is asked for.
+    pub(super) fn borrows(&mut self, dir: DirId) {
+        self.give_back(dir);
+        self.borrowing.insert(dir);
+        for side in self.sides.values_mut() {
+            side.is_void |= side.asking == Some(dir);
+        }
+    }
+
+    /// Notes that a directory is lent, or not.
+    pub(super) fn has_borrowed(&mut self, dir: DirId) {
+        self.borrowing.remove(&dir);
+    }
+
+    /// Whether a read grant of this directory ends.
+    pub(super) fn is_ending(&self, dir: DirId) -> bool {
+        self.endings.iter().any(|ending| ending.dirs.contains(&dir))
+    }
+
+    /// Takes what ends: a number for it, and its directories.
+    pub(super) fn take_endings(&mut self) -> Option<(u64, Vec<DirId>)> {
+        let batch = self.batches + 1;
+        let new = self.endings.iter_mut().filter(|ending| ending.batch.is_none());
+        let mut dirs = Vec::new();
+        let mut is_any = false;
+        for ending in new {
+            ending.batch = Some(batch);
+            dirs.extend(&ending.dirs);
+            is_any = true;
+        }
+        self.batches += u64::from(is_any);
+        is_any.then_some((batch, dirs))
+    }
+
+    /// Gives back what was taken up to this batch. Returns the shards to tell.
+    pub(super) fn ended(&mut self, batch: u64) -> Vec<ShardIndex> {
+        let is_it = |ending: &mut Ending| ending.batch.is_some_and(|its| its <= batch);
+        let ended: Vec<_> = self.endings.extract_if(.., is_it).collect();
+        let mut shards = Vec::new();
+        for Ending { shard, grants, .. } in ended {
+            self.sides.entry(shard).or_default().back.extend(grants);
+            shards.push(shard);
+        }
+        shards
+    }
+
+    /// Ends all read grants of a shard. Returns their directories.
     pub(super) fn give_all_back(&mut self, shard: ShardIndex) -> Vec<DirId> {
         let its = self.dirs.iter().filter(|(_, granted)| granted.shard == shard);
         let dirs: Vec<_> = its.map(|(dir, _)| *dir).collect();
@@ -185,18 +253,26 @@ impl ReadGrants {
                     self.give_back(dir);
                     dirs.push(dir);
                 }
-                None if self.sides.get(&shard).is_some_and(|it| it.back.contains(grant)) => {}
+                None if self.is_over(shard, *grant) => {}
                 None => {
                     dirs.extend(self.give_all_back(shard));
+                    let (grants, none) = (vec![*grant], Vec::new());
+                    self.endings.push(Ending { shard, grants, dirs: none, batch: None });
                     let side = self.sides.entry(shard).or_default();
-                    side.back.push(*grant);
-                    if side.is_asking {
+                    if side.asking.is_some() {
                         side.void.insert(*grant);
                     }
                 }
             }
         }
         dirs
+    }
+
+    /// Whether a read grant is over here, and the shard has not said that it knows.
+    fn is_over(&self, shard: ShardIndex, grant: TxnId) -> bool {
+        let ends = |it: &Ending| it.shard == shard && it.grants.contains(&grant);
+        self.endings.iter().any(ends)
+            || self.sides.get(&shard).is_some_and(|side| side.back.contains(&grant))
     }
 
     /// Lets a shard's read grants be used for a hold from `asked` on.
@@ -216,8 +292,9 @@ impl ReadGrants {
     /// for news about.
     pub(super) fn to_tell(&self, shard: ShardIndex) -> Option<Vec<TxnId>> {
         let side = self.sides.get(&shard)?;
-        let attends =
-            !side.back.is_empty() || self.dirs.values().any(|granted| granted.shard == shard);
+        let attends = !side.back.is_empty()
+            || self.endings.iter().any(|ending| ending.shard == shard)
+            || self.dirs.values().any(|granted| granted.shard == shard);
         attends.then(|| side.back.clone())
     }
 
@@ -228,7 +305,7 @@ impl ReadGrants {
         }
     }
 
-    /// Notes the session of this client. Those of another one are given back. Returns their
+    /// Notes the session of this client. Those of another one end. Returns their
     /// directories.
     pub(super) fn take_session(&mut self, session: SessionId) -> Vec<DirId> {
         if session == self.session {
@@ -244,7 +321,7 @@ impl ReadGrants {
         self.session
     }
 
-    /// Asks for none any more, and gives all back. Returns their directories.
+    /// Asks for none any more, and ends all. Returns their directories.
     pub(super) fn close(&mut self) -> Vec<DirId> {
         self.is_closed = true;
         let shards: Vec<_> = self.sides.keys().copied().collect();
@@ -294,7 +371,13 @@ mod tests {
         assert_eq!(grants.recalled(SHARD, &[id(1)]), [DIR.id]);
         assert_eq!(grants.of(DIR.id, 11), None);
         assert_eq!(grants.recalled(SHARD, &[id(1)]), []);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![]), "files may be open untold");
+        assert!(grants.is_ending(DIR.id));
+        assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
+        assert_eq!(grants.take_endings(), None);
+        assert_eq!(grants.ended(1), [SHARD]);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1)]));
+        assert_eq!(grants.recalled(SHARD, &[id(1)]), [], "it is known to be over");
         grants.told(SHARD, &[id(1)]);
         assert_eq!(grants.to_tell(SHARD), None);
     }
@@ -310,7 +393,24 @@ mod tests {
         assert_eq!(grants.recalled(SHARD, &[id(2)]), [DIR.id]);
         grants.granted((SHARD, ME), (other.id, id(2)), 13);
         assert_eq!(grants.of(other.id, 14), None, "it was wanted before it came");
+        assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
+        grants.ended(1);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(2)]));
+    }
+
+    #[test]
+    fn what_comes_while_its_directory_is_borrowed_is_given_back() {
+        let mut grants = with_grant();
+        grants.borrows(DIR.id);
+        assert_eq!(grants.of(DIR.id, 11), None);
+        assert!((0..AFTER).all(|_| !grants.asked_about(DIR, SHARD, 12)));
+        grants.has_borrowed(DIR.id);
+        assert!((0..AFTER).any(|_| grants.asked_about(DIR, SHARD, 13)));
+        assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
+        grants.borrows(DIR.id);
+        grants.has_borrowed(DIR.id);
+        grants.granted((SHARD, ME), (DIR.id, id(2)), 14);
+        assert_eq!(grants.of(DIR.id, 15), None, "the loan has ended it at the shard");
     }
 
     #[test]
@@ -319,7 +419,10 @@ mod tests {
         assert_eq!(grants.take_session(SessionId(6)), [DIR.id]);
         grants.granted((SHARD, ME), (DIR.id, id(3)), 13);
         assert_eq!(grants.of(DIR.id, 14), None);
-        assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(3)]));
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(3)]));
+        grants.take_endings();
+        grants.ended(1);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(3), id(1)]));
     }
 
     #[test]

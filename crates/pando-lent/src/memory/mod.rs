@@ -127,7 +127,7 @@ impl Memory {
     ) -> Option<Attr> {
         let FileAt::Name(dir, name) = &file.at else { return None };
         let mut state = self.state.lock();
-        if !state.holds(now) || !state.changes.is_still(dir.id) {
+        if state.basis(dir.id, now).is_none() || !state.changes.is_still(dir.id) {
             return None;
         }
         let attr = state.facts.file(*dir, name, file.ino)?.clone();
@@ -270,6 +270,21 @@ impl Memory {
         }
     }
 
+    /// Takes the directories of which read grants end: with a number for [`Memory::ended`].
+    pub(crate) fn take_endings(&self) -> Option<(u64, Vec<DirId>)> {
+        self.state.lock().granted.take_endings()
+    }
+
+    /// Gives back what was taken up to this number. Returns the shards to tell.
+    pub(crate) fn ended(&self, number: u64) -> Vec<ShardIndex> {
+        self.state.lock().granted.ended(number)
+    }
+
+    /// Whether a read grant of this directory ends.
+    pub(crate) fn is_ending(&self, dir: DirId) -> bool {
+        self.state.lock().granted.is_ending(dir)
+    }
+
     /// Read grants of which a shard is to be told that they are given back: also those that were
     /// not used for a while. `None`: there is nothing to ask it for news about.
     pub(crate) fn to_tell(&self, shard: ShardIndex, now: u64) -> Option<(SessionId, Vec<TxnId>)> {
@@ -281,25 +296,33 @@ impl Memory {
         state.granted.to_tell(shard).map(|back| (session, back))
     }
 
-    /// Gives back the read grant of a directory that is to be borrowed.
+    /// Ends the read grant of a directory that is to be borrowed. None is asked for before
+    /// [`Memory::has_borrowed`].
     pub(crate) fn borrows(&self, dir: DirId) {
         let mut state = self.state.lock();
-        state.granted.give_back(dir);
+        state.granted.borrows(dir);
         state.forget(&[dir]);
     }
 
-    /// Gives back all read grants of a shard: it was started anew, or the session is over there.
+    /// Notes that a directory is lent, or not.
+    pub(crate) fn has_borrowed(&self, dir: DirId) {
+        self.state.lock().granted.has_borrowed(dir);
+    }
+
+    /// Ends all read grants of a shard: it was started anew, or the session is over there.
     pub(crate) fn ends_at(&self, shard: ShardIndex) {
         let mut state = self.state.lock();
         let dirs = state.granted.give_all_back(shard);
         state.forget(&dirs);
     }
 
-    /// Gives back all read grants, and asks for none any more.
+    /// Gives back all read grants, and asks for none any more. This client has nothing open.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         let dirs = state.granted.close();
         state.forget(&dirs);
+        state.granted.take_endings();
+        state.granted.ended(u64::MAX);
     }
 
     /// Number of read grants.

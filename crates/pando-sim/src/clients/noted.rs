@@ -11,7 +11,7 @@ use pando_client::{BoxFuture, Called, Calling, Transport};
 use pando_lent::Borrowing;
 use pando_types::lend::{Act, Change, Element};
 use pando_types::op::{AccessMask, FileRef, Op, Request};
-use pando_types::{Attr, Credentials, Ino, ShardIndex};
+use pando_types::{Attr, Credentials, DirId, Ino, ShardIndex};
 
 use crate::base::lock::lock;
 use crate::check::{ElementOf, EventIndex, History};
@@ -156,6 +156,14 @@ impl Transport for Noted {
         credentials: &Credentials,
     ) -> Option<Attr> {
         self.lender.may_open(file, access, credentials)
+    }
+
+    fn reads_end<'a>(&'a self) -> BoxFuture<'a, (u64, Vec<DirId>)> {
+        self.lender.reads_end()
+    }
+
+    fn reads_ended(&self, number: u64) {
+        self.lender.reads_ended(number);
     }
 
     fn afterwards(&self) {

@@ -7,6 +7,7 @@ mod common;
 mod born;
 mod fenced;
 mod killed;
+mod reading;
 mod under;
 
 use std::fs::{self, File};
