@@ -32,9 +32,10 @@ const NO_ANSWER: u64 = 100_000_000;
 impl Client {
     /// Does the client's own work. It renews the lease, and opens the next session when one is
     /// over. It resolves requests that were given up, and repeats unlocks that were undone. It lets
-    /// a session that changes nothing go quiet, and gives back what it reads. Drive it once, for as long as the client lives,
-    /// from a runtime or a thread. It ends only when the client is closed or the transport stopped.
-    /// Without it the session ends with its lease, and requests in doubt stay in doubt.
+    /// a session that changes nothing go quiet, and gives read grants back. Drive it once, for as
+    /// long as the client lives, from a runtime or a thread. It ends only when the client is closed
+    /// or the transport stopped. Without it the session ends with its lease, and requests in doubt
+    /// stay in doubt.
     pub async fn maintain(&self) {
         let mut renewing = pin!(self.renew());
         let mut giving_back = pin!(self.keep_given_back());

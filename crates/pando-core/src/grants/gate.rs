@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 use pando_types::{DirId, HashSlot, PartitionIndex, TxnId};
 
 use crate::contract::Now;
-use crate::grants::read::part_of;
 use crate::records::record::Header;
 use crate::state::ctx::Ctx;
 use crate::state::lock_key::{Hold, LockKey};
@@ -27,7 +26,7 @@ impl Shard {
                 true
             }
             Some((_, Hold::Read)) => {
-                part_of(key).inspect(|at| self.recall_reads(now, *at));
+                key.part().inspect(|at| self.recall_reads(now, *at));
                 true
             }
             _ => false,
@@ -36,7 +35,7 @@ impl Shard {
 
     /// Wants a part back from its readers, if this is its lock and it is read.
     pub(crate) fn recall_lock_of_readers(&mut self, now: Now, key: LockKey) {
-        if let (Some((_, Hold::Read)), Some(at)) = (self.locks.hold(key), part_of(key)) {
+        if let (Some((_, Hold::Read)), Some(at)) = (self.locks.hold(key), key.part()) {
             self.recall_reads(now, at);
         }
     }
@@ -44,7 +43,7 @@ impl Shard {
     /// For how long the part has been wanted that this lock is of, nanoseconds.
     pub(crate) fn wanted_since(&self, now: Now, key: LockKey) -> Option<u64> {
         let since = match self.locks.hold(key)? {
-            (_, Hold::Read) => self.grants.reads().wanted_since(part_of(key)?)?,
+            (_, Hold::Read) => self.grants.reads().wanted_since(key.part()?)?,
             (grant, _) => self.grants.get(grant)?.recalled?.at,
         };
         Some(now.nanos.saturating_sub(since))

@@ -16,15 +16,6 @@ use crate::state::lock_key::{Hold, LockKey};
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop, bad_key};
 
-/// The part of which this is a lock, if it is one of a part.
-pub const fn part_of(key: LockKey) -> Option<At> {
-    match key {
-        LockKey::Partition(dir, partition) => Some((dir, partition)),
-        LockKey::Home(dir) => Some((dir, pando_types::PartitionIndex(0))),
-        _ => None,
-    }
-}
-
 impl Shard {
     /// Enters, at the start, a whole for each session that had read grants: another session may
     /// change nothing before it has heard of the start, or its hold is over.
@@ -72,7 +63,7 @@ impl Shard {
         if self.is_planted(crate::Planted::ReadersNotAsked) {
             return true;
         }
-        match (ctx.changes_for, part_of(key)) {
+        match (ctx.changes_for, key.part()) {
             (None, _) => true,
             (Some(session), Some(at)) => !self.grants.reads().is_read_by_others(at, session),
             (Some(_), None) => false,

@@ -40,6 +40,17 @@ pub enum LockKey {
     Beyond,
 }
 
+impl LockKey {
+    /// The part of which this is a lock, if it is one of a part.
+    pub const fn part(self) -> Option<(DirId, PartitionIndex)> {
+        match self {
+            Self::Partition(dir, partition) => Some((dir, partition)),
+            Self::Home(dir) => Some((dir, PartitionIndex(0))),
+            _ => None,
+        }
+    }
+}
+
 /// How a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {

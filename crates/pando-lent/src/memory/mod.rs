@@ -358,8 +358,8 @@ impl State {
         self.until > 0
     }
 
-    /// Why what is known of a directory stays true at `now`. `None`: it does not. What is known by a
-    /// read grant that may not be used any more is forgotten.
+    /// Why what is known of a directory stays true at `now`. `None`: it does not. What is known by
+    /// a read grant that may not be used any more is forgotten.
     fn basis(&mut self, dir: DirId, now: u64) -> Option<Basis> {
         if let Some(grant) = self.granted.of(dir, now) {
             return Some(Basis::Grant(grant));
