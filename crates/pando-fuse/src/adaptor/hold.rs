@@ -83,7 +83,7 @@ impl Inner {
     fn hold(&self, ending: &Ending) {
         let namespace = self.fs.namespace();
         self.memory.take_used();
-        let until = match self.ask(ending) {
+        let until = match self.ask(ending, u64::MAX) {
             Asked::Yes(until) => until,
             // The question may be on its way still.
             Asked::Unknown if ending.is_ended() => return self.leave(ending),
@@ -95,8 +95,12 @@ impl Inner {
         self.memory.end_hold();
         match stayed {
             Stayed::ToTheEnd => return self.leave(ending),
-            // All that was told has lapsed with it. Shard 0 counts the same time, and more.
-            Stayed::UntilItLapsed => return namespace.hold_lapsed(),
+            // All that was told has lapsed with it, but listings. Shard 0 counts the same time, and
+            // more.
+            Stayed::UntilItLapsed => {
+                self.forget_listings();
+                return namespace.hold_lapsed();
+            }
             Stayed::UntilRecalled => {}
         }
         self.forget_listings();
@@ -128,8 +132,10 @@ impl Inner {
         self.notifier().map_or(u64::MAX, Notifier::newest_request)
     }
 
-    /// Asks shard 0 whether the kernel may remember. What is counted begins with the question.
-    fn ask(&self, ending: &Ending) -> Asked {
+    /// Asks shard 0 whether the kernel may remember. What is counted begins with the question. The
+    /// answer is awaited no longer than until `held_until`, by the clock of [`since_boot`]: then
+    /// the time is over that the session has.
+    fn ask(&self, ending: &Ending, held_until: u64) -> Asked {
         let namespace = self.fs.namespace();
         let asked_at = since_boot();
         let until = match namespace.holds_for_good() {
@@ -137,7 +143,7 @@ impl Inner {
             false => asked_at.saturating_add(HOLD_TIME),
         };
         // An answer that comes later is worth nothing.
-        let patience = Duration::from_nanos(until.saturating_sub(asked_at));
+        let patience = Duration::from_nanos(until.min(held_until).saturating_sub(asked_at));
         match ending.within_unless_ended(patience, pin!(namespace.ask_to_hold())) {
             Some(Ok(true)) => Asked::Yes(until),
             Some(Ok(false)) => Asked::No,
@@ -178,7 +184,7 @@ impl Inner {
             }
             if now - asked_at >= ASK_EVERY_NANOS && self.memory.take_used() {
                 asked_at = now;
-                match self.ask(ending) {
+                match self.ask(ending, until) {
                     // It did not hold meanwhile.
                     Asked::Yes(_) if since_boot() >= until => return Stayed::UntilRecalled,
                     Asked::Yes(later) => {

@@ -225,10 +225,9 @@ const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
 }
 
 impl Telling<'_> {
-    /// Whether the kernel may keep listings. Nothing ends a kept listing but this mount, so only a
-    /// session that holds for good has them.
+    /// Whether the kernel may keep listings. No timeout ends a kept listing: this mount does.
     pub(crate) fn keeps_listings(&self) -> bool {
-        self.left == Duration::MAX
+        !self.left.is_zero()
     }
 
     /// A time for which the kernel remembers something; `None`: this session does not hold.
@@ -400,11 +399,12 @@ mod tests {
                 assert!(time > ONE_JIFFY && time <= hold, "{time:?}");
             }
             assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
-            assert!(!telling.keeps_listings());
+            assert!(telling.keeps_listings());
         }
         // The time is over, whether or not a thread has noticed.
         memory.hold_until(since_boot(), 0);
         assert!(!memory.holds());
+        assert!(!memory.telling(NEW).keeps_listings());
         assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), Duration::ZERO);
         assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
         assert!(memory.take_used() && !memory.take_used());

@@ -190,6 +190,18 @@ impl Namespace for Client {
         Box::pin(self.opendir(credentials, ino))
     }
 
+    fn learn_names<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        limit: u32,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.learn_names(credentials, ino, limit).await;
+            Ok(())
+        })
+    }
+
     fn readdir_plus<'a>(
         &'a self,
         credentials: &'a Credentials,

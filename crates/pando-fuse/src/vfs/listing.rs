@@ -124,6 +124,13 @@ impl DirHandle {
 }
 
 impl Vfs {
+    /// Has the namespace learn the names of an open directory. The kernel keeps the listing, and
+    /// asks for none.
+    pub(crate) async fn learn_names(&self, handle: &DirHandle) {
+        // Failures are those of the calls that need them.
+        let _ = self.namespace.learn_names(&handle.credentials, handle.ino, PAGE_PLUS).await;
+    }
+
     /// Opens a directory for listing.
     pub async fn opendir(&self, credentials: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(credentials, ino).await?;

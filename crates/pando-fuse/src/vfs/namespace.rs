@@ -140,6 +140,14 @@ pub trait Namespace: Send + Sync {
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
     fn opendir<'a>(&'a self, credentials: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
+    /// Learns what the names of a directory lead to, if it remembers that. The kernel keeps the
+    /// listing.
+    fn learn_names<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        ino: Ino,
+        limit: u32,
+    ) -> Answer<'a, ()>;
     fn readdir_plus<'a>(
         &'a self,
         credentials: &'a Credentials,

@@ -1,14 +1,16 @@
-//! Listings that a kernel keeps while its mount holds for good, and when it drops them.
+//! Listings that a kernel keeps while its mount holds, and when it drops them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
+use pando_types::hold::HOLD_TIME;
 use rustix::fs::{Dir, RawDir};
 
-use crate::common::site::until;
+use crate::common::site::{Site, until};
 use crate::joined::{Joined, holding, holds, status};
 
 /// The names in a directory, read from its beginning through a handle.
@@ -236,4 +238,58 @@ fn no_listing_of_random_histories_is_stale() {
             _ => assert_eq!(listed(&dir), model, "step {step}: of {}", dir.display()),
         }
     }
+}
+
+/// A server, two mounts, a directory, and a handle of it at the first mount, whose kernel keeps the
+/// listing.
+fn served() -> (Site, Dir) {
+    let mut site = Site::new(&["all"], &[]);
+    site.mount(&[]);
+    site.mount(&[]);
+    let mount = site.mounts[0].clone();
+    let dir = mount.join("dir");
+    fs::create_dir(&dir).unwrap();
+    make(&dir, "first");
+    let mut held = None;
+    until("the kernel keeps the listing", || {
+        let handle = held.insert(open(&dir));
+        listed(&dir);
+        let before = asked(&mount)[0];
+        names(handle);
+        listed(&dir);
+        asked(&mount)[0] == before
+    });
+    (site, held.expect("a handle"))
+}
+
+/// Listings of the directory at each mount, also by the handle.
+fn assert_listed(site: &Site, held: &mut Dir, expected: &[&str]) {
+    for _ in 0..2 {
+        assert_eq!(names(held), set(expected));
+        for mount in &site.mounts {
+            assert_eq!(listed(&mount.join("dir")), set(expected));
+        }
+    }
+}
+
+#[test]
+fn a_kernel_of_a_mount_through_servers_drops_a_listing_before_another_mount_changes_it() {
+    let (site, mut held) = served();
+    let [here, there] = [0, 1].map(|nth| site.mounts[nth].join("dir"));
+    make(&here, "own");
+    assert_listed(&site, &mut held, &["first", "own"]);
+    make(&there, "second");
+    assert_listed(&site, &mut held, &["first", "own", "second"]);
+    fs::remove_file(there.join("first")).unwrap();
+    make(&here, "third");
+    assert_listed(&site, &mut held, &["own", "second", "third"]);
+}
+
+/// A mount that does nothing is not asked to give way: its time is over by itself.
+#[test]
+fn a_kernel_keeps_no_listing_beyond_the_time_of_its_mount() {
+    let (site, mut held) = served();
+    std::thread::sleep(Duration::from_nanos(HOLD_TIME) + Duration::from_secs(1));
+    make(&site.mounts[1].join("dir"), "second");
+    assert_listed(&site, &mut held, &["first", "second"]);
 }

@@ -12,15 +12,16 @@ use rustix::process::{Signal, kill_process};
 use crate::common::site::{Site, until};
 use crate::count;
 
-/// Two servers with half of the shards each, and two mounts. The first one has made a directory.
+/// Two servers with half of the shards each, and two mounts. The second one has made a directory: to
+/// the first one it would be lent.
 fn site() -> Site {
     let mut site = Site::new(&["0,1", "2,3"], &[]);
     site.mount(&[]);
     site.mount(&[]);
-    fs::create_dir_all(site.at(0, "quiet/sub")).unwrap();
+    fs::create_dir_all(site.at(1, "quiet/sub")).unwrap();
     fs::create_dir(site.at(1, "busy")).unwrap();
     for nth in 0..10 {
-        fs::write(site.at(0, "quiet").join(format!("f{nth}")), "text").unwrap();
+        fs::write(site.at(1, "quiet").join(format!("f{nth}")), "text").unwrap();
     }
     site
 }

@@ -37,7 +37,10 @@ impl Inner {
                 // A kept listing names the parent, too.
                 let keeps = self.memory.telling(reply.number()).keeps_listings();
                 let parent = match keeps {
-                    true => self.fs.namespace().parent(ino).await.ok(),
+                    true => {
+                        self.fs.learn_names(&handle).await;
+                        self.fs.namespace().parent(ino).await.ok()
+                    }
                     false => None,
                 };
                 let telling = self.memory.telling(reply.number());
