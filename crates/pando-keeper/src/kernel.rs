@@ -55,12 +55,18 @@ pub(crate) fn spawn(program: &Program, stdin: BorrowedFd<'_>) -> Result<OwnedFd,
     }
 }
 
-/// Starts a process that looks up a name in `directory` and ends. Returns its pidfd.
-pub(crate) fn look_up_apart(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let directory = directory.as_raw_fd();
-    // SAFETY: the child makes one system call. It takes a string that ends with 0.
+/// Starts a process that looks up a name in `directory` and ends. It has no copy of `channel`, whose
+/// end would else not reach it. Returns its pidfd.
+pub(crate) fn look_up_apart(
+    directory: BorrowedFd<'_>,
+    channel: BorrowedFd<'_>,
+) -> Result<OwnedFd, Errno> {
+    let (directory, channel) = (directory.as_raw_fd(), channel.as_raw_fd());
+    // SAFETY: the child makes two system calls. One takes a string that ends with 0. The descriptor
+    // that the other one closes is the child's copy, which nothing else in the child uses.
     unsafe {
         fork(|| {
+            libc::close(channel);
             libc::faccessat(directory, c"probe".as_ptr(), libc::F_OK, 0);
             0
         })

@@ -52,7 +52,7 @@ fn is_fixed() -> io::Result<bool> {
         return Err(Errno::PROTO.into());
     }
     write(&channel, init.unique, 0, &INIT_OUT.map(u32::to_ne_bytes).concat())?;
-    let waiting = look_up_apart(mount.as_fd())?;
+    let waiting = look_up_apart(mount.as_fd(), channel.as_fd())?;
     let found = with_interrupt(&channel, &waiting, &mut buffer);
     // The end of the connection frees the process, whatever has happened.
     drop((channel, mount));

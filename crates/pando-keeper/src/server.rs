@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 
 use crate::message::{
@@ -33,9 +34,14 @@ pub struct Mount {
 }
 
 impl Kept {
-    /// Connects to the keeper that has started this process: `socket` was its standard input. Fails
-    /// if that is no keeper.
-    pub fn connect(socket: OwnedFd) -> io::Result<Self> {
+    /// Connects to the keeper that has started this process, over the standard input. Further
+    /// processes get none of that connection: the standard input is empty from now on. Fails if it
+    /// is no keeper.
+    pub fn connect() -> io::Result<Self> {
+        let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let nothing = rustix::fs::open("/dev/null", flags, FileMode::empty())?;
+        rustix::stdio::dup2_stdin(&nothing)?;
         let mut kept = Self { socket, generation: 0 };
         let (take, _) = kept.hear(Kind::Take)?;
         kept.generation = take.generation;
