@@ -55,8 +55,8 @@ pub(crate) fn spawn(program: &Program, stdin: BorrowedFd<'_>) -> Result<OwnedFd,
     }
 }
 
-/// Starts a process that looks up a name in `directory` and ends. It has no copy of `channel`, whose
-/// end would else not reach it. Returns its pidfd.
+/// Starts a process that looks up a name in `directory` and ends. It has no copy of `channel`: the
+/// end of that would else not reach it. Returns its pidfd.
 pub(crate) fn look_up_apart(
     directory: BorrowedFd<'_>,
     channel: BorrowedFd<'_>,

@@ -167,8 +167,8 @@ impl Helper {
 }
 
 /// Runs the dropper's side. `device` is a channel of the mount, `mount` the socket over which the
-/// mount asks. Returns once the mount is gone and no page waits any more. If the mount has a keeper,
-/// returns once the process that served it is gone.
+/// mount asks. Returns once the mount is gone and no page waits any more. If the mount has a
+/// keeper, returns once the process that served it is gone.
 pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     let (device, mount) = (Arc::new(device), Arc::new(UnixStream::from(mount)));
     let (underway, sending) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));

@@ -1,4 +1,5 @@
-//! A mount that this process does not serve yet: it was just made, or another process has served it.
+//! A mount that this process does not serve yet: it was just made, or another process has served
+//! it.
 
 use std::io;
 use std::os::fd::OwnedFd;
