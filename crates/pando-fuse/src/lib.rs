@@ -38,10 +38,11 @@ use std::sync::Arc;
 
 pub use device::drop_pages;
 pub use mounting::mount::can_mount;
-pub use mounting::mounted::{Mounted, mount_filesystem};
+pub use mounting::mounted::{Mounted, mount_filesystem, serve};
 pub use mounting::mountinfo::is_mountpoint;
 pub use mounting::options::Options;
 pub use mounting::unmount::{abort_at, detach_at, unmount_at};
+pub use mounting::unserved::Unserved;
 pub use vfs::file_system::{StatFs, Vfs};
 pub use vfs::files::{OpenFlags, Opened};
 pub use vfs::listing::{DirHandle, Listed};

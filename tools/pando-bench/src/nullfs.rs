@@ -10,8 +10,12 @@ mod tree;
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use pando_fuse::{Mounted, Options};
+use pando_fuse::{Mounted, Options, Unserved};
+use pando_keeper::{Kept, Mode, mode_here};
+
+use adaptor::NullFs;
 
 /// What the kernel may remember, and which side checks permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -38,8 +42,41 @@ pub struct Behaviour {
 
 /// Mounts an empty null file system.
 pub fn mount(mountpoint: &Path, options: &Options, behaviour: Behaviour) -> io::Result<Mounted> {
-    let default_permissions = behaviour.kernel != Kernel::AsTold;
-    let options = &Options { default_permissions, ..options.clone() };
-    let filesystem = std::sync::Arc::new(adaptor::NullFs::new(options, behaviour));
+    let options = &judged(options, behaviour);
+    let filesystem = Arc::new(NullFs::new(options, behaviour, 0));
     pando_fuse::mount_filesystem(filesystem, mountpoint, options)
+}
+
+/// Mounts an empty null file system whose channels a keeper holds, or goes on with the mount of a
+/// process that died. A successor's tree is empty: it has forgotten all nodes but the root.
+/// `mountpoint` is an absolute path, free of links.
+pub fn mount_kept(
+    kept: &Kept,
+    mountpoint: &Path,
+    options: &Options,
+    behaviour: Behaviour,
+) -> io::Result<Mounted> {
+    let options = &Options { is_kept: true, ..judged(options, behaviour) };
+    let filesystem = Arc::new(NullFs::new(options, behaviour, kept.generation()));
+    let (unserved, mode) = if kept.generation() > 0 {
+        let taken = kept.take_over()?;
+        (Unserved::taken_over(mountpoint, taken.channels, taken.number), taken.mode)
+    } else {
+        let mode = mode_here();
+        let unserved = Unserved::mount(mountpoint, options, false)?;
+        if let Err(error) = kept.keep(unserved.channels(), unserved.number(), mode) {
+            let _ = unserved.detach();
+            return Err(error);
+        }
+        (unserved, mode)
+    };
+    let unserved = match mode {
+        Mode::Resend => unserved,
+        Mode::Clones => unserved.by_clones()?,
+    };
+    pando_fuse::serve(unserved, filesystem, options)
+}
+
+fn judged(options: &Options, behaviour: Behaviour) -> Options {
+    Options { default_permissions: behaviour.kernel != Kernel::AsTold, ..options.clone() }
 }

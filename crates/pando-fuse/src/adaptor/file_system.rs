@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use crate::adaptor::requests::names;
 use crate::adaptor::state::closing::may_overtake_a_close;
+use crate::adaptor::state::holding::Holding;
 use crate::adaptor::state::inner::Adaptor;
-use crate::adaptor::state::keeper::Keeper;
 use crate::device::session::{Counts, FileSystem, Reply};
 use crate::device::staffing::step_aside;
 use crate::mounting::mounted::Mounted;
@@ -26,7 +26,7 @@ impl Adaptor {
         let _ = self.0.device.set(mounted.device().to_owned());
         if self.0.fs.namespace().may_hold() {
             // Without the thread, the mount never holds, which is slower.
-            *self.0.keeper() = Keeper::start(&self.0).ok();
+            *self.0.holding() = Holding::start(&self.0).ok();
         }
     }
 }
@@ -94,7 +94,7 @@ impl FileSystem for Adaptor {
 
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
-        drop(self.0.keeper().take());
+        drop(self.0.holding().take());
         // Data that cannot be stored here is counted as lost. No caller is left to hear the error.
         let _ = self.0.fs.shut_down();
     }

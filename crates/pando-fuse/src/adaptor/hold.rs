@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use pando_types::hold::HOLD_TIME;
 
+use crate::adaptor::state::holding::{Ending, Holding};
 use crate::adaptor::state::inner::Inner;
-use crate::adaptor::state::keeper::{Ending, Keeper};
 use crate::device::notify::Notifier;
 use crate::mounting::submounts::has_submounts;
 use crate::remembered::memory::{FOR_GOOD, since_boot};
@@ -61,7 +61,7 @@ const fn lapsed(ago: u64) -> Stayed {
     if ago < LATE_NANOS { Stayed::UntilItLapsed } else { Stayed::UntilRecalled }
 }
 
-impl Keeper {
+impl Holding {
     pub(crate) fn start(inner: &Arc<Inner>) -> std::io::Result<Self> {
         let ending = Arc::new(Ending::default());
         let (inner, told) = (Arc::clone(inner), Arc::clone(&ending));

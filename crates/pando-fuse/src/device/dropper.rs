@@ -12,6 +12,8 @@
 //!       ◄── number, errno ──   │
 //!       killed: end of file ──►┴─ answers all requests with ECONNABORTED until its own waits are over, and ends
 //! ```
+//!
+//! If the mount has a keeper, a successor answers. Then the dropper answers nothing, and only ends.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -36,6 +38,8 @@ use crate::protocol::channel::{BUFFER_SIZE, clone_channel, write};
 
 /// A message: number of the request, then the node (to the dropper) or the errno (from it).
 type Words = [u64; 2];
+/// Number of the message that says that a keeper holds the mount's channels. No request has it.
+const IS_KEPT: u64 = 0;
 /// Interval at which a dropper checks whether any of its threads still waits, once the mount is
 /// gone.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -46,6 +50,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Dropper {
     /// Program to run, and its arguments. It calls [`drop_pages`].
     program: Vec<OsString>,
+    /// Whether the mount outlives this process.
+    is_kept: bool,
     helper: Mutex<Option<Arc<Helper>>>,
 }
 
@@ -78,8 +84,8 @@ fn get(mut socket: &UnixStream) -> io::Result<Words> {
 }
 
 impl Dropper {
-    pub(crate) fn new(program: Vec<OsString>) -> Self {
-        Self { program, helper: Mutex::default() }
+    pub(crate) fn new(program: Vec<OsString>, is_kept: bool) -> Self {
+        Self { program, is_kept, helper: Mutex::default() }
     }
 
     /// Has all pages of a node dropped, and waits until they are. Returns `None` if there is no
@@ -120,6 +126,9 @@ impl Dropper {
             // process.
             .process_group(0)
             .spawn()?;
+        if self.is_kept {
+            put(&ours, [IS_KEPT, 0])?;
+        }
         let helper = Arc::new(Helper { socket: ours, waiting: Mutex::default() });
         let hearing = Arc::clone(&helper);
         Builder::new().name("pando-dropped".to_owned()).spawn(move || hearing.hear(child))?;
@@ -158,11 +167,17 @@ impl Helper {
 }
 
 /// Runs the dropper's side. `device` is a channel of the mount, `mount` the socket over which the
-/// mount asks. Returns once the mount is gone and no page waits any more.
+/// mount asks. Returns once the mount is gone and no page waits any more. If the mount has a
+/// keeper, returns once the process that served it is gone.
 pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     let (device, mount) = (Arc::new(device), Arc::new(UnixStream::from(mount)));
     let (underway, sending) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
+    let mut is_kept = false;
     while let Ok([number, node]) = get(&mount) {
+        if number == IS_KEPT {
+            is_kept = true;
+            continue;
+        }
         underway.fetch_add(1, Ordering::SeqCst);
         let answer = {
             let (mount, sending) = (Arc::clone(&mount), Arc::clone(&sending));
@@ -185,7 +200,9 @@ pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
             answer(libc::EAGAIN);
         }
     }
-    bury(&device, &underway);
+    if !is_kept {
+        bury(&device, &underway);
+    }
 }
 
 /// Fails all requests after the mount is gone, until none of this process's threads waits. Nothing

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
+use crate::protocol::abi::RESENT;
+
 /// Number of interrupts kept that came before their request. The next request shows which of them
 /// have no request.
 const EARLY_MAX: usize = 256;
@@ -58,7 +60,7 @@ pub(crate) struct Pending(Mutex<Inner>);
 struct Inner {
     requests: HashMap<u64, Underway, RandomState>,
     early: Vec<Early>,
-    /// The highest number of a request that was read.
+    /// The highest number of a request that was read, without [`RESENT`].
     newest: u64,
 }
 
@@ -100,7 +102,7 @@ impl Pending {
             });
             request.interrupted = begun.is_interrupted.then(Instant::now);
         }
-        inner.newest = inner.newest.max(unique);
+        inner.newest = inner.newest.max(unique & !RESENT);
         inner.requests.insert(unique, request);
         begun
     }
@@ -185,6 +187,20 @@ mod tests {
         assert!(pending.end(2).is_some());
         assert!(pending.end(2).is_none());
         assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_is_not_the_newest_one() {
+        let pending = Pending::default();
+        pending.begin(8 | RESENT, underway(1));
+        assert_eq!(pending.newest(), 8);
+        pending.begin(10, underway(1));
+        assert_eq!(pending.newest(), 10);
+        let early = Early { target: 8 | RESENT, unique: 9 | RESENT, channel: 0 };
+        assert!(pending.interrupt(early).is_ok());
+        // It is answered by the number that was read.
+        assert!(pending.end(8).is_none());
+        assert!(pending.end(8 | RESENT).is_some());
     }
 
     #[test]

@@ -38,9 +38,9 @@ impl Running {
     }
 
     /// Sets the command that drops pages for this mount, in a process of its own. It calls
-    /// [`drop_pages`](crate::drop_pages()).
-    pub fn drop_pages_by(&self, program: Vec<OsString>) {
-        let _ = self.session.dropper.set(Dropper::new(program));
+    /// [`drop_pages`](crate::drop_pages()). If the mount `is_kept`, it outlives this process.
+    pub fn drop_pages_by(&self, program: Vec<OsString>, is_kept: bool) {
+        let _ = self.session.dropper.set(Dropper::new(program, is_kept));
     }
 
     /// A sender of notifications to the kernel.
@@ -69,7 +69,8 @@ impl Running {
     }
 }
 
-/// Begins to serve, after [`shake_hands`](crate::device::shake_hands). Readers are spread over the
+/// Begins to serve, after [`shake_hands`](crate::device::shake_hands), by this process or by the
+/// one that served before. Readers are spread over the
 /// channels. There must be at least one channel.
 pub fn start(
     channels: Vec<OwnedFd>,

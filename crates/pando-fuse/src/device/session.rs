@@ -12,6 +12,7 @@ use crate::device::pending::Pending;
 use crate::device::threads::reader_pool::ReaderPool;
 use crate::device::threads::task::Tasks;
 use crate::device::threads::watch::Watch;
+use crate::protocol::abi::RESENT;
 use crate::protocol::channel;
 use crate::protocol::request::Request;
 
@@ -122,9 +123,10 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The kernel's number of the request. Later requests have higher ones.
+    /// The kernel's number of the request. Later requests have higher ones. A request that is sent
+    /// again has 0: it is older than all that this process tells the kernel.
     pub(crate) const fn number(&self) -> u64 {
-        self.unique
+        if self.unique & RESENT == 0 { self.unique } else { 0 }
     }
 }
 

@@ -18,6 +18,14 @@ use crate::mounting::mountinfo::is_mountpoint;
 /// Programs that mount for ordinary users, in the order in which they are tried.
 pub(crate) const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
+/// The first of [`HELPERS`] that is installed.
+pub(crate) fn installed_helper() -> Option<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    HELPERS
+        .into_iter()
+        .find(|helper| std::env::split_paths(&path).any(|folder| folder.join(helper).is_file()))
+}
+
 pub(crate) fn failed(
     mountpoint: &Path,
     kind: io::ErrorKind,

@@ -9,3 +9,4 @@ pub mod mountpoint;
 pub mod options;
 pub mod submounts;
 pub mod unmount;
+pub mod unserved;

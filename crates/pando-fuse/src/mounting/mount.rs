@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
 
-use crate::mounting::helper::{HELPERS, failed, mount_by_helper, no_helper};
+use crate::mounting::helper::{failed, installed_helper, mount_by_helper, no_helper};
 use crate::mounting::mount_options::{MountOptions, SUBTYPE};
 use crate::mounting::mountinfo::devices_at;
 use crate::mounting::unmount::Unmounter;
@@ -49,11 +49,7 @@ pub fn can_mount() -> io::Result<()> {
     open_device()?;
     let is_permitted = rustix::thread::capabilities(None)
         .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    let is_there = |helper: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(helper).is_file())
-    };
-    if is_permitted || HELPERS.into_iter().any(is_there) {
+    if is_permitted || installed_helper().is_some() {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("cannot mount: {}", no_helper())))

@@ -6,16 +6,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::device::handshake::shake_hands;
 use crate::device::notify::Notifier;
 use crate::device::running::{Running, start};
-use crate::device::session::{Config, Counts, FileSystem};
-use crate::mounting::mount::mount;
-use crate::mounting::mount_options::MountOptions;
-use crate::mounting::mountpoint::check_mountpoint;
+use crate::device::session::{Counts, FileSystem};
+use crate::mounting::helper::failed;
 use crate::mounting::options::Options;
 use crate::mounting::unmount::Unmounter;
-use crate::protocol::channel::clone_channel;
+use crate::mounting::unserved::{Unserved, config};
 
 /// A mounted file system. Dropping it unmounts it. If it is in use, it is aborted: its callers get
 /// `ECONNABORTED`.
@@ -32,40 +29,30 @@ pub fn mount_filesystem(
     mountpoint: &Path,
     options: &Options,
 ) -> io::Result<Mounted> {
-    let mountpoint = check_mountpoint(mountpoint)?;
-    let mount_options = MountOptions {
-        source: options.source.clone(),
-        allow_other: options.allow_other,
-        read_only: options.read_only,
-        suid: options.suid,
-        dev: options.dev,
-        exec: options.exec,
-        default_permissions: options.default_permissions,
-    };
-    let readers = options.threads.max(1);
-    let readdir_plus = !options.entry_timeout.is_zero() && !options.attr_timeout.is_zero();
-    let file_locks = filesystem.keeps_locks();
-    let config = Config { readers, readdir_plus, file_locks, ..Config::default() };
-    let (channel, unmounter) = mount(&mountpoint, &mount_options)?;
-    let begin = || {
-        shake_hands(&channel, &config)?;
-        let mut channels = vec![channel];
-        while options.clone_fd && channels.len() < readers {
-            channels.push(clone_channel(&channels[0])?);
-        }
-        start(channels, filesystem, config)
-    };
-    match begin() {
+    serve(Unserved::mount(mountpoint, options, filesystem.keeps_locks())?, filesystem, options)
+}
+
+/// Begins to serve a mount, by a file system that keeps locks if the one of the beginning did. If
+/// that fails, the mount is detached, unless it is [kept](Options::is_kept).
+pub fn serve(
+    unserved: Unserved,
+    filesystem: Arc<dyn FileSystem>,
+    options: &Options,
+) -> io::Result<Mounted> {
+    let config = config(options, filesystem.keeps_locks());
+    let Unserved { unmounter, channels } = unserved;
+    match start(channels, filesystem, config) {
         Ok(running) => {
             if !options.dropper.is_empty() {
-                running.drop_pages_by(options.dropper.clone());
+                running.drop_pages_by(options.dropper.clone(), options.is_kept);
             }
             Ok(Mounted { unmounter, notifier: running.notifier(), running: Some(running) })
         }
         Err(error) => {
-            let _ = unmounter.detach();
-            let text = format!("cannot mount at {}: {error}", mountpoint.display());
-            Err(io::Error::new(error.kind(), text))
+            if !options.is_kept {
+                let _ = unmounter.detach();
+            }
+            Err(failed(unmounter.mountpoint(), error.kind(), &error))
         }
     }
 }

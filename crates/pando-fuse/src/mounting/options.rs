@@ -42,6 +42,8 @@ pub struct Options {
     /// Command of a process that drops pages; it calls [`drop_pages`](crate::drop_pages()). If
     /// empty, this process drops them itself, and may not end if it is killed meanwhile.
     pub dropper: Vec<OsString>,
+    /// Whether a keeper holds the mount's channels, so that the mount outlives this process.
+    pub is_kept: bool,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             default_permissions: false,
             source: "pando".to_owned(),
             dropper: Vec::new(),
+            is_kept: false,
         }
     }
 }

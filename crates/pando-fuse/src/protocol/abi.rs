@@ -10,6 +10,10 @@ pub const MINOR: u32 = 45;
 /// Oldest minor version served: that of Linux 5.4. From it on, structures have their present sizes.
 pub const MINOR_OLDEST: u32 = 31;
 
+/// The kernel sets this bit in the number of a request that it sends again, to the process that has
+/// taken the mount over. The answer needs it, too.
+pub const RESENT: u64 = 1 << 63;
+
 /// Defines structures of the protocol.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(

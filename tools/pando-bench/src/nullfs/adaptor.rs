@@ -28,10 +28,11 @@ pub(super) struct NullFs {
 }
 
 impl NullFs {
-    pub(super) fn new(options: &Options, behaviour: Behaviour) -> Self {
+    pub(super) fn new(options: &Options, behaviour: Behaviour, generation: u64) -> Self {
         let open_flags = if behaviour.no_flush { fopen::NOFLUSH } else { 0 };
         let kernel = behaviour.kernel;
-        Self { tree: Mutex::new(Tree::new()), options: options.clone(), open_flags, kernel }
+        let tree = Mutex::new(Tree::new(generation));
+        Self { tree, options: options.clone(), open_flags, kernel }
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {

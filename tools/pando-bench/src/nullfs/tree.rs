@@ -68,7 +68,8 @@ pub(super) const ROOT: u64 = 1;
 const FIRST_POSITION: u64 = 3;
 
 impl Tree {
-    pub(super) fn new() -> Self {
+    /// An empty tree. Trees of different generations give no number that another one gives.
+    pub(super) fn new(generation: u64) -> Self {
         let root = Node {
             content: Content::Dir(Dir::default()),
             mode: 0o777,
@@ -76,7 +77,10 @@ impl Tree {
             gid: 0,
             time: SystemTime::now(),
         };
-        Self { nodes: HashMap::from([(ROOT, root)]), last_number: FIRST_POSITION }
+        Self {
+            nodes: HashMap::from([(ROOT, root)]),
+            last_number: FIRST_POSITION + (generation << 40),
+        }
     }
 
     pub(super) fn node(&self, number: u64) -> Result<&Node, Refusal> {
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn names_come_and_go() {
-        let mut tree = Tree::new();
+        let mut tree = Tree::new(0);
         let a = tree.add(ROOT, b"a", file()).unwrap();
         assert_eq!(tree.add(ROOT, b"a", file()), Err(Refusal::Exists));
         assert_eq!(tree.lookup(ROOT, b"a"), Ok(a));
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_listing_goes_on_where_it_stopped() {
-        let mut tree = Tree::new();
+        let mut tree = Tree::new(0);
         for name in [b"a", b"b", b"c"] {
             tree.add(ROOT, name, file()).unwrap();
         }

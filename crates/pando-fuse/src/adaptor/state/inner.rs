@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use pando_types::{Attr, FileKind, Ino};
 
 use crate::adaptor::state::closing::Closing;
-use crate::adaptor::state::keeper::Keeper;
+use crate::adaptor::state::holding::Holding;
 use crate::adaptor::state::lock_owners::Locking;
 use crate::adaptor::state::open_dirs::Listings;
 use crate::adaptor::state::powers::Sight;
@@ -40,7 +40,7 @@ pub(crate) struct Inner {
     /// Number of the device, `MAJOR:MINOR`; set once the file system is mounted.
     pub(crate) device: OnceLock<Vec<u8>>,
     /// Set once the file system is mounted, if the session may hold.
-    pub(crate) keeper: Mutex<Option<Keeper>>,
+    pub(crate) holding: Mutex<Option<Holding>>,
 }
 
 impl Adaptor {
@@ -57,7 +57,7 @@ impl Adaptor {
             locking: Arc::default(),
             notifier: OnceLock::new(),
             device: OnceLock::new(),
-            keeper: Mutex::default(),
+            holding: Mutex::default(),
         }))
     }
 }
@@ -73,8 +73,8 @@ impl Inner {
         self.device.get().map(Vec::as_slice)
     }
 
-    pub(crate) fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn holding(&self) -> MutexGuard<'_, Option<Holding>> {
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn new_handle(&self) -> u64 {

@@ -2,8 +2,8 @@
 
 pub mod closing;
 pub mod dropping;
+pub mod holding;
 pub mod inner;
-pub mod keeper;
 pub mod lock_owners;
 pub mod open_dirs;
 pub mod powers;

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Command::Giga(args) => repro::giga::run(&args),
         Command::Infini(args) => repro::infini::run(&args),
         Command::Worker => bench::worker::serve(),
-        Command::Null(args) => bench::null::serve(&args),
+        Command::Null(args) => bench::null::run(&args),
         Command::Pass(args) => trees::pass::serve(&args),
         Command::Leashed(args) => volume::process::leashed(&args.words),
     };

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Runs the thread that keeps the hold of a session. The thread ends when this is dropped.
-pub(crate) struct Keeper {
+pub(crate) struct Holding {
     pub(crate) ending: Arc<Ending>,
     pub(crate) thread: Option<JoinHandle<()>>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Ending {
     state: Mutex<(bool, Option<Waker>)>,
 }
 
-impl Drop for Keeper {
+impl Drop for Holding {
     fn drop(&mut self) {
         self.ending.end();
         if let Some(thread) = self.thread.take() {
@@ -49,7 +49,7 @@ impl Ending {
         }
     }
 
-    /// Waits for `work`. Returns `None` if the keeper has to end before that.
+    /// Waits for `work`. Returns `None` if the thread has to end before that.
     pub(crate) async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -65,7 +65,7 @@ impl Ending {
         .await
     }
 
-    /// Waits for `work`, at most for `time`. Returns `None` if that is over, or the keeper has to
+    /// Waits for `work`, at most for `time`. Returns `None` if that is over, or the thread has to
     /// end before.
     pub(crate) fn within_unless_ended<T>(
         &self,
@@ -75,7 +75,7 @@ impl Ending {
         self.drive(time, true, work)
     }
 
-    /// Waits for `work`, at most for `time`, also if the keeper has to end.
+    /// Waits for `work`, at most for `time`, also if the thread has to end.
     pub(crate) fn within<T>(
         &self,
         time: Duration,
@@ -112,7 +112,7 @@ impl Ending {
         }
     }
 
-    /// Sleeps for `time`, or until the keeper has to end.
+    /// Sleeps for `time`, or until the thread has to end.
     pub(crate) fn sleep(&self, time: Duration) {
         let _ = self.within_unless_ended(time, pin!(std::future::pending::<()>()));
     }
