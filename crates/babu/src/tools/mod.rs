@@ -1,4 +1,5 @@
 //! What looks at a database that is not open.
 
 pub mod check;
+mod deep;
 pub mod inspect;

@@ -25,6 +25,7 @@ use crate::db::open::cramped::Cramped;
 use crate::db::open::listing::{Listing, clean_up};
 use crate::db::open::replay::Replayed;
 use crate::db::published::Published;
+use crate::db::scrub::Scrub;
 use crate::db::state::current::State;
 use crate::db::state::stats::WriteCounters;
 use crate::disk::room::{Held, Share};
@@ -151,6 +152,7 @@ impl Db {
             kept_from: manifest.kept_from,
             kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),
+            scrub: Scrub::default(),
         };
         db.log.expect(db.ahead())?;
         Ok(db)
