@@ -134,7 +134,7 @@ pub use db::merge::{MergeDone, MergeJob};
 pub use db::open::Recovered;
 pub use db::pressure::{Behind, Pressure};
 pub use db::retired::Retired;
-pub use db::scrub::{ScrubDone, ScrubJob, ScrubPoint, ScrubStats, Scrubbed};
+pub use db::scrub::{ScrubDone, ScrubJob, ScrubNote, ScrubStats, Scrubbed};
 pub use db::snapshot::SnapshotError;
 pub use db::state::scan::Scan;
 pub use db::state::snapshot::Snapshot;

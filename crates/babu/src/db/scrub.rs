@@ -15,35 +15,46 @@
 //!    so the disk is asked.
 //! 4. The scrub only tells. Merges find out by themselves what they cannot read.
 //! 5. A place is told once. It is forgotten when its file goes, or when a later pass can read it.
+//! 6. The caller may write a note of how far the scrub is: magic `babuSCR\n`; u64 file, block, limit,
+//!    bytes read, mark; u32 checksum. The next opening goes on from there.
 //!
 //! Logs are not read: a checkpoint gives them up soon, and an opening verifies what is left.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use crate::db::database::Db;
 use crate::db::state::frozen::Content;
+use crate::disk::traits::Disk;
 use crate::index::file::{IndexFile, Stretch};
-use crate::types::error::{Damage, ReadError};
+use crate::types::codec::{Fields, Seal};
+use crate::types::error::{Damage, IoContext, IoFailure, ReadError};
 
-/// How far a scrub is. The caller may keep it over a restart: [`Db::scrub_on_from`].
+/// File that has how far the scrub is. It is not synced: at worst a pass begins anew.
+const NOTE: &str = "SCRUB";
+const NOTE_MAGIC: [u8; 8] = *b"babuSCR\n";
+const NOTE_BYTES: usize = 8 + 5 * 8 + 4;
+
+/// How far a pass is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ScrubPoint {
-    /// Number of the file that is read next, or of none before the next one.
-    pub file: u64,
+struct Point {
+    /// Files before this number are read.
+    file: u64,
     /// First block of this file that is read next.
-    pub block: u64,
+    block: u64,
     /// Files with this number or a higher one are of the next pass. 0: the pass has not begun.
-    pub limit: u64,
+    limit: u64,
     /// Bytes that the pass has read.
-    pub read_bytes: u64,
+    read_bytes: u64,
 }
 
 /// The scrub of an open database.
 #[derive(Default)]
 pub(crate) struct Scrub {
-    point: ScrubPoint,
+    point: Point,
+    mark: u64,
     /// Passes that have ended since the opening.
     passes: u64,
     /// A pass has ended that no step has told of.
@@ -75,6 +86,13 @@ pub struct ScrubDone {
     block: usize,
     stretch: Stretch,
     alive: Arc<()>,
+}
+
+/// How far the scrub is, to be written: see [`Db::scrub_note`].
+#[must_use = "without it, the next opening begins a pass anew"]
+pub struct ScrubNote {
+    disk: Arc<dyn Disk>,
+    bytes: Vec<u8>,
 }
 
 /// What a step of the scrub has come to.
@@ -114,7 +132,7 @@ impl Db {
         }
         if self.scrub.point.limit == 0 {
             self.scrub.point =
-                ScrubPoint { limit: self.numbers.load(Ordering::Relaxed), ..ScrubPoint::default() };
+                Point { limit: self.numbers.load(Ordering::Relaxed), ..Point::default() };
         }
         let file = self.next_to_scrub()?.clone();
         let point = self.scrub.point;
@@ -190,15 +208,24 @@ impl Db {
         files.values().sum()
     }
 
-    /// How far the scrub is, to be kept over a restart.
-    pub fn scrub_point(&self) -> ScrubPoint {
-        self.scrub.point
+    /// What the last [`Db::scrub_note`] was given, in this opening or an earlier one. 0: nothing.
+    pub fn scrub_mark(&self) -> u64 {
+        self.scrub.mark
     }
 
-    /// Goes on where an earlier opening of this database was. Findings of that opening are told
-    /// again when their place is read again.
-    pub fn scrub_on_from(&mut self, point: ScrubPoint) {
-        self.scrub.point = point;
+    /// A note of how far the scrub is. Once written, the next opening goes on from there. It tells
+    /// findings again when it comes to their places again. `mark` is a number of the caller, such
+    /// as the time when the last pass ended: see [`Db::scrub_mark`].
+    pub fn scrub_note(&mut self, mark: u64) -> ScrubNote {
+        self.scrub.mark = mark;
+        let Point { file, block, limit, read_bytes } = self.scrub.point;
+        let mut bytes = NOTE_MAGIC.to_vec();
+        for field in [file, block, limit, read_bytes, mark] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        let checksum = Seal::of_file(NOTE_MAGIC, self.database_id(), 0).over(&bytes).value();
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        ScrubNote { disk: self.disk.clone(), bytes }
     }
 
     /// All open files: those of the database, of snapshots, and ingested ones. A file may come
@@ -220,18 +247,27 @@ impl Db {
     /// True if the pass has still to read this file, or a part of it. A pass that has not begun
     /// yet reads all.
     fn is_left(&self, number: u64) -> bool {
-        let ScrubPoint { file, limit, .. } = self.scrub.point;
+        let Point { file, limit, .. } = self.scrub.point;
         file <= number && (number < limit || limit == 0)
     }
 }
 
 impl Scrub {
+    /// The scrub of a database that opens. What cannot be read counts as no note.
+    pub(crate) fn open(disk: &dyn Disk, database_id: u64) -> Scrub {
+        let mut bytes = [0; NOTE_BYTES];
+        let read = disk.open(NOTE).and_then(|file| file.read_at(0, &mut bytes));
+        let note = read.ok().and_then(|()| decode(&bytes, database_id));
+        let (point, mark) = note.unwrap_or_default();
+        Scrub { point, mark, ..Scrub::default() }
+    }
+
     fn end(&mut self) {
         let pass = self.passes;
         self.findings.retain(|_, finding| finding.pass == pass);
         self.passes += 1;
         self.has_ended = true;
-        self.point = ScrubPoint::default();
+        self.point = Point::default();
     }
 
     /// Notes that damage was met. Returns whether it is new.
@@ -241,12 +277,39 @@ impl Scrub {
     }
 }
 
+impl ScrubNote {
+    /// Writes the note, without a sync.
+    pub fn write(self) -> Result<(), IoFailure> {
+        // A file that is there keeps its room, so this succeeds on a full disk, too.
+        let file = match self.disk.open(NOTE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.disk.create(NOTE),
+            opened => opened,
+        };
+        file.and_then(|file| file.write_at(0, &self.bytes)).during("write", NOTE)
+    }
+}
+
 impl ScrubJob {
     /// Reads the stretch. Blocks while it reads.
     pub fn run(self) -> ScrubDone {
         let stretch = self.file.verify_stretch(self.block, self.bytes);
         ScrubDone { file: self.file, block: self.block, stretch, alive: self.alive }
     }
+}
+
+fn decode(bytes: &[u8; NOTE_BYTES], database_id: u64) -> Option<(Point, u64)> {
+    let (body, checksum) = bytes.split_at(NOTE_BYTES - 4);
+    let mut fields = Fields(body);
+    let is_own = fields.bytes(8)? == NOTE_MAGIC
+        && Seal::of_file(NOTE_MAGIC, database_id, 0).over(body).value()
+            == Fields(checksum).u32()?;
+    let point = Point {
+        file: fields.u64()?,
+        block: fields.u64()?,
+        limit: fields.u64()?,
+        read_bytes: fields.u64()?,
+    };
+    is_own.then_some((point, fields.u64()?))
 }
 
 fn damage_of(fault: ReadError, name: &str) -> Damage {

@@ -134,6 +134,7 @@ impl Db {
             }
         }
         let ballast = Ballast::open(&disk, &options, share)?;
+        let scrub = Scrub::open(&*disk, manifest.database_id);
         let mut db = Db {
             disk,
             log: LogWriter::new(log_state, ballast, made, number, last, &options),
@@ -152,7 +153,7 @@ impl Db {
             kept_from: manifest.kept_from,
             kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),
-            scrub: Scrub::default(),
+            scrub,
         };
         db.log.expect(db.ahead())?;
         Ok(db)
