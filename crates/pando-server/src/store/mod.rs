@@ -6,6 +6,7 @@ pub mod group;
 pub mod open;
 pub mod page;
 pub mod records;
+pub mod scrub;
 pub(crate) mod work;
 
 pub use babu::Priority;
@@ -14,3 +15,4 @@ pub use group::weigh;
 pub use open::{Opened, StoreOptions};
 pub use page::{Gap, Page};
 pub use records::Store;
+pub use scrub::Scrubbing;
