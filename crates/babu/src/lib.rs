@@ -154,8 +154,9 @@ pub use log::sync::{Around, Syncer};
 pub use log::writer::Priority;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
-pub use tools::check::{Report, check, check_deep};
+pub use tools::check::{check, check_deep};
 pub use tools::inspect::{Facts, FileInfo, Inspection};
+pub use tools::report::Report;
 pub use types::definition::{Definition, MAX_NAME_BYTES};
 pub use types::error::{
     CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,

@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use crate::db::published::Published;
-use crate::db::scrub::Scrub;
 use crate::db::state::current::State;
 use crate::db::state::scan::Scan;
+use crate::db::state::scrub::Scrub;
 use crate::db::state::stats::WriteCounters;
 use crate::db::state::view::{Scope, View};
 use crate::disk::traits::Disk;

@@ -15,61 +15,20 @@
 //!    so the disk is asked.
 //! 4. The scrub only tells. Merges find out by themselves what they cannot read.
 //! 5. A place is told once. It is forgotten when its file goes, or when a later pass can read it.
-//! 6. The caller may write a note of how far the scrub is: magic `babuSCR\n`; u64 file, block, limit,
-//!    bytes read, mark; u32 checksum. The next opening goes on from there.
 //!
 //! Logs are not read: a checkpoint gives them up soon, and an opening verifies what is left.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 use crate::db::database::Db;
 use crate::db::state::frozen::Content;
+use crate::db::state::scrub::{NOTE, Point};
 use crate::disk::traits::Disk;
 use crate::index::file::{IndexFile, Stretch};
-use crate::types::codec::{Fields, Seal};
 use crate::types::error::{Damage, IoContext, IoFailure, ReadError};
-
-/// File that has how far the scrub is. It is not synced: at worst a pass begins anew.
-const NOTE: &str = "SCRUB";
-const NOTE_MAGIC: [u8; 8] = *b"babuSCR\n";
-const NOTE_BYTES: usize = 8 + 5 * 8 + 4;
-
-/// How far a pass is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Point {
-    /// Files before this number are read.
-    file: u64,
-    /// First block of this file that is read next.
-    block: u64,
-    /// Files with this number or a higher one are of the next pass. 0: the pass has not begun.
-    limit: u64,
-    /// Bytes that the pass has read.
-    read_bytes: u64,
-}
-
-/// The scrub of an open database.
-#[derive(Default)]
-pub(crate) struct Scrub {
-    point: Point,
-    mark: u64,
-    /// Passes that have ended since the opening.
-    passes: u64,
-    /// A pass has ended that no step has told of.
-    has_ended: bool,
-    /// Damage by file and offset.
-    findings: BTreeMap<(u64, u64), Finding>,
-    /// Has a strong reference as long as a job or its result exists.
-    job: Weak<()>,
-}
-
-struct Finding {
-    damage: Damage,
-    /// The last pass that has met it.
-    pass: u64,
-}
 
 /// A stretch of a file that is still to be read.
 pub struct ScrubJob {
@@ -218,14 +177,7 @@ impl Db {
     /// as the time when the last pass ended: see [`Db::scrub_mark`].
     pub fn scrub_note(&mut self, mark: u64) -> ScrubNote {
         self.scrub.mark = mark;
-        let Point { file, block, limit, read_bytes } = self.scrub.point;
-        let mut bytes = NOTE_MAGIC.to_vec();
-        for field in [file, block, limit, read_bytes, mark] {
-            bytes.extend_from_slice(&field.to_le_bytes());
-        }
-        let checksum = Seal::of_file(NOTE_MAGIC, self.database_id(), 0).over(&bytes).value();
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        ScrubNote { disk: self.disk.clone(), bytes }
+        ScrubNote { disk: self.disk.clone(), bytes: self.scrub.encode(self.database_id()) }
     }
 
     /// All open files: those of the database, of snapshots, and ingested ones. A file may come
@@ -252,31 +204,6 @@ impl Db {
     }
 }
 
-impl Scrub {
-    /// The scrub of a database that opens. What cannot be read counts as no note.
-    pub(crate) fn open(disk: &dyn Disk, database_id: u64) -> Scrub {
-        let mut bytes = [0; NOTE_BYTES];
-        let read = disk.open(NOTE).and_then(|file| file.read_at(0, &mut bytes));
-        let note = read.ok().and_then(|()| decode(&bytes, database_id));
-        let (point, mark) = note.unwrap_or_default();
-        Scrub { point, mark, ..Scrub::default() }
-    }
-
-    fn end(&mut self) {
-        let pass = self.passes;
-        self.findings.retain(|_, finding| finding.pass == pass);
-        self.passes += 1;
-        self.has_ended = true;
-        self.point = Point::default();
-    }
-
-    /// Notes that damage was met. Returns whether it is new.
-    fn note(&mut self, number: u64, damage: Damage) -> bool {
-        let finding = Finding { pass: self.passes, damage };
-        self.findings.insert((number, finding.damage.offset), finding).is_none()
-    }
-}
-
 impl ScrubNote {
     /// Writes the note, without a sync.
     pub fn write(self) -> Result<(), IoFailure> {
@@ -295,21 +222,6 @@ impl ScrubJob {
         let stretch = self.file.verify_stretch(self.block, self.bytes);
         ScrubDone { file: self.file, block: self.block, stretch, alive: self.alive }
     }
-}
-
-fn decode(bytes: &[u8; NOTE_BYTES], database_id: u64) -> Option<(Point, u64)> {
-    let (body, checksum) = bytes.split_at(NOTE_BYTES - 4);
-    let mut fields = Fields(body);
-    let is_own = fields.bytes(8)? == NOTE_MAGIC
-        && Seal::of_file(NOTE_MAGIC, database_id, 0).over(body).value()
-            == Fields(checksum).u32()?;
-    let point = Point {
-        file: fields.u64()?,
-        block: fields.u64()?,
-        limit: fields.u64()?,
-        read_bytes: fields.u64()?,
-    };
-    is_own.then_some((point, fields.u64()?))
 }
 
 fn damage_of(fault: ReadError, name: &str) -> Damage {

@@ -12,27 +12,10 @@ use crate::levels::manifest::Manifest;
 use crate::log::batch::Change;
 use crate::log::ingested::IngestedFile;
 use crate::log::reader::read_sealed;
-use crate::log::recover::TornTail;
 use crate::log::{SealedLog, log_name};
 use crate::tools::deep::Names;
-use crate::types::error::{Damage, IoFailure, ReadError};
-
-/// The results of a check.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Number of index files and logs that were read.
-    pub files: u64,
-    /// Number of intact index blocks.
-    pub blocks: u64,
-    /// Number of entries in these blocks.
-    pub entries: u64,
-    /// Number of intact log groups.
-    pub groups: u64,
-    /// The unfinished end of the log, which the next opening cuts. It is no damage.
-    pub torn: Option<TornTail>,
-    /// Everything that has changed since it was written, or cannot be read.
-    pub damage: Vec<Damage>,
-}
+use crate::tools::report::Report;
+use crate::types::error::{Damage, IoFailure};
 
 /// Reads all files of the database, and verifies every block and group. Changes nothing.
 ///
@@ -107,11 +90,6 @@ fn examine(disk: &dyn Disk, depth: Depth) -> Result<Report, IoFailure> {
 }
 
 impl Report {
-    /// True if the check found no damage.
-    pub fn is_clean(&self) -> bool {
-        self.damage.is_empty()
-    }
-
     /// Reads a log. `each` tells what is wrong with a change.
     fn check_log(
         &mut self,
@@ -158,25 +136,5 @@ impl Report {
         if depth == Depth::Meaning {
             self.check_deeply(&file);
         }
-    }
-
-    fn note<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
-        let damage = match result {
-            Ok(value) => return Some(value),
-            Err(ReadError::Damaged(damage)) => damage,
-            Err(ReadError::Io(failure)) => Damage::new(&failure.file, 0, failure.to_string()),
-            Err(error @ ReadError::Version { .. }) => {
-                let what = error.to_string();
-                let ReadError::Version { file, .. } = error else {
-                    return None;
-                };
-                Damage::new(&file, 0, what)
-            }
-        };
-        let known = |other: &Damage| other.file == damage.file && other.offset == damage.offset;
-        if !self.damage.iter().any(known) {
-            self.damage.push(damage);
-        }
-        None
     }
 }

@@ -16,8 +16,8 @@ use crate::index::format::header::index_name;
 use crate::levels::manifest::{LevelFacts, MANIFEST, Manifest};
 use crate::log::batch::Change;
 use crate::log::log_name;
-use crate::tools::check::Report;
-use crate::types::error::{Damage, ReadError};
+use crate::tools::report::Report;
+use crate::types::error::ReadError;
 use crate::types::ids::{IndexId, Lsn};
 
 /// The names that changes of the log may use.
@@ -123,13 +123,6 @@ impl Report {
             }
         });
     }
-
-    fn note_deep(&mut self, file: &str, what: String) {
-        let damage = Damage::new(file, 0, what);
-        if !self.damage.contains(&damage) {
-            self.damage.push(damage);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -140,6 +133,7 @@ mod tests {
     use crate::levels::manifest::SnapshotRecord;
     use crate::log::SealedLog;
     use crate::types::definition::Definition;
+    use crate::types::error::Damage;
     use crate::types::ids::Epoch;
     use crate::types::key::Key;
     use crate::types::options::Options;

@@ -3,3 +3,4 @@
 pub mod check;
 mod deep;
 pub mod inspect;
+pub mod report;

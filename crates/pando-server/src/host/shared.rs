@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) is_stopped: AtomicBool,
     /// Wakes the thread that scrubs.
     pub(crate) scrub: SyncSignal,
-    /// [`HostOptions::scrub`](crate::host::HostOptions::scrub) in nanoseconds. 0: there is no scrub.
+    /// [`HostOptions::scrub`](crate::host::HostOptions::scrub) in nanoseconds. 0: there is none.
     pub(crate) scrub_nanos: u64,
     /// [`HostOptions::standstill`] in nanoseconds.
     pub(crate) standstill: u64,

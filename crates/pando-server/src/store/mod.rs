@@ -4,6 +4,7 @@
 pub mod error;
 pub mod group;
 pub mod open;
+pub(crate) mod pace;
 pub mod page;
 pub mod records;
 pub mod scrub;

@@ -9,8 +9,8 @@ use babu::{Batch, Db, Disk, OpenError, Options, ReadError, RealDisk};
 
 use crate::store::error::StoreError;
 use crate::store::group::last_nanos;
+use crate::store::pace::Pace;
 use crate::store::records::Store;
-use crate::store::scrub::Pace;
 
 /// Length of an entry's key (`pando_core::keys`). Keys that begin with it are details of one file,
 /// such as attributes and slices. With this length the store's filters tell whether a file may have

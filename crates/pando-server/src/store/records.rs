@@ -12,7 +12,7 @@ use pando_types::{Epoch, Lsn};
 
 use crate::store::error::{Room, StoreError};
 use crate::store::group::encode_meta;
-use crate::store::scrub::Pace;
+use crate::store::pace::Pace;
 
 /// Number of unreadable blocks that are remembered.
 const UNREADABLE_MAX: usize = 16;

@@ -1,7 +1,8 @@
 //! The thread that scrubs the stores of all shards: it reads their index files, slowly.
 //!
-//! The thread has the lowest priority. While writers of a shard are slowed or stopped, that shard is
-//! not scrubbed. The shard is held only to begin a step and to note it, not while the disk is read.
+//! The thread has the lowest priority. While writers of a shard are slowed or stopped, that shard
+//! is not scrubbed. The shard is held only to begin a step and to note it, not while the disk is
+//! read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use babu::{Pressure, ScrubJob};
 
 use crate::host::shared::Shared;
 use crate::shard::cell::Cell;
-use crate::store::scrub::TICK;
+use crate::store::pace::TICK;
 
 /// The lowest priority of a thread. The kernel derives that of its reads from it.
 const NICE: i32 = 19;
