@@ -134,6 +134,7 @@ pub use db::merge::{MergeDone, MergeJob};
 pub use db::open::Recovered;
 pub use db::pressure::{Behind, Pressure};
 pub use db::retired::Retired;
+pub use db::scrub::{ScrubDone, ScrubJob, ScrubNote, ScrubStats, Scrubbed};
 pub use db::snapshot::SnapshotError;
 pub use db::state::scan::Scan;
 pub use db::state::snapshot::Snapshot;
@@ -153,8 +154,9 @@ pub use log::sync::{Around, Syncer};
 pub use log::writer::Priority;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
-pub use tools::check::{Report, check};
+pub use tools::check::{check, check_deep};
 pub use tools::inspect::{Facts, FileInfo, Inspection};
+pub use tools::report::Report;
 pub use types::definition::{Definition, MAX_NAME_BYTES};
 pub use types::error::{
     CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,

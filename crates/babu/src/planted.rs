@@ -43,6 +43,8 @@ pub enum Planted {
     SnapshotSeesLater,
     /// Trees that are being flushed do not count as memory.
     FrozenUncounted,
+    /// Each step of a scrub passes over the first block of the next one.
+    ScrubLeaps,
     /// A sync that covers the end of a log runs without [`crate::Around::before`].
     CheckpointUnaccompanied,
 }

@@ -23,6 +23,7 @@ use std::sync::{Arc, Weak};
 use crate::db::published::Published;
 use crate::db::state::current::State;
 use crate::db::state::scan::Scan;
+use crate::db::state::scrub::Scrub;
 use crate::db::state::stats::WriteCounters;
 use crate::db::state::view::{Scope, View};
 use crate::disk::traits::Disk;
@@ -76,6 +77,7 @@ pub struct Db {
     /// groups, and no layer owns them.
     pub(crate) kept_logs: Vec<SealedLog>,
     pub(crate) written: WriteCounters,
+    pub(crate) scrub: Scrub,
 }
 
 impl Db {

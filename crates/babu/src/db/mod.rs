@@ -9,5 +9,6 @@ pub mod open;
 pub mod pressure;
 pub mod published;
 pub mod retired;
+pub mod scrub;
 pub mod snapshot;
 pub mod state;

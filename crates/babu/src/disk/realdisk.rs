@@ -155,6 +155,13 @@ impl DiskFile for RealFile {
         let _ = rustix::fs::fadvise(&*self.0, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
+    fn forget(&self, offset: u64, len: u64) {
+        // Without a length this would be the rest of the file.
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = rustix::fs::fadvise(&*self.0, offset, Some(len), Advice::DontNeed);
+        }
+    }
+
     fn appender(&self) -> Option<Box<dyn Appender>> {
         Some(Box::new(Mapped::new(&self.0)?))
     }

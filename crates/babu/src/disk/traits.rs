@@ -74,6 +74,10 @@ pub trait DiskFile: Send + Sync {
     /// Hints that this part of the file is read soon. Does not wait.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
+    /// Hints that what the kernel has in memory of this part of the file is not worth keeping. The
+    /// next read asks the disk.
+    fn forget(&self, _offset: u64, _len: u64) {}
+
     /// A faster way to append to this file, if there is one: see [`Appender`]. A file has at most
     /// one at a time.
     fn appender(&self) -> Option<Box<dyn Appender>> {

@@ -59,6 +59,14 @@ struct Footer {
     tail_checksum: u32,
 }
 
+/// What header, footer and tail say.
+struct Ends {
+    filter: Filter,
+    filter_prefix_bytes: usize,
+    ranges: RangeSet,
+    blocks: BlockList,
+}
+
 impl IndexFile {
     /// Opens a file and checks it against `facts`.
     pub(crate) fn open(
@@ -67,11 +75,7 @@ impl IndexFile {
         facts: FileFacts,
     ) -> Result<IndexFile, ReadError> {
         let name = index_name(facts.number);
-        let damage = |offset, what: &str| {
-            let (from, to) = (shown(&facts.from), shown(&facts.to));
-            let what = format!("{what}; affected are the keys from {from} up to {to}");
-            ReadError::from(Damage::new(&name, offset, what))
-        };
+        let damage = |offset, what| file_damage(&name, &facts, offset, what);
         let file = match disk.open(&name) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damage(0, "the index file is missing"));
@@ -84,28 +88,8 @@ impl IndexFile {
         }
         file.expect_random_reads();
         let seal = crate::index::format::header::seal(database_id, facts.number);
-        if len < (INDEX_HEADER_BYTES + FOOTER_BYTES) as u64 {
-            return Err(damage(0, "the index file is too short"));
-        }
-        let header = read(&*file, &name, 0, INDEX_HEADER_BYTES as u64)?;
-        let version = check_header(&header, seal)
-            .ok_or_else(|| damage(0, "the header of the index file is unreadable"))?;
-        if version != INDEX_VERSION {
-            return Err(ReadError::version(&name, version, INDEX_VERSION));
-        }
-        let footer_offset = len - FOOTER_BYTES as u64;
-        let footer = read(&*file, &name, footer_offset, FOOTER_BYTES as u64)?;
-        let footer = Footer::parse(&footer, seal, footer_offset)
-            .filter(|footer| footer.tail_end() == Some(footer_offset))
-            .ok_or_else(|| damage(footer_offset, "the footer of the index file is unreadable"))?;
-        if (footer.entries, footer.tombstones) != (facts.entries, facts.tombstones) {
-            return Err(damage(footer_offset, "the index file is not the one the manifest names"));
-        }
-        let tail = read(&*file, &name, footer.blocks_end, footer_offset - footer.blocks_end)?;
-        let (filter, ranges, blocks) = parse_tail(&tail, seal, &footer).ok_or_else(|| {
-            damage(footer.blocks_end, "filter or block list of the index file are unreadable")
-        })?;
-        let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
+        let ends = Ends::read(&*file, &name, seal, &facts)?;
+        let Ends { filter, filter_prefix_bytes, ranges, blocks } = ends;
         let (damage, is_dark) = (OnceLock::new(), false);
         Ok(IndexFile {
             facts,
@@ -339,57 +323,6 @@ impl IndexFile {
             .map_err(|what| self.block_damage(position, what).into())
     }
 
-    /// Verifies every block, and that the blocks agree with tail and manifest. Calls `each` with
-    /// intact blocks, and `report` with each fault.
-    pub(crate) fn verify(&self, mut each: impl FnMut(&Block), mut report: impl FnMut(ReadError)) {
-        let (mut entries, mut tombstones, mut is_whole) = (0, 0, true);
-        let mut ahead = ReadAhead::default();
-        for position in 0..self.block_count() {
-            self.prefetch(ahead.take(self.extent(position), Access::Direct));
-            ahead.pass();
-            match self.read_block(position) {
-                Ok(block) => {
-                    each(&block);
-                    let (count, deleted, fault) = self.inspect(position, &block);
-                    entries += count;
-                    tombstones += deleted;
-                    if let Some(what) = fault {
-                        report(self.block_damage(position, what).into());
-                    }
-                }
-                Err(error) => {
-                    is_whole = false;
-                    report(error);
-                }
-            }
-        }
-        if is_whole && (entries, tombstones) != (self.facts.entries, self.facts.tombstones) {
-            let what = "the blocks do not hold as many entries as the footer says";
-            report(Damage::new(&self.name, self.len() - FOOTER_BYTES as u64, what).into());
-        }
-    }
-
-    /// Counts the block's entries and tombstones, and finds a fault in its keys.
-    fn inspect(&self, position: usize, block: &Block) -> (u64, u64, Option<&'static str>) {
-        let mut cursor = crate::index::format::block::BlockCursor::default();
-        let (mut entries, mut tombstones, mut fault) = (0, 0, None);
-        let next = (position + 1 < self.block_count()).then(|| self.blocks.separator(position + 1));
-        cursor.enter(block);
-        while cursor.advance(block) {
-            let key = cursor.key();
-            entries += 1;
-            tombstones += u64::from(cursor.value().is_none());
-            if key < self.blocks.separator(position) || next.is_some_and(|next| key >= next) {
-                fault = Some("the block holds keys that the block list puts elsewhere");
-            } else if key < &*self.facts.from || key >= &*self.facts.to {
-                fault = Some("the block holds keys outside of the file's span");
-            } else if !self.may_contain(key) {
-                fault = Some("the block holds keys that the filter denies");
-            }
-        }
-        (entries, tombstones, fault)
-    }
-
     fn block_damage(&self, position: usize, what: &str) -> Damage {
         let from = self.blocks.separator(position).max(&self.facts.from);
         let to = match position + 1 < self.block_count() {
@@ -412,6 +345,13 @@ fn shown(key: &[u8]) -> String {
     }
 }
 
+/// Damage that makes all keys of a file unknown.
+fn file_damage(name: &str, facts: &FileFacts, offset: u64, what: &str) -> ReadError {
+    let (from, to) = (shown(&facts.from), shown(&facts.to));
+    let what = format!("{what}; affected are the keys from {from} up to {to}");
+    ReadError::from(Damage::new(name, offset, what))
+}
+
 fn read(file: &dyn DiskFile, name: &str, offset: u64, len: u64) -> Result<Vec<u8>, IoFailure> {
     let mut bytes = vec![0; len as usize];
     file.read_at(offset, &mut bytes).during("read", name)?;
@@ -425,6 +365,41 @@ fn check_header(bytes: &[u8], seal: Seal) -> Option<u16> {
     let magic = fields.bytes(8)?;
     let version = fields.u16()?;
     (magic == INDEX_MAGIC && seal.at(0).over(body).value() == checksum).then_some(version)
+}
+
+impl Ends {
+    /// Reads header, footer and tail, and checks them against `facts`.
+    fn read(
+        file: &dyn DiskFile,
+        name: &str,
+        seal: Seal,
+        facts: &FileFacts,
+    ) -> Result<Ends, ReadError> {
+        let damage = |offset, what| file_damage(name, facts, offset, what);
+        if facts.len < (INDEX_HEADER_BYTES + FOOTER_BYTES) as u64 {
+            return Err(damage(0, "the index file is too short"));
+        }
+        let header = read(file, name, 0, INDEX_HEADER_BYTES as u64)?;
+        let version = check_header(&header, seal)
+            .ok_or_else(|| damage(0, "the header of the index file is unreadable"))?;
+        if version != INDEX_VERSION {
+            return Err(ReadError::version(name, version, INDEX_VERSION));
+        }
+        let footer_offset = facts.len - FOOTER_BYTES as u64;
+        let footer = read(file, name, footer_offset, FOOTER_BYTES as u64)?;
+        let footer = Footer::parse(&footer, seal, footer_offset)
+            .filter(|footer| footer.tail_end() == Some(footer_offset))
+            .ok_or_else(|| damage(footer_offset, "the footer of the index file is unreadable"))?;
+        if (footer.entries, footer.tombstones) != (facts.entries, facts.tombstones) {
+            return Err(damage(footer_offset, "the index file is not the one the manifest names"));
+        }
+        let tail = read(file, name, footer.blocks_end, footer_offset - footer.blocks_end)?;
+        let (filter, ranges, blocks) = parse_tail(&tail, seal, &footer).ok_or_else(|| {
+            damage(footer.blocks_end, "filter or block list of the index file are unreadable")
+        })?;
+        let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
+        Ok(Ends { filter, filter_prefix_bytes, ranges, blocks })
+    }
 }
 
 impl Footer {
@@ -469,3 +444,6 @@ fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Filter, Range
 
 #[cfg(test)]
 mod tests;
+mod verify;
+
+pub(crate) use verify::Stretch;

@@ -4,7 +4,7 @@ use babu::Planted;
 
 use crate::common;
 use crate::common::crashes::{End, Kind, crash_everywhere, lose_power_after_checkpoint};
-use crate::common::{around, damages, merges, reads, throttled};
+use crate::common::{around, damages, merges, reads, scrubs, throttled};
 
 fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));
@@ -82,4 +82,12 @@ fn trees_that_are_flushed_and_do_not_count() {
         throttled::overload(seed);
     };
     is_found_as("memory beyond its budget", Planted::FrozenUncounted, check);
+}
+
+#[test]
+fn a_scrub_that_leaps_over_blocks() {
+    let check = |seed| {
+        scrubs::finds(seed);
+    };
+    is_found_as("damage that a pass did not find", Planted::ScrubLeaps, check);
 }

@@ -78,6 +78,12 @@ counters! {
     merges,
     /// Merges that failed.
     merge_failures,
+    /// Bytes of index files that the scrub has read.
+    scrub_bytes,
+    /// Passes of the scrub over all index files that have ended.
+    scrub_passes,
+    /// Damaged places that the scrub has found.
+    scrub_damaged,
 }
 
 /// A number that only grows.

@@ -39,6 +39,9 @@ pub struct HostOptions {
     pub lease: Duration,
     /// A shard that is frozen for a move thaws after this long, unless it was given away.
     pub standstill: Duration,
+    /// Time within which each index file is read once, to find damage before it is met. 0: files
+    /// are not read for that.
+    pub scrub: Duration,
     /// The fault that a test plants.
     #[cfg(feature = "planted")]
     pub planted: Option<Planted>,
@@ -55,6 +58,7 @@ impl Default for HostOptions {
             partitions_per_shard: Some(NonZeroU16::MIN),
             lease: Duration::from_secs(60),
             standstill: Duration::from_secs(5),
+            scrub: Duration::from_secs(14 * 86_400),
             #[cfg(feature = "planted")]
             planted: None,
         }

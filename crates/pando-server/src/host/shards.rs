@@ -68,6 +68,7 @@ impl Host {
         }
         self.shared.jobs.lock().take();
         self.shared.timer.stop();
+        self.shared.scrub.request();
         self.shared.hosted().for_each(|cell| cell.sync.request());
         for thread in std::mem::take(&mut *self.threads.lock()) {
             let _ = thread.join();

@@ -9,7 +9,7 @@ use pando_types::ShardIndex;
 use parking_lot::Mutex;
 
 use crate::calls::connection::PeerLinks;
-use crate::shard::cell::Cell;
+use crate::shard::cell::{Cell, SyncSignal};
 use crate::shard::timer::Timer;
 use crate::store::work::Work;
 
@@ -30,6 +30,10 @@ pub(crate) struct Shared {
     pub(crate) before_sync: OnceLock<BeforeSync>,
     pub(crate) jobs: Mutex<Option<mpsc::Sender<Job>>>,
     pub(crate) is_stopped: AtomicBool,
+    /// Wakes the thread that scrubs.
+    pub(crate) scrub: SyncSignal,
+    /// [`HostOptions::scrub`](crate::host::HostOptions::scrub) in nanoseconds. 0: there is none.
+    pub(crate) scrub_nanos: u64,
     /// [`HostOptions::standstill`] in nanoseconds.
     pub(crate) standstill: u64,
 }

@@ -19,7 +19,7 @@ use crate::folder::superblock::Superblock;
 use crate::host::shards::Host;
 use crate::host::shared::{Job, Shared};
 use crate::host::threads::syncing::Objects;
-use crate::shard::cell::Cell;
+use crate::shard::cell::{Cell, SyncSignal};
 use crate::shard::machine::Machine;
 use crate::shard::state::State;
 use crate::shard::timer::Timer;
@@ -160,6 +160,8 @@ impl Host {
             before_sync: OnceLock::new(),
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
+            scrub: SyncSignal::default(),
+            scrub_nanos: u64::try_from(options.scrub.as_nanos()).unwrap_or(u64::MAX),
             standstill: u64::try_from(options.standstill.as_nanos()).unwrap_or(u64::MAX),
         });
         shared.hosted().for_each(|cell| Objects::watch(&shared, &cell));
@@ -183,6 +185,9 @@ impl Host {
         let (merges, due) = mpsc::channel();
         self.spawn("pando-index".to_owned(), move |shared| shared.run_jobs(&jobs, Some(&merges)))?;
         self.spawn("pando-merge".to_owned(), move |shared| shared.run_jobs(&due, None))?;
+        if self.shared.scrub_nanos > 0 {
+            self.spawn("pando-scrub".to_owned(), Shared::scrub_loop)?;
+        }
         self.hosted().into_iter().try_for_each(|shard| self.spawn_syncer(shard))
     }
 

@@ -15,6 +15,7 @@ use crate::common::wait::block_on;
 use crate::host::shards::Host;
 use crate::shard::cell::Cell;
 use crate::store::page::Page;
+use crate::store::scrub::Scrubbing;
 
 /// State and figures of one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -61,6 +62,9 @@ pub struct ShardStatus {
     /// What writers meet since the store is behind them, and why. `None`: they go on.
     #[serde(default)]
     pub pressure: Option<String>,
+    /// How far the scrub of its index files is. `None`: the server does not tell.
+    #[serde(default)]
+    pub scrub: Option<Scrubbing>,
     /// Counters of shell and machine since the start, by name.
     pub counters: BTreeMap<String, u64>,
     /// Latency of each operation that occurred.
@@ -90,6 +94,8 @@ pub struct Figures {
     pub braked: u64,
     /// 0: writers go on. Up to 1: they are slowed. 2: they are stopped.
     pub pressure: f64,
+    /// How far the scrub of its index files is.
+    pub scrub: Scrubbing,
     /// Inputs that wait for the shard.
     pub inbox: u64,
     /// Counts of the shell: name, what it counts, and the total.
@@ -125,6 +131,7 @@ impl Host {
                 held: state.held.waiting() as u64,
                 braked: state.brake.parked.len() as u64,
                 pressure: state.pressed().gauge(),
+                scrub: store.scrubbing(),
                 inbox,
                 shell: cell.counters.list(),
                 machine: machine.counters(),
@@ -176,10 +183,11 @@ impl Host {
     fn shard_status(&self, shard: ShardIndex) -> Option<ShardStatus> {
         let cell = self.shared.cell(shard)?;
         let counted = self.count(shard);
-        let (stats, held, machine, unreadable) = self.shared.with(&cell, |state| {
+        let (stats, held, machine, unreadable, scrub) = self.shared.with(&cell, |state| {
             let held = state.held.waiting() as u64;
             let unreadable = state.store.unreadable_blocks().collect();
-            (state.store.stats(), held, state.machine.counters(), unreadable)
+            let scrub = state.store.scrubbing();
+            (state.store.stats(), held, state.machine.counters(), unreadable, scrub)
         });
         let (braked, pressed) =
             self.shared.with(&cell, |state| (state.brake.parked.len() as u64, state.pressed()));
@@ -206,6 +214,7 @@ impl Host {
             held,
             braked,
             pressure: pressed.reason(),
+            scrub: Some(scrub),
             counters,
             latencies: cell.latencies.list(),
         })

@@ -4,8 +4,10 @@
 pub mod error;
 pub mod group;
 pub mod open;
+pub(crate) mod pace;
 pub mod page;
 pub mod records;
+pub mod scrub;
 pub(crate) mod work;
 
 pub use babu::Priority;
@@ -14,3 +16,4 @@ pub use group::weigh;
 pub use open::{Opened, StoreOptions};
 pub use page::{Gap, Page};
 pub use records::Store;
+pub use scrub::Scrubbing;

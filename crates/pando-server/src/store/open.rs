@@ -9,6 +9,7 @@ use babu::{Batch, Db, Disk, OpenError, Options, ReadError, RealDisk};
 
 use crate::store::error::StoreError;
 use crate::store::group::last_nanos;
+use crate::store::pace::Pace;
 use crate::store::records::Store;
 
 /// Length of an entry's key (`pando_core::keys`). Keys that begin with it are details of one file,
@@ -97,7 +98,8 @@ impl Store {
             }),
             last_nanos: last_nanos(&db, recovered.last_lsn),
         };
-        let store = Self { db, batch: Batch::new(), unreadable: RefCell::default() };
+        let (unreadable, pace) = (RefCell::default(), Pace::default());
+        let store = Self { db, batch: Batch::new(), unreadable, pace };
         store.note_passed_over();
         Ok((store, opened))
     }

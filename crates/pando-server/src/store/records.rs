@@ -12,6 +12,7 @@ use pando_types::{Epoch, Lsn};
 
 use crate::store::error::{Room, StoreError};
 use crate::store::group::encode_meta;
+use crate::store::pace::Pace;
 
 /// Number of unreadable blocks that are remembered.
 const UNREADABLE_MAX: usize = 16;
@@ -21,6 +22,7 @@ pub struct Store {
     pub(crate) db: Db,
     pub(crate) batch: Batch,
     pub(crate) unreadable: RefCell<Vec<String>>,
+    pub(crate) pace: Pace,
 }
 
 impl Store {
@@ -170,7 +172,7 @@ impl Store {
         self.db.passed_over().for_each(|damage| self.keep_in_mind(damage.to_string()));
     }
 
-    fn keep_in_mind(&self, what: String) {
+    pub(crate) fn keep_in_mind(&self, what: String) {
         let mut known = self.unreadable.borrow_mut();
         if known.len() < UNREADABLE_MAX && !known.contains(&what) {
             known.push(what);

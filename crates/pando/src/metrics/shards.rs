@@ -40,6 +40,16 @@ fn tell_present(families: &mut Families, figures: &Figures) {
         ("inodes", "Inodes on the shard.", inodes),
         ("data_bytes", "Bytes of the contents of inodes.", data_bytes),
         ("sessions", "Sessions that live, as far as the shard has heard.", figures.sessions),
+        (
+            "scrub_ended_seconds",
+            "When the last whole pass of the scrub ended, seconds since 1970. 0: none has.",
+            figures.scrub.ended,
+        ),
+        (
+            "scrub_left_bytes",
+            "Bytes of index files that the present pass of the scrub has still to read.",
+            figures.scrub.left_bytes,
+        ),
         ("inbox", "Inputs that wait for the shard.", figures.inbox),
         ("held", "Messages that wait for a sync of the log.", figures.held),
         ("braked", "Requests that wait since memory is near its limit, or at it.", figures.braked),

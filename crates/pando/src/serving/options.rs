@@ -39,6 +39,12 @@ pub struct SizesArgs {
     /// Room that a shard keeps for the day when the disk is full, beyond what a checkpoint needs
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
     pub ballast_bytes: u64,
+    /// Days within which each index file is read once, to find damage before it is met; 0: never
+    ///
+    /// `pando status` tells how far that is, and what was found. It has the lowest priority, and
+    /// pauses while writers are slowed.
+    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = number(0..=u16::MAX))]
+    pub scrub_days: u16,
     /// Seconds between two deletions of file data that no file names (see `pando gc`); 0: none
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub gc_seconds: u64,
@@ -87,6 +93,7 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
         partitions_per_shard: NonZeroU16::new(sizes.partitions_per_shard),
         ..HostOptions::default()
     };
+    options.scrub = std::time::Duration::from_secs(86_400 * u64::from(sizes.scrub_days));
     options.lease = std::time::Duration::from_millis(sizes.lease_ms);
     options
 }

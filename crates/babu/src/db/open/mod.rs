@@ -26,6 +26,7 @@ use crate::db::open::listing::{Listing, clean_up};
 use crate::db::open::replay::Replayed;
 use crate::db::published::Published;
 use crate::db::state::current::State;
+use crate::db::state::scrub::Scrub;
 use crate::db::state::stats::WriteCounters;
 use crate::disk::room::{Held, Share};
 use crate::disk::traits::Disk;
@@ -133,6 +134,7 @@ impl Db {
             }
         }
         let ballast = Ballast::open(&disk, &options, share)?;
+        let scrub = Scrub::open(&*disk, manifest.database_id);
         let mut db = Db {
             disk,
             log: LogWriter::new(log_state, ballast, made, number, last, &options),
@@ -151,6 +153,7 @@ impl Db {
             kept_from: manifest.kept_from,
             kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),
+            scrub,
         };
         db.log.expect(db.ahead())?;
         Ok(db)

@@ -5,6 +5,7 @@ pub mod current;
 pub mod debt;
 pub mod frozen;
 pub mod scan;
+pub mod scrub;
 pub mod snapshot;
 pub mod stats;
 pub mod view;

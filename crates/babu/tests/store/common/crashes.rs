@@ -64,7 +64,7 @@ pub fn work(db: Db, rng: &mut Rng, kind: Kind) -> Promises {
 }
 
 pub fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, context: &str) -> u64 {
-    let report = babu::check(disk).unwrap();
+    let report = babu::check_deep(disk).unwrap();
     assert!(report.is_clean(), "{context}: the check of the store: {report:?}");
     let (db, recovered) = open(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
     let last = recovered.last_lsn.0;

@@ -93,7 +93,7 @@ pub fn read_all(disk: &MemDisk) -> Outcome {
 /// Asserts that damage to the file `changed` is reported, or has no effect.
 pub fn assert_found_or_harmless(files: &Files, model: &World, changed: &str, context: &str) {
     let disk = disk_of(files);
-    let report = babu::check(&disk).unwrap();
+    let report = babu::check_deep(&disk).unwrap();
     match read_all(&disk) {
         Outcome::Read(found) => {
             assert!(&found == model, "{context}: a wrong answer");

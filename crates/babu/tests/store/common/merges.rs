@@ -167,7 +167,7 @@ pub fn agree(seed: u64) -> usize {
     assert_eq!(files.count() as u64, db.stats().file_count, "files that nothing names");
     drop(db);
     let reopened = copy(&disk);
-    assert!(babu::check(&reopened.disk).unwrap().is_clean());
+    assert!(babu::check_deep(&reopened.disk).unwrap().is_clean());
     assert_eq!(contents(&open(&reopened)).unwrap(), model, "all that is merged");
     most
 }

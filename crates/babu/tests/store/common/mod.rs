@@ -33,6 +33,7 @@ pub mod found;
 pub mod fuzz;
 pub mod merges;
 pub mod reads;
+pub mod scrubs;
 pub mod throttled;
 
 use std::collections::BTreeMap;

@@ -57,6 +57,6 @@ pub fn agree(seed: u64) {
         }
     }
     run.db.write().unwrap();
-    let report = babu::check(&disk).unwrap();
+    let report = babu::check_deep(&disk).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }

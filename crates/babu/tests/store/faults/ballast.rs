@@ -195,7 +195,7 @@ fn a_database_on_a_disk_full_to_the_last_byte_opens_and_comes_back_by_deletions(
         assert_eq!(contents(&work.db).unwrap(), work.model);
         let db = open(&disk.crash_process(), file_bytes).unwrap();
         assert_eq!(contents(&db).unwrap(), work.model);
-        assert!(babu::check(&disk.crash_process()).unwrap().is_clean());
+        assert!(babu::check_deep(&disk.crash_process()).unwrap().is_clean());
     });
 }
 

@@ -119,7 +119,7 @@ fn a_crash_at_any_change_of_a_checkpoint_through_several_levels_loses_nothing() 
                     false => disk.crash_process(),
                 };
                 let context = format!("seed {seed}, change {n} of {changes}, power {power}");
-                let report = babu::check(&disk).unwrap();
+                let report = babu::check_deep(&disk).unwrap();
                 assert!(report.is_clean(), "{context}: {report:?}");
                 let (mut db, _) = open(&disk).unwrap_or_else(|e| panic!("{context}: {e}"));
                 let found = world(&db).unwrap();
@@ -253,7 +253,7 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
                 disk = disk.crash_power(&mut || rng.u64(..));
                 promises.written = promises.durable;
             }
-            let report = babu::check(&disk).unwrap();
+            let report = babu::check_deep(&disk).unwrap();
             assert!(report.is_clean(), "seed {seed}, life {life}: {report:?}");
         }
         assert_recovers(&disk, &promises, promises.written, &format!("seed {seed}, the end"));

@@ -5,6 +5,7 @@ mod ballast;
 mod crash;
 mod damage;
 mod dark;
+mod scrub;
 mod shared;
 mod sync;
 mod unreadable;

@@ -84,7 +84,7 @@ fn a_database_written_by_format_version_2_is_read_and_goes_on() {
         assert!(files.keys().any(|name| name.starts_with(kind)), "{kind}");
     }
     let disk = MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])));
-    let report = babu::check(&disk).unwrap();
+    let report = babu::check_deep(&disk).unwrap();
     assert!(report.is_clean(), "{report:?}");
     let (mut db, recovered) = Db::open(Arc::new(disk.clone()), options()).unwrap();
     assert!(recovered.groups_replayed > 0);
@@ -94,6 +94,6 @@ fn a_database_written_by_format_version_2_is_read_and_goes_on() {
     assert_eq!(lines(&world(&db).unwrap()), expected);
     let (db, _) = Db::open(Arc::new(disk.crash_process()), options()).unwrap();
     assert_eq!(lines(&world(&db).unwrap()), expected);
-    assert!(babu::check(&disk.crash_process()).unwrap().is_clean());
+    assert!(babu::check_deep(&disk.crash_process()).unwrap().is_clean());
     drop(db);
 }

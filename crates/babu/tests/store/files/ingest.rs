@@ -72,7 +72,7 @@ fn a_run_is_one_group_between_what_is_older_and_what_is_newer() {
         assert_eq!(index_files(&disk).len() as u64, db.stats().file_count);
         db.checkpoint().unwrap();
         assert_eq!(contents(&db).unwrap(), expected);
-        assert!(babu::check(&disk).unwrap().is_clean());
+        assert!(babu::check_deep(&disk).unwrap().is_clean());
     }
 }
 
@@ -174,5 +174,5 @@ fn another_file_in_the_place_of_an_ingested_one_is_noticed() {
     };
     assert_eq!(damage.file, name);
     assert!(damage.what.contains("digest"), "{damage}");
-    assert!(!babu::check(&disk).unwrap().is_clean());
+    assert!(!babu::check_deep(&disk).unwrap().is_clean());
 }

@@ -111,7 +111,7 @@ fn random_changes_agree_with_a_sorted_map_through_many_levels() {
             if rng.usize(..10) == 0 {
                 db.write().unwrap();
                 drop(db);
-                let report = babu::check(&disk.crash_process()).unwrap();
+                let report = babu::check_deep(&disk.crash_process()).unwrap();
                 assert!(report.is_clean(), "{report:?}");
                 db = create(&disk.crash_process());
             }

@@ -61,7 +61,7 @@ fn kept_log_is_read_across_checkpoints_openings_and_a_crash_and_given_back() {
     let epochs: Vec<_> = db.log_groups_from(Lsn(6)).unwrap().map(|g| g.unwrap().epoch.0).collect();
     assert_eq!(epochs, [1, 1, 1, 1, 1, 2, 2, 2]);
     assert_eq!(lsns(&db, 6), (6..=13).collect::<Vec<_>>());
-    assert!(babu::check(&disk).unwrap().is_clean());
+    assert!(babu::check_deep(&disk).unwrap().is_clean());
 
     // Log that is no longer wanted is given back at once, and does not return.
     let before = logs(&disk).len();
@@ -115,7 +115,7 @@ fn a_checkpoint_under_way_and_a_choice_meet_in_any_order() {
             assert_eq!(lsns(&db, expected), (expected..=6).collect::<Vec<_>>(), "{context}");
             assert_eq!(logs(&disk).len() as u64, 1 + (7 - expected) / 2, "{context}");
             let disk = disk.crash_process();
-            assert!(babu::check(&disk).unwrap().is_clean(), "{context}");
+            assert!(babu::check_deep(&disk).unwrap().is_clean(), "{context}");
             let (db, _) = open(&disk).unwrap();
             assert_eq!(lsns(&db, expected), (expected..=6).collect::<Vec<_>>(), "{context}");
         }
@@ -143,7 +143,7 @@ fn damage_in_kept_log_is_named_and_keeps_no_reader_from_the_data() {
             false => files.get_mut(first).unwrap()[4096 + 200] ^= 1,
         }
         let disk = MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])));
-        let report = babu::check(&disk).unwrap();
+        let report = babu::check_deep(&disk).unwrap();
         let expected = match is_missing {
             true => "the log is missing; affected are the groups from 1 to 3",
             false => "group 2 has a wrong checksum; affected are the groups from 2 to 3",
@@ -156,7 +156,7 @@ fn damage_in_kept_log_is_named_and_keeps_no_reader_from_the_data() {
         let error = db.log_groups_from(Lsn(1)).unwrap().find_map(Result::err).unwrap();
         assert!(error.to_string().ends_with(expected), "{error}");
         keep(&mut db, Some(4));
-        assert!(babu::check(&disk).unwrap().is_clean());
+        assert!(babu::check_deep(&disk).unwrap().is_clean());
         assert_eq!(lsns(&db, 4), [4, 5, 6]);
     }
 }
@@ -234,7 +234,7 @@ fn choices_and_what_they_keep_survive_crashes_at_any_change() {
             disk.crash_at(1 + rng.u64(..12));
             let _ = open(&disk);
             disk = disk.crash_process();
-            let report = babu::check(&disk).unwrap();
+            let report = babu::check_deep(&disk).unwrap();
             assert!(report.is_clean(), "{context}: {report:?}");
             let (db, recovered) = open(&disk).unwrap();
             let found = db.log_kept_from();

@@ -150,7 +150,7 @@ fn a_partial_snapshot_takes_the_space_of_its_part_and_a_difference_that_of_the_d
     later.remove(&key(7, 6));
     assert_eq!(models(&db, "later"), later);
     assert!(db.find_snapshot("later").unwrap().view().get(&key(8, 5)).unwrap().is_none());
-    assert!(babu::check(&disk).unwrap().is_clean());
+    assert!(babu::check_deep(&disk).unwrap().is_clean());
 }
 
 #[test]

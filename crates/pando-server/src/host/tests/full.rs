@@ -52,6 +52,15 @@ impl Machine for Noting {
 
 /// A host of one shard, with its disk.
 pub(crate) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host, babu::MemDisk) {
+    start_timed(machine, Arc::new(RealTime::default()), Duration::ZERO)
+}
+
+/// A host of one shard that scrubs its store once in a time by this clock.
+pub(crate) fn start_timed<M: Machine + 'static>(
+    machine: impl Fn() -> M,
+    clock: Clock,
+    scrub: Duration,
+) -> (Host, babu::MemDisk) {
     let disk = babu::MemDisk::new();
     let open = |_| {
         let options = babu::Options {
@@ -66,9 +75,8 @@ pub(crate) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host
         let machine: Box<dyn Machine> = Box::new(machine());
         Ok((machine, Effects::default()))
     };
-    let clock: Clock = Arc::new(RealTime::default());
-    let (host, _) =
-        Host::start_machines((2, &[ONE]), &HostOptions::default(), clock, open, recover).unwrap();
+    let options = HostOptions { scrub, ..HostOptions::default() };
+    let (host, _) = Host::start_machines((2, &[ONE]), &options, clock, open, recover).unwrap();
     (host, disk)
 }
 

@@ -2,6 +2,7 @@
 
 mod brake;
 mod full;
+mod scrub;
 mod unreadable;
 
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use pando_server::host::status::ShardStatus;
 
 use crate::admin::protocol::MountStatus;
-use crate::console::text::{bytes, count, table};
+use crate::console::text::{bytes, count, date, table};
 use crate::mounting::losses;
 
 /// Number of files with lost bytes that the text names. `--json` names all that are remembered.
@@ -30,6 +30,7 @@ pub fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -
         "memory",
         "index",
         "not durable",
+        "scrub",
         "state",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -64,6 +65,17 @@ const fn state(shard: &ShardStatus) -> &'static str {
     }
 }
 
+/// How far the present pass is, and when the last one ended.
+fn scrub(shard: &ShardStatus) -> String {
+    let Some(scrub) = shard.scrub else { return "?".to_owned() };
+    let percent = (scrub.read_bytes * 100).checked_div(scrub.read_bytes + scrub.left_bytes);
+    let percent = percent.map_or_else(|| "empty".to_owned(), |percent| format!("{percent} %"));
+    match scrub.ended {
+        0 => percent,
+        ended => format!("{percent}, whole on {}", date(ended)),
+    }
+}
+
 fn row(shard: &ShardStatus) -> Vec<String> {
     let counter = |name: &str| shard.counters.get(name).copied().unwrap_or(0);
     vec![
@@ -75,6 +87,7 @@ fn row(shard: &ShardStatus) -> Vec<String> {
         bytes(shard.memory_bytes),
         bytes(shard.index_bytes),
         count(shard.groups_not_durable),
+        scrub(shard),
         state(shard).to_owned(),
     ]
 }

@@ -17,7 +17,7 @@ pub struct StoreArgsGroup {
 #[derive(Subcommand, Debug)]
 pub enum StoreCommand {
     /// Verify the checksum of every block of every file; exit code 5 if one is wrong
-    Check(StoreArgs),
+    Check(CheckArgs),
     /// Show files, levels, logs and snapshots
     Stats(StoreArgs),
     /// Print all keys and values, one a line, in the order of keys
@@ -31,6 +31,15 @@ pub struct StoreArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Also compare what no checksum covers: lookups, spans, names of files, gaps in logs
+    #[arg(long)]
+    pub deep: bool,
 }
 
 #[derive(Args, Debug)]
@@ -48,7 +57,8 @@ pub struct DumpArgs {
 impl StoreCommand {
     pub fn as_json(&self) -> bool {
         match self {
-            Self::Check(args) | Self::Stats(args) => args.json,
+            Self::Check(args) => args.store.json,
+            Self::Stats(args) => args.json,
             Self::Dump(args) => args.json,
         }
     }

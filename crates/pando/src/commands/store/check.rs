@@ -7,18 +7,19 @@ use babu::Report;
 use serde_json::{Value, json};
 
 use super::open::stores;
-use crate::commands::store::args::StoreArgs;
+use crate::commands::store::args::CheckArgs;
 use crate::console::output;
 use crate::console::text::count;
 use crate::failure::{DAMAGED, Failure};
 
-pub fn run(args: &StoreArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
-    for store in stores(&args.folder)? {
-        let report = babu::check(&store.disk).map_err(|error| store.refused(&error.into()))?;
+    let check = if args.deep { babu::check_deep } else { babu::check };
+    for store in stores(&args.store.folder)? {
+        let report = check(&store.disk).map_err(|error| store.refused(&error.into()))?;
         reports.push((store.path, report));
     }
-    if args.json {
+    if args.store.json {
         let stores: Vec<Value> =
             reports.iter().map(|(path, report)| report_json(path, report)).collect();
         output::json(&json!({ "stores": stores }));
@@ -55,10 +56,11 @@ fn show_report(path: &Path, report: &Report) {
 }
 
 fn report_json(path: &Path, report: &Report) -> Value {
-    let damage = report
-        .damage
-        .iter()
-        .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }));
+    let key = |key: &[u8]| key.escape_ascii().to_string();
+    let damage = report.damage.iter().map(|damage| {
+        let keys = damage.keys.as_ref().map(|keys| [key(&keys.start), key(&keys.end)]);
+        json!({ "file": damage.file, "offset": damage.offset, "what": damage.what, "keys": keys })
+    });
     let torn = report.torn.as_ref().map(|torn| {
         json!({ "file": torn.file, "offset": torn.offset, "bytes": torn.bytes, "whole_groups": torn.whole_groups })
     });
