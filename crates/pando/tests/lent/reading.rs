@@ -12,8 +12,8 @@ use rustix::process::{Signal, kill_process};
 use crate::common::site::{Site, until};
 use crate::count;
 
-/// Two servers with half of the shards each, and two mounts. The second one has made a directory: to
-/// the first one it would be lent.
+/// Two servers with half of the shards each, and two mounts. The second one has made a directory.
+/// It would be lent to the first one else.
 fn site() -> Site {
     let mut site = Site::new(&["0,1", "2,3"], &[]);
     site.mount(&[]);
