@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
     /// Number of the last request for a part.
     pub(crate) borrowed: u64,
+    /// Number of the last request for a read grant.
+    pub(crate) asked_to_read: u64,
     /// Whether somebody waits for elements to be applied.
     pub(crate) is_urgent: bool,
     /// Elements that were answered and could not be applied, with what became of their grant.

@@ -42,6 +42,9 @@ impl Shard {
 
     /// For how long the part has been wanted that this lock is of, nanoseconds.
     pub(crate) fn wanted_since(&self, now: Now, key: LockKey) -> Option<u64> {
+        if key == LockKey::Readers {
+            return Some(now.nanos.saturating_sub(self.grants.reads().whole_since()?));
+        }
         let since = match self.locks.hold(key)? {
             (_, Hold::Read) => self.grants.reads().wanted_since(key.part()?)?,
             (grant, _) => self.grants.get(grant)?.recalled?.at,

@@ -13,7 +13,7 @@ use crate::grants::gate::locks_of;
 use crate::records::keys::{self, Kind, Table};
 use crate::records::record::{Entry, Grant, Header, Record};
 use crate::state::ctx::Ctx;
-use crate::state::lock_key::LockKey;
+use crate::state::lock_key::{Hold, LockKey};
 use crate::state::shard::Shard;
 use crate::state::stop::{Ran, Stop, bad_key};
 
@@ -86,14 +86,14 @@ impl Shard {
         }
         // A copy that comes late would get a grant of which its holder does not know.
         let is_its_own = request_epoch(number) == ctx.now.epoch;
-        if !is_its_own || !self.grants.is_new_request(session, number) {
+        if !is_its_own || !self.grants.is_new_request(session, number, false) {
             return Err(Errno::EAGAIN.into());
         }
-        self.end_own_read(ctx, session, part);
         if !self.may_lend(ctx, (key, session), part, &header)? {
             self.recall_lock_of_readers(ctx.now, LockKey::Partition(part.dir.id, part.partition));
             return Err(Errno::EAGAIN.into());
         }
+        self.end_own_read(ctx, session, part);
         let page = self.first_page(ctx, session, part.dir.id, &header)?;
         let generation = self.numbers.txn(ctx);
         #[cfg(feature = "planted")]
@@ -170,8 +170,16 @@ impl Shard {
         header: &Header,
     ) -> Result<bool, Halt> {
         let (dir, orders) = (part.dir.id, header.range());
-        let is_free = self.locks_of_part(part).iter().all(|lock| self.locks.hold(*lock).is_none());
-        Ok(is_free
+        let reads = self.grants.reads();
+        let is_read = reads.is_read_by_others((dir, part.partition), session);
+        let is_free = |lock: &LockKey| match self.locks.hold(*lock) {
+            None => true,
+            Some((_, Hold::Read)) => !is_read,
+            Some(_) => false,
+        };
+        Ok(self.locks_of_part(part).iter().all(is_free)
+            // A session that has not heard of the shard's start may read any part.
+            && !reads.has_whole_of_others(session)
             && !self.is_handed_over(dir, part.partition)
             && !self.grants.pauses.is_paused((dir, part.partition), ctx.now.nanos)
             && self.grants.count_of(session) < GRANTS_MAX

@@ -115,7 +115,7 @@ impl Shard {
         let header = self.find_header(ctx, part.dir, start)?;
         // A copy that comes late would take the place of a grant that is used.
         let is_its_own = request_epoch(number) == ctx.now.epoch;
-        let is_new = is_its_own && self.grants.is_new_request(session, number);
+        let is_new = is_its_own && self.grants.is_new_request(session, number, true);
         if !is_new || header.partition != part.partition || !self.may_read(ctx, key, part, &header)
         {
             return Err(Errno::EAGAIN.into());
@@ -126,14 +126,16 @@ impl Shard {
         let generation = self.numbers.txn(ctx);
         let need = self.record_reader(ctx, session, key);
         let at = (part.dir.id, part.partition);
-        match self.grants.reads().of(at, session) {
-            Some(old) => drop(self.grants.take_read(old)),
-            None if !self.grants.reads().is_read(at) => self.lock_read(at),
-            None => {}
+        if !self.grants.reads().is_read(at) {
+            self.lock_read(at);
         }
+        let old = self.grants.reads().of(at, session);
         let since = ctx.now.nanos;
         let read = Read { session, key, at: Some(at), since, recalled: None };
         self.grants.enter_read(generation, read);
+        if let Some(old) = old {
+            self.grants.take_read(old);
+        }
         self.counters.parts_read += 1;
         Ok(Ran::Answer(Body::ReadGranted(generation), need))
     }
@@ -152,6 +154,20 @@ impl Shard {
             return Need::Committed;
         }
         if at <= ctx.now.durable { Need::Committed } else { Need::Synced }
+    }
+
+    /// Records the sessions that read, when the shard begins anew: the group may have been dropped in
+    /// which that was recorded.
+    pub(crate) fn record_readers(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        for session in self.grants.reads().sessions() {
+            let key = self.grants.reads().of_session(session).next().map(|(_, read)| read.key);
+            let row = keys::reader(session);
+            if let (Some(key), None) = (key, ctx.get(&row)?) {
+                ctx.put(row, Reader { key }.encode());
+                self.grants.note_reader(session, Lsn(ctx.now.seen.0 + 1));
+            }
+        }
+        Ok(())
     }
 
     /// Whether nobody changes a part now, nor moves it.
@@ -202,6 +218,8 @@ impl Shard {
         if self.grants.reads_of(read.session) == 0 && !ctx.now.is_spent {
             ctx.delete(keys::reader(read.session));
         }
+        // A question of the session may wait for news. There may be none any more.
+        self.queue.resume(self.locks.wake(LockKey::Grants(read.session)));
         let Some(at) = read.at else {
             self.queue.resume(self.locks.wake(LockKey::Readers));
             return;
@@ -224,8 +242,12 @@ impl Shard {
         for generation in self.grants.reads().to_fence(ctx.now.nanos) {
             let Some(read) = self.grants.reads().get(generation).copied() else { continue };
             self.counters.reads_fenced += 1;
-            if read.at.is_some() && self.sessions.is_alive(read.session) {
+            let is_alive = self.sessions.is_alive(read.session);
+            // It may not know of its grant: the answer was lost.
+            let has_known = self.grants.has_attended_since(read.session, read.since);
+            if read.at.is_some() && is_alive && has_known {
                 self.grants.pauses.bar(read.key, ctx.now.nanos);
+                self.grants.recall_all_reads(read.session, ctx.now.nanos);
             }
             self.end_read(ctx, generation);
         }

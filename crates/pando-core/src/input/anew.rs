@@ -92,6 +92,7 @@ impl Shard {
         }
         let mut old = core::mem::replace(self, new);
         self.keep(&mut old, (&ctx, refuse));
+        self.record_readers(&mut ctx)?;
         let (mut refused, said) = core::mem::take(&mut old.concerned).into_parts();
         refused.extend(said.and_then(|said| old.own_request(said)));
         refused.sort_by_key(|(tag, _)| *tag);

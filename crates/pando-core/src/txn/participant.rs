@@ -47,6 +47,19 @@ const fn only_looks(prepare: &Prepare) -> bool {
     )
 }
 
+/// Whether a step locks something that sessions may remember.
+const fn changes_parts(prepare: &Prepare) -> bool {
+    matches!(
+        prepare,
+        Prepare::Name { .. }
+            | Prepare::Home(_)
+            | Prepare::Removal(_)
+            | Prepare::Partition { .. }
+            | Prepare::Arrive(_)
+            | Prepare::TakeHashSlot(_)
+    )
+}
+
 impl Shard {
     /// Handles a coordinator's message.
     pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
@@ -188,7 +201,7 @@ impl Shard {
         }
         ctx.under = self.passes_under(&peer, &prepare);
         ctx.changes_for = prepare.locks().then_some(session);
-        let heard = match prepare.locks() && !self.participant.is_prepared(at) {
+        let heard = match changes_parts(&prepare) && !self.participant.is_prepared(at) {
             true => self.readers_have_heard(session),
             false => Ok(()),
         };
@@ -197,7 +210,7 @@ impl Shard {
         let vote = match voted {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
-            Err(Stop::Wait(key)) if self.recall_lock(ctx.now, key) => {
+            Err(Stop::Wait(key)) if key == LockKey::Readers || self.recall_lock(ctx.now, key) => {
                 return self.vote_later(ctx, peer, (place, prepare), key);
             }
             Err(Stop::Wait(key)) => {

@@ -26,7 +26,8 @@ impl<T: Transport> Borrowing<T> {
                 Ok(Body::Attended(news)) => {
                     self.attended(shard, news, &over, asked);
                     let reads = (&news.reads[..], news.prolongs);
-                    self.memory.attended(shard, reads, (&over, asked));
+                    let now = self.inner.machine_nanos();
+                    self.memory.attended(shard, reads, (&over, asked), now);
                     self.to_end.notify_one();
                     // Whoever waits for what is lost hears of it.
                     self.tell_set_aside(shard);

@@ -22,9 +22,9 @@ impl<T: Transport> Borrowing<T> {
             let number = {
                 let mut state = side.lock();
                 state.take_session(session);
-                state.borrowed += 1;
+                state.asked_to_read += 1;
                 let is_free = state.session == session && !state.is_closed;
-                is_free.then(|| request_number(state.epoch(), state.borrowed))
+                is_free.then(|| request_number(state.epoch(), state.asked_to_read))
             };
             let Some(number) = number else {
                 self.memory.read_refused(shard);
@@ -36,7 +36,8 @@ impl<T: Transport> Borrowing<T> {
                 return;
             };
             match reply.result {
-                Ok(Body::ReadGranted(grant)) => {
+                // Another start of the shard knows nothing of it.
+                Ok(Body::ReadGranted(grant)) if reply.epoch == side.lock().epoch() => {
                     self.memory.read_granted((shard, session), (dir.id, grant), asked);
                     side.to_attend.notify_one();
                 }
@@ -79,13 +80,15 @@ impl<T: Transport> Borrowing<T> {
     /// Tells a shard which read grants are given back, without waiting for news of others.
     pub(crate) async fn tell_given_back(&self, shard: ShardIndex) {
         let now = self.inner.machine_nanos();
-        let Some((session, over)) = self.memory.to_tell(shard, now) else { return };
+        let told = self.memory.to_tell(shard, now);
+        self.to_end.notify_one();
+        let Some((session, over)) = told else { return };
         if over.is_empty() {
             return;
         }
         let attend = Op::Attend { shard, session, recalled: Vec::new(), over: over.clone() };
         if self.ask(shard, attend).await.is_some() {
-            self.memory.attended(shard, (&[], false), (&over, now));
+            self.memory.attended(shard, (&[], false), (&over, now), now);
         }
     }
 }

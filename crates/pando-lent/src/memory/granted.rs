@@ -93,19 +93,31 @@ impl ReadGrants {
 
     /// The read grant of a directory, if it may be used at `now`.
     pub(super) fn of(&mut self, dir: DirId, now: u64) -> Option<TxnId> {
-        let granted = self.dirs.get_mut(&dir)?;
-        let side = self.sides.get(&granted.shard);
-        let until = granted.until.max(side.map_or(0, |side| side.until));
-        if now >= until {
+        if self.has_lapsed(dir, now) {
             return None;
         }
+        let granted = self.dirs.get_mut(&dir)?;
         granted.last = now;
         Some(granted.grant)
     }
 
-    /// Whether a directory has this read grant, used or not.
-    pub(super) fn is_of(&self, dir: DirId, grant: TxnId) -> bool {
-        self.dirs.get(&dir).is_some_and(|granted| granted.grant == grant)
+    /// Whether a directory has a read grant that may not be used any more. It may have ended at the
+    /// shard, so nothing may prolong it: it is to be given back.
+    pub(super) fn has_lapsed(&self, dir: DirId, now: u64) -> bool {
+        let until = |granted: &Granted| {
+            let side = self.sides.get(&granted.shard);
+            granted.until.max(side.map_or(0, |side| side.until))
+        };
+        self.dirs.get(&dir).is_some_and(|granted| until(granted) <= now)
+    }
+
+    /// Ends what may not be used any more of a shard. Returns its directories.
+    pub(super) fn end_lapsed(&mut self, shard: ShardIndex, now: u64) -> Vec<DirId> {
+        let its = self.dirs.iter().filter(|(_, granted)| granted.shard == shard);
+        let lapsed: Vec<_> =
+            its.map(|(dir, _)| *dir).filter(|dir| self.has_lapsed(*dir, now)).collect();
+        lapsed.iter().for_each(|dir| self.give_back(*dir));
+        lapsed
     }
 
     /// Notes a request about a directory that travels. Returns whether there is something to ask
@@ -235,6 +247,9 @@ impl ReadGrants {
         let its = self.dirs.iter().filter(|(_, granted)| granted.shard == shard);
         let dirs: Vec<_> = its.map(|(dir, _)| *dir).collect();
         dirs.iter().for_each(|dir| self.give_back(*dir));
+        if let Some(side) = self.sides.get_mut(&shard) {
+            side.is_void |= side.asking.is_some();
+        }
         dirs
     }
 
@@ -361,7 +376,12 @@ mod tests {
         assert_eq!(grants.of(DIR.id, 10 + HOLD), None);
         grants.prolong(SHARD, 20);
         assert_eq!(grants.of(DIR.id, 20 + HOLD - 1), Some(id(1)));
+        assert_eq!(grants.end_lapsed(SHARD, 20 + HOLD - 1), []);
         assert_eq!(grants.of(DIR.id, 20 + HOLD), None);
+        // The shard may have ended it by now, and then prolongs what it does not have.
+        assert_eq!(grants.end_lapsed(SHARD, 20 + HOLD), [DIR.id]);
+        grants.prolong(SHARD, 20 + HOLD);
+        assert_eq!(grants.of(DIR.id, 21 + HOLD), None, "what has lapsed is over");
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl Memory {
                 // What a shard may lose with its power is not known to stay. A read applies
                 // nothing, and a reply names the position that comes next.
                 if reply.seen.0 <= reply.durable.0.saturating_add(1) {
-                    self.state.lock().learn(fetch, &request, reply);
+                    self.state.lock().learn(fetch, (&request, reply), now);
                 }
             }
         }
@@ -260,11 +260,15 @@ impl Memory {
         shard: ShardIndex,
         (recalled, prolongs): (&[TxnId], bool),
         (told, asked): (&[TxnId], u64),
+        now: u64,
     ) {
         let mut state = self.state.lock();
         state.granted.told(shard, told);
         let dirs = state.granted.recalled(shard, recalled);
         state.forget(&dirs);
+        // What has lapsed may be over at the shard, which has then forgotten it.
+        let lapsed = state.granted.end_lapsed(shard, now);
+        state.forget(&lapsed);
         if prolongs {
             state.granted.prolong(shard, asked);
         }
@@ -361,22 +365,19 @@ impl State {
     /// Why what is known of a directory stays true at `now`. `None`: it does not. What is known by
     /// a read grant that may not be used any more is forgotten.
     fn basis(&mut self, dir: DirId, now: u64) -> Option<Basis> {
+        let holds = self.holds(now);
+        if self.granted.has_lapsed(dir, now) {
+            self.granted.give_back(dir);
+            self.facts.drop_dir(dir);
+        }
         if let Some(grant) = self.granted.of(dir, now) {
             return Some(Basis::Grant(grant));
         }
-        if self.holds(now) {
+        if holds {
             return Some(Basis::Hold(self.period));
         }
         self.facts.drop_dir(dir);
         None
-    }
-
-    /// Whether something still has this basis.
-    fn is_based(&self, dir: DirId, basis: Basis) -> bool {
-        match basis {
-            Basis::Hold(period) => self.until > 0 && period == self.period,
-            Basis::Grant(grant) => self.granted.is_of(dir, grant),
-        }
     }
 
     /// Forgets directories of which the read grants are given back.
@@ -472,8 +473,8 @@ impl State {
         }
     }
 
-    fn learn(&mut self, fetch: Fetch, request: &Request, reply: &Reply) {
-        if self.is_based(fetch.dir.id, fetch.basis)
+    fn learn(&mut self, fetch: Fetch, (request, reply): (&Request, &Reply), now: u64) {
+        if self.basis(fetch.dir.id, now) == Some(fetch.basis)
             && self.changes.is_still_since(fetch.dir.id, fetch.change)
         {
             self.facts.learn(fetch.dir, request, &reply.result);

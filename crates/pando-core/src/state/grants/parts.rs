@@ -33,6 +33,8 @@ pub struct Grants {
     reads: Reads,
     /// The last request for a part by each session.
     asked: BTreeMap<SessionId, u64>,
+    /// The last request for a read grant by each session.
+    asked_to_read: BTreeMap<SessionId, u64>,
     /// When to look next for grants of sessions that are over.
     look_at: u64,
     /// Votes about lent parts that wait.
@@ -87,6 +89,17 @@ impl Grants {
         }
         self.forget_holder(read.session);
         Some(read)
+    }
+
+    /// Wants all back that a session reads: it did not give back what others wait for.
+    pub fn recall_all_reads(&mut self, session: SessionId, now: u64) {
+        let holder = self.holders.get(&session).copied().unwrap_or_default();
+        self.reads.recall_all_of(session, holder, now);
+    }
+
+    /// Whether a session was told that it may go on, since a moment.
+    pub fn has_attended_since(&self, session: SessionId, since: u64) -> bool {
+        self.holders.get(&session).is_some_and(|holder| holder.heard > since)
     }
 
     /// Notes that somebody wants to change a part that is read. Returns sessions to which that is
@@ -153,9 +166,11 @@ impl Grants {
         Some(session)
     }
 
-    /// Notes a request for a part. Returns whether it comes after all others of its session.
-    pub fn is_new_request(&mut self, session: SessionId, nth: u64) -> bool {
-        let last = self.asked.entry(session).or_default();
+    /// Notes a request for a part, to use or to read. Returns whether it comes after all others of
+    /// its kind and session.
+    pub fn is_new_request(&mut self, session: SessionId, nth: u64, reads: bool) -> bool {
+        let asked = if reads { &mut self.asked_to_read } else { &mut self.asked };
+        let last = asked.entry(session).or_default();
         let is_new = nth > *last;
         *last = nth.max(*last);
         is_new
@@ -164,6 +179,7 @@ impl Grants {
     /// Forgets the requests of a session that is over: none of it is granted any more.
     pub fn forget_requests(&mut self, session: SessionId) {
         self.asked.remove(&session);
+        self.asked_to_read.remove(&session);
     }
 
     /// Number of read grants of a session.
@@ -340,6 +356,7 @@ impl Grants {
         }
         (self.look_at, self.delayed) = (old.look_at, core::mem::take(&mut old.delayed));
         self.asked = core::mem::take(&mut old.asked);
+        self.asked_to_read = core::mem::take(&mut old.asked_to_read);
         self.pauses = core::mem::take(&mut old.pauses);
         self.batches = core::mem::take(&mut old.batches);
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use pando_types::{DirId, KeyId, PartitionIndex, SessionId, TxnId};
 
 use crate::state::grants::held::{Holder, Recall, fence_after};
+use crate::state::grants::parts::AT_ONCE;
 use crate::state::grants::pauses::Pauses;
 
 /// Most read grants of a shard. More than a session may have, so that one leaves room for others.
@@ -68,7 +69,8 @@ impl Reads {
         self.of_sessions.iter().map(|(session, _)| *session).collect()
     }
 
-    /// Enters a read grant. The session has no other one of that part.
+    /// Enters a read grant. It takes the place of another one of that part, which is to be taken out
+    /// next.
     pub fn enter(&mut self, generation: TxnId, read: Read) {
         match read.at {
             Some(at) => drop(self.of_parts.entry(at).or_default().insert(read.session, generation)),
@@ -97,7 +99,9 @@ impl Reads {
         if let Some(at) = read.at
             && let Some(readers) = self.of_parts.get_mut(&at)
         {
-            readers.remove(&read.session);
+            if readers.get(&read.session) == Some(&generation) {
+                readers.remove(&read.session);
+            }
             if readers.is_empty() {
                 self.of_parts.remove(&at);
             }
@@ -163,7 +167,25 @@ impl Reads {
 
     /// Read grants that their sessions do not use any more at `now`, though somebody waits.
     pub fn to_fence(&self, now: u64) -> Vec<TxnId> {
-        self.fences.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+        let due = self.fences.iter().take_while(|(at, _)| *at <= now).take(AT_ONCE);
+        due.map(|(_, id)| *id).collect()
+    }
+
+    /// Wants all back that a session reads. Its holder is `holder`.
+    pub fn recall_all_of(&mut self, session: SessionId, holder: Holder, now: u64) {
+        let its: Vec<_> = self.of_session(session).map(|(id, _)| id).collect();
+        for id in its {
+            if let Some(read) = self.all.get_mut(&id).filter(|read| read.recalled.is_none()) {
+                let fence_at = fence_after(read.since, holder, now);
+                read.recalled = Some(Recall { at: now, fence_at });
+                self.fences.insert((fence_at, id));
+            }
+        }
+    }
+
+    /// Since when there has been a whole.
+    pub fn whole_since(&self) -> Option<u64> {
+        self.wholes.iter().filter_map(|id| Some(self.all.get(id)?.since)).min()
     }
 
     /// When the next one ends by itself.

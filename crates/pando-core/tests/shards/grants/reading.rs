@@ -338,6 +338,50 @@ fn a_loan_ends_what_its_session_reads() {
     holder.give_back(&mut c, lent);
 }
 
+/// A second question gives back the last read grant. The first one must not wait for ever: what the
+/// session borrows next is prolonged by it.
+#[test]
+fn a_question_that_waits_is_answered_when_the_last_read_grant_ends() {
+    let mut c = cluster(1);
+    let (_, reader, grant) = read(&mut c);
+    let waiting = c.send(reader.shard, reader.attend_op(&[]));
+    assert_eq!(c.answer(waiting), None);
+    reader.attend(&mut c, &[grant]);
+    assert!(c.answer(waiting).is_some(), "nobody answers it any more");
+}
+
+#[test]
+fn after_a_start_nothing_is_lent_before_readers_have_heard_of_it() {
+    let mut c = cluster(1);
+    let (dir, reader, _) = read(&mut c);
+    another(&mut c);
+    let mut holder = Holder::new(&c, reader.shard);
+    c.restart(c.all());
+    assert_eq!(holder.borrow(&mut c, first(dir)), Err(NOT_NOW), "a reader may not have heard");
+    let [whole] = reader.attend(&mut c, &[]).reads[..] else { panic!("no whole") };
+    reader.attend(&mut c, &[whole]);
+    c.session = holder.session;
+    assert!(holder.borrow(&mut c, first(dir)).is_ok());
+}
+
+#[test]
+fn a_read_grant_that_takes_anothers_place_leaves_all_else_as_it_is() {
+    let mut c = cluster(1);
+    let (dir, mut reader, old) = read(&mut c);
+    let waiting = c.send(reader.shard, reader.attend_op(&[]));
+    let new = reader.read(&mut c, dir).unwrap();
+    assert_eq!(c.last_need, Some(Need::Synced), "its record may not be durable");
+    // The old one is given back late.
+    c.send(reader.shard, reader.attend_op(&[old]));
+    another(&mut c);
+    let create = c.create_op(dir, "new");
+    let tag = c.send(reader.shard, create);
+    assert_eq!(c.answer(tag), None);
+    assert!(matches!(c.answer(waiting), Some(Ok(Body::Attended(news))) if news.reads == [new]));
+    reader.attend(&mut c, &[new]);
+    assert!(matches!(c.answer(tag), Some(Ok(_))));
+}
+
 #[test]
 fn late_copies_and_local_sessions_get_nothing() {
     let mut c = cluster(1);

@@ -24,23 +24,24 @@ impl Shared {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         while !self.is_stopped() {
             self.scrub.wait(Duration::from_nanos(TICK));
-            self.scrub_round();
+            self.scrub_round(self.scrub_nanos);
         }
     }
 
-    /// Reads of each shard what is due now.
-    pub(crate) fn scrub_round(&self) {
+    /// Reads of each shard what is due now, if everything is to be read within `period`,
+    /// nanoseconds.
+    pub(crate) fn scrub_round(&self, period: u64) {
         for cell in self.hosted() {
             if !self.is_stopped()
-                && let Some(job) = self.begin_scrub(&cell)
+                && let Some(job) = self.begin_scrub(&cell, period)
             {
                 self.finish_scrub(&cell, job);
             }
         }
     }
 
-    fn begin_scrub(&self, cell: &Arc<Cell>) -> Option<ScrubJob> {
-        let (now, period) = (self.timer.clock.mono(), self.scrub_nanos);
+    fn begin_scrub(&self, cell: &Arc<Cell>, period: u64) -> Option<ScrubJob> {
+        let now = self.timer.clock.mono();
         self.with(cell, |state| {
             let is_idle = state.pressed().pressure == Pressure::None
                 && !state.leaving.is_frozen()
