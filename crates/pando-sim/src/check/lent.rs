@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pando_core::record::Grant;
 use pando_lent::SetAside;
-use pando_types::TxnId;
 use pando_types::lend::{Act, Element, Standing};
+use pando_types::{ShardIndex, TxnId};
 
 use crate::model::{Op, Who};
 
@@ -44,6 +44,8 @@ pub struct Loans {
     /// The most amendments that each grant had, and grants that had fewer later.
     amended: BTreeMap<TxnId, u64>,
     fell: BTreeSet<TxnId>,
+    /// Shards of which blocks could not be read for a while.
+    pub unreadable: BTreeSet<ShardIndex>,
     /// What holders have set aside.
     set_aside: BTreeSet<ElementOf>,
     /// What was lost with the machines of dead holders.
@@ -125,13 +127,17 @@ impl Loans {
 
     /// Whether this was to be set aside. A shard that has heard of the end of a session refuses its
     /// writes, as their objects may be gone. It refuses what rests on an amendment that it has lost
-    /// with its power. It refuses nothing else.
+    /// with its power, and what needs a block that it
+    /// cannot read. It refuses nothing else.
     fn is_reason(&self, lost: &SetAside) -> bool {
         let (grant, number) = lost.element;
         match lost.why {
             Standing::Fenced | Standing::Returned => true,
             Standing::Refused => self.refused.get(&grant).is_some_and(|applied| {
-                number > applied + 1 || lost.what == "a write" || self.fell.contains(&grant)
+                number > applied + 1
+                    || lost.what == "a write"
+                    || self.fell.contains(&grant)
+                    || self.unreadable.contains(&lost.shard)
             }),
             // The directory's transaction was undone: its coordinator had lost power.
             Standing::Unknown => !self.ended.contains_key(&grant),

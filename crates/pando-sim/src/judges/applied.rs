@@ -9,7 +9,7 @@ use pando_core::{Effects, Out, Write, keys};
 use pando_types::lend::Standing;
 use pando_types::op::RequestId;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Ino, Lsn, TxnId};
+use pando_types::{Ino, Lsn, ShardIndex, TxnId};
 
 use crate::base::lock::lock;
 use crate::check::{Ended, History};
@@ -24,6 +24,11 @@ pub struct Applied {
 }
 
 impl Applied {
+    /// Blocks of this shard cannot be read for a while.
+    pub fn cannot_read(&self, shard: ShardIndex) {
+        lock(&self.history).loans.unreadable.insert(shard);
+    }
+
     /// The record of a shard that has applied nothing.
     pub fn new(history: Arc<Mutex<History>>) -> Self {
         Self { history, groups: Vec::new(), over: Vec::new() }

@@ -167,6 +167,11 @@ impl Host {
 }
 
 impl Host {
+    /// Tells the judge that blocks of the disk cannot be read for a while.
+    pub(crate) fn tell_unreadable(&self, shard: usize) {
+        lock(&self.applied).cannot_read(ShardIndex(shard as u16));
+    }
+
     /// The disk may fail from now on.
     pub(crate) fn spoil(&mut self) {
         self.flaws = Some(Arc::new(Mutex::new(Flaws::default())));

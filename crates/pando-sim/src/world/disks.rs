@@ -53,6 +53,7 @@ impl World {
             }
             2 | 3 => {
                 lock(&flaws).unreadable = Some(random.draw());
+                host.tell_unreadable(shard);
                 self.stats.disks.unreadable += 1;
                 "blocks cannot be read"
             }
