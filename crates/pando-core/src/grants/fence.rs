@@ -28,11 +28,12 @@ impl Shard {
         for session in self.grants.take_waited(now) {
             self.queue.resume(self.locks.wake(LockKey::Grants(session)));
         }
+        // They need no room.
+        self.fence_reads(ctx);
         if ctx.now.is_spent {
             self.grants.put_off(now, now.saturating_add(SPENT));
             return;
         }
-        self.fence_reads(ctx);
         for generation in self.grants.to_fence(now) {
             if let Some(held) = self.grants.get(generation) {
                 let grant = held.grant.clone();

@@ -245,9 +245,11 @@ impl Shard {
             let is_alive = self.sessions.is_alive(read.session);
             // It may not know of its grant: the answer was lost.
             let has_known = self.grants.has_attended_since(read.session, read.since);
-            if read.at.is_some() && is_alive && has_known {
-                self.grants.pauses.bar(read.key, ctx.now.nanos);
+            if read.at.is_some() && is_alive {
                 self.grants.recall_all_reads(read.session, ctx.now.nanos);
+                if has_known {
+                    self.grants.pauses.bar(read.key, ctx.now.nanos);
+                }
             }
             self.end_read(ctx, generation);
         }

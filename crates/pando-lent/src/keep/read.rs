@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use pando_client::Transport;
 use pando_types::lend::{Part, request_number};
-use pando_types::op::Op;
+use pando_types::op::{KNOWN_MAX, Op};
 use pando_types::reply::Body;
 use pando_types::{DirId, PartitionIndex, ShardIndex};
 
@@ -38,7 +38,8 @@ impl<T: Transport> Borrowing<T> {
             match reply.result {
                 // Another start of the shard knows nothing of it.
                 Ok(Body::ReadGranted(grant)) if reply.epoch == side.lock().epoch() => {
-                    self.memory.read_granted((shard, session), (dir.id, grant), asked);
+                    let now = self.inner.machine_nanos();
+                    self.memory.read_granted((shard, session), (dir.id, grant), (asked, now));
                     side.to_attend.notify_one();
                 }
                 _ => self.memory.read_refused(shard),
@@ -82,12 +83,14 @@ impl<T: Transport> Borrowing<T> {
         let now = self.inner.machine_nanos();
         let told = self.memory.to_tell(shard, now);
         self.to_end.notify_one();
-        let Some((session, over)) = told else { return };
+        let Some((session, mut over)) = told else { return };
+        over.truncate(KNOWN_MAX);
         if over.is_empty() {
             return;
         }
         let attend = Op::Attend { shard, session, recalled: Vec::new(), over: over.clone() };
-        if self.ask(shard, attend).await.is_some() {
+        let reply = self.ask(shard, attend).await;
+        if reply.is_some_and(|reply| reply.result.is_ok()) {
             self.memory.attended(shard, (&[], false), (&over, now), now);
         }
     }

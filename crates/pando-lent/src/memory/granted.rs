@@ -170,19 +170,21 @@ impl ReadGrants {
         &mut self,
         (shard, session): (ShardIndex, SessionId),
         (dir, grant): (DirId, TxnId),
-        asked: u64,
+        (asked, now): (u64, u64),
     ) {
         let side = self.sides.entry(shard).or_default();
         side.asking = None;
         if side.void.contains(&grant) {
             return;
         }
-        if self.is_closed || side.is_void || session != self.session {
+        let until = asked.saturating_add(HOLD);
+        // One that comes so late may be over at the shard.
+        let is_late = until <= now;
+        if self.is_closed || side.is_void || is_late || session != self.session {
             side.back.push(grant);
             return;
         }
         self.give_back(dir);
-        let until = asked.saturating_add(HOLD);
         self.watched.remove(&dir);
         self.dirs.insert(dir, Granted { shard, grant, until, last: asked });
     }
@@ -365,7 +367,7 @@ mod tests {
             assert_eq!(grants.asked_about(DIR, SHARD, 9), nth + 1 == AFTER);
         }
         assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
-        grants.granted((SHARD, ME), (DIR.id, id(1)), 10);
+        grants.granted((SHARD, ME), (DIR.id, id(1)), (10, 10));
         grants
     }
 
@@ -411,11 +413,19 @@ mod tests {
         }
         assert_eq!(grants.take_ready(SHARD), Some((ME, other)));
         assert_eq!(grants.recalled(SHARD, &[id(2)]), [DIR.id]);
-        grants.granted((SHARD, ME), (other.id, id(2)), 13);
+        grants.granted((SHARD, ME), (other.id, id(2)), (13, 13));
         assert_eq!(grants.of(other.id, 14), None, "it was wanted before it came");
         assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
         grants.ended(1);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(2)]));
+    }
+
+    #[test]
+    fn what_comes_after_its_time_is_given_back() {
+        let mut grants = with_grant();
+        grants.granted((SHARD, ME), (DIR.id, id(2)), (14, 14 + HOLD));
+        grants.prolong(SHARD, 14 + HOLD);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(2)]));
     }
 
     #[test]
@@ -429,7 +439,7 @@ mod tests {
         assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
         grants.borrows(DIR.id);
         grants.has_borrowed(DIR.id);
-        grants.granted((SHARD, ME), (DIR.id, id(2)), 14);
+        grants.granted((SHARD, ME), (DIR.id, id(2)), (14, 14));
         assert_eq!(grants.of(DIR.id, 15), None, "the loan has ended it at the shard");
     }
 
@@ -437,7 +447,7 @@ mod tests {
     fn what_comes_for_an_earlier_session_is_given_back() {
         let mut grants = with_grant();
         assert_eq!(grants.take_session(SessionId(6)), [DIR.id]);
-        grants.granted((SHARD, ME), (DIR.id, id(3)), 13);
+        grants.granted((SHARD, ME), (DIR.id, id(3)), (13, 13));
         assert_eq!(grants.of(DIR.id, 14), None);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(3)]));
         grants.take_endings();

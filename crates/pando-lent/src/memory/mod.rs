@@ -246,11 +246,11 @@ impl Memory {
         &self,
         side: (ShardIndex, SessionId),
         (dir, grant): (DirId, TxnId),
-        asked: u64,
+        (asked, now): (u64, u64),
     ) {
         let mut state = self.state.lock();
         state.facts.drop_dir(dir);
-        state.granted.granted(side, (dir, grant), asked);
+        state.granted.granted(side, (dir, grant), (asked, now));
     }
 
     /// Takes in which read grants a shard wants back, as it has answered a question of `asked` that
