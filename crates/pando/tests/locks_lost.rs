@@ -13,8 +13,8 @@ use rustix::process::{Signal, kill_process};
 #[test]
 fn locks_that_were_lost_are_not_pretended_to_be_held() {
     let mut site = Site::new(&["all"], &["--lease-ms", "700"]);
-    // Others would wait longer for a suspended mount that remembers (docs/design/read-grants.md). After
-    // 9 s, the first `fsync` below says `EIO`, which docs/STATUS.md tells of.
+    // Others would wait longer for a suspended mount that remembers (docs/design/read-grants.md).
+    // After 9 s, the first `fsync` below says `EIO`, which docs/STATUS.md tells of.
     let sleeper = site.mount(&["--sync-metadata"]);
     site.mount(&["--sync-metadata"]);
     for name in ["file", "other", "free"] {

@@ -8,8 +8,7 @@ use pando_types::lend::Standing;
 use crate::records::keys;
 use crate::records::record::{Grant, Record};
 use crate::state::ctx::Ctx;
-use crate::state::grants::held::Held;
-use crate::state::grants::parts::AT_ONCE;
+use crate::state::grants::held::{AT_ONCE, Held};
 use crate::state::lock_key::LockKey;
 use crate::state::shard::Shard;
 

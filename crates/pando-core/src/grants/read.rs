@@ -156,8 +156,8 @@ impl Shard {
         if at <= ctx.now.durable { Need::Committed } else { Need::Synced }
     }
 
-    /// Records the sessions that read, when the shard begins anew: the group may have been dropped in
-    /// which that was recorded.
+    /// Records the sessions that read, when the shard begins anew: the group may have been dropped
+    /// in which that was recorded.
     pub(crate) fn record_readers(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         for session in self.grants.reads().sessions() {
             let key = self.grants.reads().of_session(session).next().map(|(_, read)| read.key);

@@ -10,6 +10,9 @@ use crate::records::record::Grant;
 /// clocks run at different rates.
 pub const FENCE_AFTER: u64 = 9_000_000_000;
 
+/// Most grants that one tick ends.
+pub const AT_ONCE: usize = 32;
+
 /// A grant, with what no record tells.
 #[derive(Clone, Debug)]
 pub struct Held {

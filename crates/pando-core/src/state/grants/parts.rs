@@ -6,12 +6,10 @@ use pando_types::{DirId, Lsn, PartitionIndex, SessionId, TxnId};
 
 use crate::records::record::Grant;
 use crate::state::grants::batch::Batch;
-use crate::state::grants::held::{Held, Holder, fence_after};
+use crate::state::grants::held::{AT_ONCE, Held, Holder, fence_after};
 use crate::state::grants::pauses::Pauses;
 use crate::state::grants::reads::{At, Read, Reads};
 
-/// Most grants that one tick ends.
-pub const AT_ONCE: usize = 32;
 /// Pause between two looks for grants of sessions that are over, nanoseconds.
 const LOOK_EVERY: u64 = 60_000_000_000;
 

@@ -5,8 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use pando_types::{DirId, KeyId, PartitionIndex, SessionId, TxnId};
 
-use crate::state::grants::held::{Holder, Recall, fence_after};
-use crate::state::grants::parts::AT_ONCE;
+use crate::state::grants::held::{AT_ONCE, Holder, Recall, fence_after};
 use crate::state::grants::pauses::Pauses;
 
 /// Most read grants of a shard. More than a session may have, so that one leaves room for others.
@@ -69,8 +68,8 @@ impl Reads {
         self.of_sessions.iter().map(|(session, _)| *session).collect()
     }
 
-    /// Enters a read grant. It takes the place of another one of that part, which is to be taken out
-    /// next.
+    /// Enters a read grant. It takes the place of another one of that part, which is to be taken
+    /// out next.
     pub fn enter(&mut self, generation: TxnId, read: Read) {
         match read.at {
             Some(at) => drop(self.of_parts.entry(at).or_default().insert(read.session, generation)),
