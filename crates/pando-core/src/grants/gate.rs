@@ -33,13 +33,6 @@ impl Shard {
         }
     }
 
-    /// Wants a part back from its readers, if this is its lock and it is read.
-    pub(crate) fn recall_lock_of_readers(&mut self, now: Now, key: LockKey) {
-        if let (Some((_, Hold::Read)), Some(at)) = (self.locks.hold(key), key.part()) {
-            self.recall_reads(now, at);
-        }
-    }
-
     /// For how long the part has been wanted that this lock is of, nanoseconds.
     pub(crate) fn wanted_since(&self, now: Now, key: LockKey) -> Option<u64> {
         if key == LockKey::Readers {
@@ -66,7 +59,9 @@ impl Shard {
         for grant in self.grants.of_parts(is_it) {
             self.recall_grant(now, grant);
         }
-        self.recall_reads_of(now, |dir| dir.hash_slot() == hash_slot);
+        for part in self.grants.reads().parts(|(dir, at)| is_it(dir, at)) {
+            self.recall_reads(now, part);
+        }
     }
 
     /// Whether a lock is held, and not by the grant of which this input runs an element.

@@ -59,6 +59,24 @@ impl Shard {
         locks_of(part.dir.id, part.partition, self.is_home(part.dir.id))
     }
 
+    /// The header of a part for which a session asks.
+    pub(crate) fn header_for(
+        &mut self,
+        ctx: &Ctx<'_>,
+        session: SessionId,
+        part: Part,
+    ) -> Result<Header, Stop> {
+        if !self.sessions.is_alive(session) {
+            return Err(Refusal::NoSession.into());
+        }
+        let start = Order(pando_placement::range(part.partition, Radix::MAX).start);
+        let header = self.find_header(ctx, part.dir, start)?;
+        match header.partition == part.partition {
+            true => Ok(header),
+            false => Err(Errno::EAGAIN.into()),
+        }
+    }
+
     /// Runs [`pando_types::op::Op::Borrow`].
     pub(crate) fn borrow_part(
         &mut self,
@@ -70,14 +88,7 @@ impl Shard {
         if !self.config.lends || session.is_local() {
             return Err(Errno::EOPNOTSUPP.into());
         }
-        if !self.sessions.is_alive(session) {
-            return Err(Refusal::NoSession.into());
-        }
-        let start = Order(pando_placement::range(part.partition, Radix::MAX).start);
-        let header = self.find_header(ctx, part.dir, start)?;
-        if header.partition != part.partition {
-            return Err(Errno::EAGAIN.into());
-        }
+        let header = self.header_for(ctx, session, part)?;
         let entries_max = self.threshold(part.dir.id, part.partition);
         if let Some((grant, inos)) = self.is_lent_to(session, part) {
             let page = self.first_page(ctx, session, part.dir.id, &header)?;
@@ -90,7 +101,7 @@ impl Shard {
             return Err(Errno::EAGAIN.into());
         }
         if !self.may_lend(ctx, (key, session), part, &header)? {
-            self.recall_lock_of_readers(ctx.now, LockKey::Partition(part.dir.id, part.partition));
+            self.recall_reads(ctx.now, (part.dir.id, part.partition));
             return Err(Errno::EAGAIN.into());
         }
         self.end_own_read(ctx, session, part);

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 use pando_types::lend::{Part, request_epoch};
-use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, Errno, KeyId, Lsn, Order, Radix, SessionId, TxnId};
+use pando_types::reply::Body;
+use pando_types::{Errno, KeyId, Lsn, Radix, SessionId, TxnId};
 
 use crate::contract::{Halt, Need, Now};
 use crate::grants::gate::locks_of;
@@ -90,13 +90,6 @@ impl Shard {
         }
     }
 
-    /// Wants back from its readers what goes with a hash slot.
-    pub(crate) fn recall_reads_of(&mut self, now: Now, is_it: impl Fn(DirId) -> bool) {
-        for at in self.grants.reads().parts(|(dir, partition)| partition.0 == 0 && is_it(dir)) {
-            self.recall_reads(now, at);
-        }
-    }
-
     /// Runs [`pando_types::op::Op::BorrowToRead`].
     pub(crate) fn borrow_to_read(
         &mut self,
@@ -108,19 +101,11 @@ impl Shard {
         if session.is_local() {
             return Err(Errno::EOPNOTSUPP.into());
         }
-        if !self.sessions.is_alive(session) {
-            return Err(Refusal::NoSession.into());
-        }
-        let start = Order(pando_placement::range(part.partition, Radix::MAX).start);
-        let header = self.find_header(ctx, part.dir, start)?;
+        let header = self.header_for(ctx, session, part)?;
         // A copy that comes late would take the place of a grant that is used.
         let is_its_own = request_epoch(number) == ctx.now.epoch;
         let is_new = is_its_own && self.grants.is_new_request(session, number, true);
-        if !is_new || header.partition != part.partition || !self.may_read(ctx, key, part, &header)
-        {
-            return Err(Errno::EAGAIN.into());
-        }
-        if self.grants.reads_of(session) >= OF_SESSION_MAX {
+        if !is_new || !self.may_read(ctx, (key, session), part, &header) {
             return Err(Errno::EAGAIN.into());
         }
         let generation = self.numbers.txn(ctx);
@@ -171,7 +156,13 @@ impl Shard {
     }
 
     /// Whether nobody changes a part now, nor moves it.
-    fn may_read(&self, ctx: &Ctx<'_>, key: KeyId, part: Part, header: &Header) -> bool {
+    fn may_read(
+        &self,
+        ctx: &Ctx<'_>,
+        (key, session): (KeyId, SessionId),
+        part: Part,
+        header: &Header,
+    ) -> bool {
         let at @ (dir, partition) = (part.dir.id, part.partition);
         let is_free =
             |lock: &LockKey| matches!(self.locks.hold(*lock), None | Some((_, Hold::Read)));
@@ -187,6 +178,7 @@ impl Shard {
             && !self.grants.reads().pauses.is_paused(at, ctx.now.nanos)
             && !self.grants.pauses.is_barred(key, ctx.now.nanos)
             && self.grants.reads().count() < READS_MAX
+            && self.grants.reads_of(session) < OF_SESSION_MAX
             && !ctx.now.is_full
     }
 

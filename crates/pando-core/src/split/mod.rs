@@ -132,7 +132,7 @@ impl Shard {
         let orders = range(new, Radix(radix.0 + 1));
         if self.locks.hold(key).is_some() || self.is_handed_over(dir.id, index) {
             // The next create notes again that the partition is to split.
-            self.recall_lock_of_readers(ctx.now, key);
+            self.recall_reads(ctx.now, (dir.id, index));
             return Ok(());
         }
         let target = shard_of(&spread, new);
