@@ -70,7 +70,8 @@ struct Side {
 pub(super) struct ReadGrants {
     /// The session to which they belong.
     session: SessionId,
-    dirs: HashMap<DirId, Granted>,
+    /// In order, so that a run of the simulator can be repeated.
+    dirs: BTreeMap<DirId, Granted>,
     watched: HashMap<DirId, Watched>,
     sides: BTreeMap<ShardIndex, Side>,
     endings: Vec<Ending>,
