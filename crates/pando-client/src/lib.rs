@@ -83,4 +83,5 @@ pub use listing::page::DirEntry;
 pub use planted::Planted;
 pub use transport::block::{about_to_wait, before_park, block_on};
 pub use transport::counters::Counters;
+pub use transport::grounds::{self, Grounds};
 pub use transport::traits::{BoxFuture, Called, Calling, Transport, TransportError};

@@ -41,6 +41,10 @@ pub enum Planted {
     LostSaysNotRun,
     /// A quiet session changes things without a word to shard 0.
     ChangesAsleep,
+    /// A grant is given back before the kernel has forgotten what it was told by it.
+    GivenBackBeforeForgotten,
+    /// The kernel may remember an answer from before its ground stood.
+    ToldOfBefore,
 }
 
 #[cfg(feature = "planted")]

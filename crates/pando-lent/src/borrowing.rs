@@ -2,12 +2,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use futures_util::future::{join, join_all, join3, join4};
-use pando_client::{BoxFuture, Called, Calling, Transport, TransportError};
+use pando_client::{BoxFuture, Called, Calling, Grounds, Transport, TransportError};
 use pando_types::lend::{Element, LentRows};
 use pando_types::op::{AccessMask, FileRef, Op, Request, RequestId};
 use pando_types::reply::{Body, Reply};
@@ -36,6 +36,8 @@ pub struct Borrowing<T> {
     /// Told when an element names objects that may not be durable.
     pub(crate) to_sync_objects: Notify,
     pub(crate) memory: Memory,
+    /// What the kernel may remember by grants.
+    pub(crate) grounds: Arc<Grounds>,
     /// Told when read grants end.
     pub(crate) to_end: Notify,
     /// Whether nothing is to be lent at its birth any more: this client closes, a journal failed,
@@ -47,6 +49,7 @@ pub struct Borrowing<T> {
 impl<T: Transport> Borrowing<T> {
     /// Answers from lent parts, over `inner`. Without [`Borrowing::keep`] nothing is borrowed.
     pub fn new(inner: T, settings: Settings) -> Self {
+        let grounds = Arc::new(Grounds::default());
         let sides = (0..SHARDS_MAX).map(|_| OnceLock::new()).collect();
         Self {
             inner,
@@ -56,7 +59,8 @@ impl<T: Transport> Borrowing<T> {
             places: Places::default(),
             asked: Asked::default(),
             to_sync_objects: Notify::default(),
-            memory: Memory::default(),
+            memory: Memory::new(&grounds),
+            grounds,
             to_end: Notify::default(),
             is_barren: AtomicBool::new(false),
             sums: Sums::default(),
@@ -64,7 +68,7 @@ impl<T: Transport> Borrowing<T> {
     }
 
     pub(crate) fn side(&self, shard: ShardIndex) -> &Side {
-        self.sides[usize::from(shard.0)].get_or_init(Side::default)
+        self.sides[usize::from(shard.0)].get_or_init(|| Side::new(&self.grounds))
     }
 
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardIndex> {
@@ -78,11 +82,11 @@ impl<T: Transport> Borrowing<T> {
             let borrows = join3(self.borrow(shard), self.read(shard), self.give_reads_back(shard));
             join4(borrows, self.send(shard), self.attend(shard), asks)
         });
-        join3(join_all(shards), self.return_strays(), self.keep_synced()).await;
+        join4(join_all(shards), self.return_strays(), self.keep_synced(), self.keep_fallen()).await;
     }
 
     /// What is known of shards that were asked something.
-    fn begun(&self) -> impl Iterator<Item = &Side> {
+    pub(crate) fn begun(&self) -> impl Iterator<Item = &Side> {
         self.sides.iter().filter_map(OnceLock::get)
     }
 
@@ -451,10 +455,12 @@ impl<T: Transport> Transport for Borrowing<T> {
     }
 
     fn reads_ended(&self, number: u64) {
-        for shard in self.memory.ended(number) {
-            self.side(shard).to_give_reads_back.notify_one();
-            self.side(shard).changed.notify_waiters();
-        }
+        self.memory.ended(number);
+        self.give_fallen_reads_back();
+    }
+
+    fn grounds(&self) -> Option<&Arc<Grounds>> {
+        Some(&self.grounds)
     }
 
     fn afterwards(&self) {

@@ -32,6 +32,7 @@ impl State {
             }
             _ => {
                 *birth = Birth { is_known: true, doubt: Doubt::None };
+                self.grounds.set_goes_on(grant, true);
                 false
             }
         };
@@ -46,7 +47,10 @@ impl State {
 
     /// The shard was started anew: it may have lost what it knew.
     pub(crate) fn doubt_births(&mut self) {
-        self.births.values_mut().for_each(|birth| *birth = Birth::default());
+        for (grant, birth) in &mut self.births {
+            *birth = Birth::default();
+            self.grounds.set_goes_on(*grant, false);
+        }
     }
 
     /// Grants of which the coordinator is to be asked.

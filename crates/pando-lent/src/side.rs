@@ -1,13 +1,16 @@
 //! What a holder knows of one shard, and holds of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
+use pando_client::Grounds;
+use pando_client::grounds::Kind;
 use pando_core::LentCore;
 use pando_core::contract::Now;
 use pando_types::lend::{Act, Element, GrantState, HOLD, Inos, Standing};
 use pando_types::op::Op;
 use pando_types::reply::Reply;
-use pando_types::{DirId, Epoch, Lsn, SessionId, TxnId};
+use pando_types::{DirId, Epoch, Lsn, SessionId, ShardIndex, TxnId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
@@ -64,6 +67,11 @@ pub(crate) struct State {
     pub(crate) told_of_others: u64,
     /// Grants that are returned, and of which the shard has not said that they are over.
     pub(crate) returning: BTreeSet<TxnId>,
+    /// The last elements of grants that the kernel may yet remember something by: they are not
+    /// queued.
+    falling: BTreeMap<TxnId, Element>,
+    /// What the kernel may remember.
+    pub(crate) grounds: Arc<Grounds>,
     /// Grants of which the shard is to be told that this holder knows that they are over.
     pub(crate) over: BTreeSet<TxnId>,
     /// The session to which all of these belong.
@@ -122,6 +130,12 @@ struct Told {
 }
 
 impl Side {
+    /// A shard of which nothing is known.
+    pub(crate) fn new(grounds: &Arc<Grounds>) -> Self {
+        let state = State { grounds: Arc::clone(grounds), ..State::default() };
+        Self { state: Mutex::new(state), ..Self::default() }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -216,15 +230,48 @@ impl State {
             }
             let last = self.take_out(*grant);
             let never = Element { grant: *grant, number: 1, act: Act::Return(None) };
-            self.queue.push(last.unwrap_or(never), now);
             self.returning.insert(*grant);
-            self.is_urgent = true;
+            self.push_last(last.unwrap_or(never), now);
         }
         self.drop_empty_core();
     }
 
+    /// Queues the last element of a grant, once the kernel remembers nothing by it.
+    fn push_last(&mut self, last: Element, now: u64) {
+        if self.grounds.is_falling(last.grant, now) {
+            self.falling.insert(last.grant, last);
+            return;
+        }
+        self.queue.push(last, now);
+        self.is_urgent = true;
+    }
+
+    /// Queues the last elements of grants by which the kernel remembers nothing any more. Returns
+    /// whether there were any.
+    pub(crate) fn push_fallen(&mut self, now: u64) -> bool {
+        let falling = std::mem::take(&mut self.falling);
+        let before = falling.len();
+        falling.into_values().for_each(|last| self.push_last(last, now));
+        self.falling.len() < before
+    }
+
+    /// Whether all elements of a grant are applied.
+    pub(crate) fn is_all_sent(&self, grant: TxnId) -> bool {
+        !self.falling.contains_key(&grant) && self.queue.is_all_sent(grant)
+    }
+
+    /// Lets a part that was asked for be a ground for the kernel.
+    pub(crate) fn stand(&self, side: ShardIndex, grant: TxnId) {
+        let Some(lent) = &self.lent else { return };
+        if let (Some(dir), Some(its)) = (lent.core.dir_ref_of(grant), lent.uses.get(&grant)) {
+            let goes_on = !self.is_doubtful(grant);
+            self.grounds.stand(((side, Kind::Loan), grant), dir.ino, its.until, goes_on);
+        }
+    }
+
     /// Drops a part. Returns the element that gives it back, if the part was here.
     pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
+        self.grounds.fall(grant);
         self.under.retain(|(_, of)| *of != grant);
         self.amended.remove(&grant);
         let lent = self.lent.as_mut()?;
@@ -254,6 +301,7 @@ impl State {
     /// still knows the grant, it hears what is open in the part. Requests about a part that was
     /// fenced wait for that: they may close files.
     pub(crate) fn lose(&mut self, grant: TxnId, told: &GrantState, now: u64) {
+        self.falling.remove(&grant);
         let lost = self.queue.drop_grant(grant);
         self.set_aside(lost, told.applied, told.standing);
         let dir = self.lent.as_ref().and_then(|lent| lent.core.dir_of(grant));
@@ -271,13 +319,12 @@ impl State {
             return;
         }
         let act = last.map_or(Act::Return(None), |last| last.act);
-        self.queue.push(Element { grant, number: told.applied + 1, act }, now);
         self.returning.insert(grant);
+        self.push_last(Element { grant, number: told.applied + 1, act }, now);
         if let Some(dir) = dir.filter(|_| is_fenced) {
             self.held_up.insert(dir);
             self.reopening.insert(grant, dir);
         }
-        self.is_urgent = true;
     }
 
     /// The shard has a part back, and takes no element of it beyond those applied.
@@ -296,6 +343,7 @@ impl State {
     /// Takes in that a grant is over.
     pub(crate) fn is_over(&mut self, grant: TxnId) {
         self.returning.remove(&grant);
+        self.falling.remove(&grant);
         self.queue.keep_back(grant, false);
         if let Some(dir) = self.reopening.remove(&grant) {
             self.held_up.remove(&dir);
@@ -324,9 +372,10 @@ impl State {
     }
 
     /// Lets the parts be used for a whole hold from `asked` on.
-    pub(crate) fn prolong(&mut self, asked: u64) {
+    pub(crate) fn prolong(&mut self, shard: ShardIndex, asked: u64) {
         if let Some(lent) = &mut self.lent {
             lent.until = lent.until.max(asked.saturating_add(HOLD));
+            self.grounds.prolong((shard, Kind::Loan), lent.until);
         }
     }
 

@@ -3,5 +3,6 @@
 pub mod block;
 pub mod clocks;
 pub mod counters;
+pub mod grounds;
 pub mod traits;
 pub mod waiting;

@@ -12,6 +12,8 @@ use pando_types::op::{AccessMask, FileRef, Request};
 use pando_types::reply::Reply;
 use pando_types::{Attr, Credentials, DirId, ShardIndex};
 
+use crate::transport::grounds::Grounds;
+
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -122,6 +124,12 @@ pub trait Transport: Send + Sync {
     /// Shards have been told what is open in the directories of [`Transport::reads_end`].
     fn reads_ended(&self, _number: u64) {}
 
+    /// On what grounds a kernel may remember names and attributes of single directories. `None`: on
+    /// no other than the session's hold.
+    fn grounds(&self) -> Option<&Arc<Grounds>> {
+        None
+    }
+
     /// Lets the transport do deferred work. The calling thread has passed on the reply of its last
     /// call, and has nothing else to do.
     fn afterwards(&self) {}
@@ -183,6 +191,10 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
 
     fn reads_ended(&self, number: u64) {
         (**self).reads_ended(number);
+    }
+
+    fn grounds(&self) -> Option<&Arc<Grounds>> {
+        (**self).grounds()
     }
 
     fn afterwards(&self) {

@@ -8,17 +8,19 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use pando_types::hold::{Holding, Said};
-use pando_types::op::Op;
+use pando_types::op::{FileAt, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
 use crate::client::Client;
 use crate::nodes::openers::SYSTEM;
+use crate::nodes::table::Spot;
 use crate::nodes::untold::Hurry;
 use crate::request::outcome::Answer;
 use crate::route::plan::Route;
 use crate::session::sessions::Session;
 use crate::session::stance::Seen;
+use crate::transport::grounds::{self, Grounds};
 
 /// How often a client looks whether its session changes anything, nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000_000;
@@ -183,6 +185,23 @@ impl Client {
     #[must_use]
     pub fn knows(&self, ino: Ino) -> bool {
         self.nodes.find(ino).is_ok()
+    }
+
+    /// On what grounds the kernel may remember names and attributes of single directories. `None`:
+    /// on no other than the hold.
+    #[must_use]
+    pub fn grounds(&self) -> Option<&Arc<Grounds>> {
+        self.transport.grounds()
+    }
+
+    /// The entry in which a file lies: its directory, and its name's [key](grounds::key). `None`:
+    /// it lies elsewhere, or is not known.
+    #[must_use]
+    pub fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
+        match self.nodes.find(ino) {
+            Ok(Spot::File(FileAt::Name(dir, name))) => Some((dir.ino, grounds::key(&name))),
+            _ => None,
+        }
     }
 
     /// Inodes that were looked up and not yet forgotten, and the root.

@@ -287,6 +287,12 @@ impl LentCore {
         })
     }
 
+    /// The directory of a grant, with its inode number.
+    #[must_use]
+    pub fn dir_ref_of(&self, generation: TxnId) -> Option<DirRef> {
+        self.parts.get(&generation).map(|part| part.dir)
+    }
+
     /// The directory of a grant.
     #[must_use]
     pub fn dir_of(&self, generation: TxnId) -> Option<DirId> {

@@ -1,6 +1,6 @@
 //! Answers of several requests: nodes, attributes, contents, errors.
 
-use pando_types::{Attr, Errno, Name};
+use pando_types::{Attr, Errno, FileKind, Ino, Name};
 
 use crate::adaptor::convert::{errno, file_attr};
 use crate::adaptor::state::inner::Inner;
@@ -19,10 +19,10 @@ impl Inner {
     /// Replies with a node that a name leads to. The reply counts as one lookup. If it does not
     /// arrive, the lookup is taken back. A caller decides `is_settled` before it calls, and without
     /// the lock below: that may wait for a disk, and a recall would wait for that, too.
-    pub(crate) fn entry(&self, reply: Reply, attr: &Attr, is_settled: bool) -> Delivery {
+    pub(crate) fn entry(&self, reply: Reply, dir: u64, attr: &Attr, is_settled: bool) -> Delivery {
         let delivery = {
             let telling = self.memory.telling(reply.number());
-            reply.entry(&entry_of(&telling, attr, is_settled))
+            reply.entry(&self.entry_of(&telling, dir, attr, is_settled))
         };
         if delivery.is_err() {
             self.forget(attr.ino.0, 1);
@@ -31,9 +31,9 @@ impl Inner {
     }
 
     /// Replies with a node that was made, or with the error.
-    pub(crate) fn made(&self, reply: Reply, result: Result<Attr, Errno>) -> Delivery {
+    pub(crate) fn made(&self, reply: Reply, dir: u64, result: Result<Attr, Errno>) -> Delivery {
         match result {
-            Ok(attr) => self.entry(reply, &attr, self.is_settled(&attr)),
+            Ok(attr) => self.entry(reply, dir, &attr, self.is_settled(&attr)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -43,20 +43,35 @@ impl Inner {
             Ok(attr) => {
                 let is_settled = was_settled && self.is_settled(&attr);
                 let telling = self.memory.telling(reply.number());
-                let timeout = telling.attributes(attr.ino.0, &attr, is_settled);
+                let entry = self.lies_in(&telling, &attr);
+                let timeout = telling.attributes(&attr, entry, is_settled);
                 ignore(reply.attr(file_attr(&attr), timeout));
             }
             Err(error) => failed(reply, error),
         }
     }
-}
 
-pub(crate) fn entry_of(telling: &Telling<'_>, attr: &Attr, is_settled: bool) -> Entry {
-    Entry {
-        node: attr.ino.0,
-        attr: file_attr(attr),
-        entry_timeout: telling.entry_timeout(attr.kind),
-        attr_timeout: telling.entry_attributes(attr.ino.0, attr, is_settled),
+    /// The entry in which a file lies, where it matters.
+    fn lies_in(&self, telling: &Telling<'_>, attr: &Attr) -> Option<(Ino, u64)> {
+        let asks = telling.asks_for_entry() && attr.kind != FileKind::Directory && attr.nlink == 1;
+        asks.then(|| self.fs.namespace().entry_of(attr.ino)).flatten()
+    }
+
+    /// The answer that a name in `dir` leads to this.
+    pub(crate) fn entry_of(
+        &self,
+        telling: &Telling<'_>,
+        dir: u64,
+        attr: &Attr,
+        is_settled: bool,
+    ) -> Entry {
+        let entry = self.lies_in(telling, attr);
+        Entry {
+            node: attr.ino.0,
+            attr: file_attr(attr),
+            entry_timeout: telling.entry_timeout(dir, attr.kind),
+            attr_timeout: telling.entry_attributes(attr, entry, is_settled),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ impl Adaptor {
         if self.0.fs.namespace().may_hold() {
             // Without the thread, the mount never holds, which is slower.
             *self.0.holding() = Holding::start(&self.0).ok();
+            // Without that one, the kernel remembers only while the session holds.
+            *self.0.grounding() = self.0.watch_grounds().ok().flatten();
         }
     }
 }
@@ -95,6 +97,7 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
         drop(self.0.holding().take());
+        drop(self.0.grounding().take());
         // Data that cannot be stored here is counted as lost. No caller is left to hear the error.
         let _ = self.0.fs.shut_down();
     }

@@ -8,6 +8,7 @@ pub mod answers;
 pub mod callers;
 pub mod convert;
 pub mod file_system;
+pub mod grounds;
 pub mod hold;
 pub mod removed;
 pub mod requests;

@@ -48,6 +48,16 @@ impl Notifier {
         self.say(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
+    /// The same. Returns whether the kernel knows the node.
+    pub(crate) fn forget_attributes_of_known(&self, ino: u64) -> io::Result<bool> {
+        let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
+        let out = abi::InvalInodeOut { ino, off: -1, len: 0 };
+        match session.write(0, 0, notify::INVAL_INODE, &[out.as_bytes()]) {
+            Err(Errno::NOENT) => Ok(false),
+            other => Ok(other.map(|_| true)?),
+        }
+    }
+
     /// The highest number of a request that was read so far.
     pub(crate) fn newest_request(&self) -> u64 {
         self.0.upgrade().map_or(0, |session| session.pending.newest())

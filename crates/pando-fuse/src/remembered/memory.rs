@@ -5,10 +5,11 @@
 //! have changed since. So shards judge the callers, too.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
+use pando_client::Grounds;
 use pando_types::{Attr, FileKind, Ino, Judged, Kill};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -24,6 +25,8 @@ use crate::remembered::told::Told;
 const NAMES_KEPT: Duration = Duration::from_secs(5);
 /// The same, if it cannot forget all at once.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
+/// How long the kernel may remember something by a ground ([`Grounds`]).
+const KEPT_BY_GROUND: Duration = Duration::from_secs(4);
 /// How long the kernel of a mount that holds may remember attributes of anything but directories.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
 /// How long the kernel of a mount that holds may remember attributes of directories. After a change
@@ -54,6 +57,11 @@ pub(crate) struct Memory {
     entry_timeout: Duration,
     attr_timeout: Duration,
     forgets_names: AtomicBool,
+    /// Whether something was mounted upon this mount when that was looked at last.
+    is_mounted_upon: AtomicBool,
+    /// On what else than a hold the kernel may remember something; set once the file system is
+    /// mounted.
+    grounds: OnceLock<Arc<Grounds>>,
 }
 
 /// Keeps it fixed whether this session holds. Answers are chosen and written while it lives.
@@ -62,6 +70,8 @@ pub(crate) struct Telling<'a> {
     _holds: RwLockReadGuard<'a, bool>,
     /// How long this session holds from now on; zero: it does not.
     left: Duration,
+    /// Number of the request.
+    request: u64,
 }
 
 /// Nanoseconds since the machine was started, with those that it slept.
@@ -85,7 +95,37 @@ impl Memory {
             entry_timeout: options.entry_timeout,
             attr_timeout: options.attr_timeout,
             forgets_names: AtomicBool::new(false),
+            is_mounted_upon: AtomicBool::new(false),
+            grounds: OnceLock::new(),
         }
+    }
+
+    /// Lets the kernel remember something on these grounds from now on.
+    pub(crate) fn set_grounds(&self, grounds: Arc<Grounds>) {
+        let _ = self.grounds.set(grounds);
+    }
+
+    /// On what else than a hold the kernel may remember something.
+    pub(crate) fn grounds(&self) -> Option<&Grounds> {
+        self.grounds.get().map(Arc::as_ref)
+    }
+
+    /// Sets whether names cannot be forgotten, since something is mounted upon this mount.
+    pub(crate) fn set_mounted_upon(&self, is_so: bool) {
+        self.is_mounted_upon.store(is_so, Ordering::Relaxed);
+    }
+
+    /// How long the kernel may remember names by a ground.
+    fn names_kept_by_ground(&self) -> Duration {
+        match self.is_mounted_upon.load(Ordering::Relaxed) {
+            true => NAMES_KEPT_BRIEFLY,
+            false => self.names_kept().min(KEPT_BY_GROUND),
+        }
+    }
+
+    /// Waits until every answer that was chosen before has been written.
+    pub(crate) fn await_answers(&self) {
+        drop(self.holds.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sets whether the kernel can forget all names at once.
@@ -164,7 +204,7 @@ impl Memory {
         let holds = self.read();
         let left = self.left(*holds && request > self.older.load(Ordering::Relaxed));
         self.note_use();
-        Telling { memory: self, _holds: holds, left }
+        Telling { memory: self, _holds: holds, left, request }
     }
 
     /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
@@ -235,22 +275,54 @@ impl Telling<'_> {
         (!self.left.is_zero()).then(|| time.min(self.left))
     }
 
-    /// How long the kernel may remember which node a name leads to.
-    pub(crate) fn entry_timeout(&self, kind: FileKind) -> Duration {
-        match (self.held_for(self.memory.names_kept()), kind) {
+    /// A time for which the kernel remembers something by a ground, of `most`.
+    fn by_ground(
+        &self,
+        most: Duration,
+        tell: impl FnOnce(&Grounds, (u64, u64), u64) -> u64,
+    ) -> Option<Duration> {
+        let grounds = self.memory.grounds().filter(|_| !most.is_zero())?;
+        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        let time = tell(grounds, (self.request, since_boot()), most);
+        (time > 0).then(|| Duration::from_nanos(time))
+    }
+
+    /// A time for which the kernel remembers a name in `dir`.
+    fn name_for(&self, dir: u64) -> Option<Duration> {
+        self.held_for(self.memory.names_kept()).or_else(|| {
+            let most = self.memory.names_kept_by_ground();
+            self.by_ground(most, |on, moments, most| on.tell_name(Ino(dir), moments, most))
+        })
+    }
+
+    /// Whether attributes of a file may rest on a ground: where it lies is to be looked for.
+    pub(crate) fn asks_for_entry(&self) -> bool {
+        self.left.is_zero() && self.memory.grounds.get().is_some()
+    }
+
+    /// How long the kernel may remember which node a name in `dir` leads to.
+    pub(crate) fn entry_timeout(&self, dir: u64, kind: FileKind) -> Duration {
+        match (self.name_for(dir), kind) {
             (time, FileKind::Directory) => time.unwrap_or_default(),
             (time, _) => time.unwrap_or_default().max(self.memory.entry_timeout),
         }
     }
 
-    /// How long the kernel may remember that a name does not exist.
-    pub(crate) fn absence_timeout(&self) -> Duration {
-        self.held_for(self.memory.names_kept()).unwrap_or_default()
+    /// How long the kernel may remember that a name does not exist in `dir`.
+    pub(crate) fn absence_timeout(&self, dir: u64) -> Duration {
+        self.name_for(dir).unwrap_or_default()
     }
 
     /// How long the kernel may remember these attributes, which it is about to be told.
-    /// `is_settled` means that the mount has no unstored writes to the file.
-    pub(crate) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
+    /// `is_settled` means that the mount has no unstored writes to the file. `entry`: where the file
+    /// lies, if that is known.
+    pub(crate) fn attributes(
+        &self,
+        attr: &Attr,
+        entry: Option<(Ino, u64)>,
+        is_settled: bool,
+    ) -> Duration {
+        let node = attr.ino.0;
         let given = self.memory.attr_timeout;
         self.memory.tells(node, attr);
         if is_program(attr) {
@@ -262,17 +334,44 @@ impl Telling<'_> {
             _ if is_settled => ATTRIBUTES_KEPT,
             _ => Duration::ZERO,
         };
-        if let Some(time) = self.held_for(kept) {
+        if let Some(time) =
+            self.held_for(kept).or_else(|| self.attributes_by_ground(attr, entry, kept))
+        {
             return if kept.is_zero() { kept } else { time.max(given) };
         }
         // Every path begins at the root.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
     }
 
+    fn attributes_by_ground(
+        &self,
+        attr: &Attr,
+        entry: Option<(Ino, u64)>,
+        kept: Duration,
+    ) -> Option<Duration> {
+        let most = kept.min(KEPT_BY_GROUND);
+        let ino = attr.ino;
+        match (attr.kind, entry) {
+            (FileKind::Directory, _) => {
+                self.by_ground(most, |on, at, most| on.tell_dir(ino, at, most))
+            }
+            // What has other names is changed in other directories, too.
+            (_, Some(entry)) if attr.nlink == 1 => {
+                self.by_ground(most, |on, at, most| on.tell_file(entry, ino, at, most))
+            }
+            _ => None,
+        }
+    }
+
     /// How long the kernel may remember attributes that come with a name. At least one jiffy for a
     /// directory: the kernel has just looked it up for a path, and need not ask again.
-    pub(crate) fn entry_attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
-        let time = self.attributes(node, attr, is_settled);
+    pub(crate) fn entry_attributes(
+        &self,
+        attr: &Attr,
+        entry: Option<(Ino, u64)>,
+        is_settled: bool,
+    ) -> Duration {
+        let time = self.attributes(attr, entry, is_settled);
         if attr.kind == FileKind::Directory { time.max(ONE_JIFFY) } else { time }
     }
 }
@@ -308,24 +407,29 @@ mod tests {
         }
     }
 
+    /// The same of another node.
+    fn at(node: u64, attr: &Attr) -> Attr {
+        Attr { ino: Ino(node), ..attr.clone() }
+    }
+
     #[test]
     fn without_a_hold_little_is_remembered() {
         let memory = Memory::new(&Options::default());
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
         let telling = memory.telling(NEW);
-        assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
-        assert_eq!(telling.attributes(3, &dir, SETTLED), Duration::ZERO);
-        assert_eq!(telling.entry_attributes(3, &dir, SETTLED), ONE_JIFFY);
-        assert_eq!(telling.attributes(1, &dir, SETTLED), ONE_JIFFY);
-        assert_eq!(telling.attributes(7, &file, SETTLED), Duration::ZERO);
-        assert_eq!(telling.absence_timeout(), Duration::ZERO);
+        assert_eq!(telling.entry_timeout(1, FileKind::Directory), Duration::ZERO);
+        assert_eq!(telling.attributes(&at(3, &dir), None, SETTLED), Duration::ZERO);
+        assert_eq!(telling.entry_attributes(&at(3, &dir), None, SETTLED), ONE_JIFFY);
+        assert_eq!(telling.attributes(&at(1, &dir), None, SETTLED), ONE_JIFFY);
+        assert_eq!(telling.attributes(&at(7, &file), None, SETTLED), Duration::ZERO);
+        assert_eq!(telling.absence_timeout(1), Duration::ZERO);
     }
 
     #[test]
     fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
         let memory = Memory::new(&Options::default());
         let tell = |node, kind, mode| {
-            memory.telling(NEW).attributes(node, &attr(kind, mode), SETTLED);
+            memory.telling(NEW).attributes(&at(node, &attr(kind, mode)), None, SETTLED);
             memory.is_program(node)
         };
         assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
@@ -347,15 +451,15 @@ mod tests {
             let program = attr(FileKind::Regular, mode);
             assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
             assert_eq!(
-                memory.telling(NEW).attributes(7, &program, SETTLED),
+                memory.telling(NEW).attributes(&at(7, &program), None, SETTLED),
                 Duration::ZERO,
                 "{mode:o}"
             );
         }
         let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
         assert_eq!(memory.listed(&file), (given, given));
-        assert_eq!(memory.telling(NEW).attributes(8, &file, SETTLED), given);
-        assert_eq!(memory.telling(NEW).attributes(9, &dir, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(&at(8, &file), None, SETTLED), given);
+        assert_eq!(memory.telling(NEW).attributes(&at(9, &dir), None, SETTLED), given);
         memory.forget(7);
         memory.tells(7, &attr(FileKind::Regular, 0o4755));
         assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
@@ -365,19 +469,19 @@ mod tests {
     fn a_kernel_with_a_hold_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
         memory.hold_until(FOR_GOOD, 0);
-        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
+        assert_eq!(memory.telling(NEW).entry_timeout(1, FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
         let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
         {
             let telling = memory.telling(NEW);
-            assert_eq!(telling.absence_timeout(), NAMES_KEPT);
-            assert_eq!(telling.attributes(7, &file, SETTLED), ATTRIBUTES_KEPT);
-            assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
+            assert_eq!(telling.absence_timeout(1), NAMES_KEPT);
+            assert_eq!(telling.attributes(&at(7, &file), None, SETTLED), ATTRIBUTES_KEPT);
+            assert_eq!(telling.attributes(&at(7, &file), None, !SETTLED), Duration::ZERO);
             // A write takes setuid off, and this kernel would not hear of it.
-            assert_eq!(telling.attributes(7, &program, SETTLED), Duration::ZERO);
+            assert_eq!(telling.attributes(&at(7, &program), None, SETTLED), Duration::ZERO);
         }
         memory.end_hold();
-        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(&at(7, &file), None, SETTLED), Duration::ZERO);
     }
 
     #[test]
@@ -390,30 +494,30 @@ mod tests {
         {
             let telling = memory.telling(NEW);
             let times = [
-                telling.entry_timeout(FileKind::Directory),
-                telling.absence_timeout(),
-                telling.attributes(3, &dir, SETTLED),
-                telling.attributes(7, &file, SETTLED),
+                telling.entry_timeout(1, FileKind::Directory),
+                telling.absence_timeout(1),
+                telling.attributes(&at(3, &dir), None, SETTLED),
+                telling.attributes(&at(7, &file), None, SETTLED),
             ];
             for time in times {
                 assert!(time > ONE_JIFFY && time <= hold, "{time:?}");
             }
-            assert_eq!(telling.attributes(7, &file, !SETTLED), Duration::ZERO);
+            assert_eq!(telling.attributes(&at(7, &file), None, !SETTLED), Duration::ZERO);
             assert!(telling.keeps_listings());
         }
         // The time is over, whether or not a thread has noticed.
         memory.hold_until(since_boot(), 0);
         assert!(!memory.holds());
         assert!(!memory.telling(NEW).keeps_listings());
-        assert_eq!(memory.telling(NEW).entry_timeout(FileKind::Regular), Duration::ZERO);
-        assert_eq!(memory.telling(NEW).attributes(7, &file, SETTLED), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).entry_timeout(1, FileKind::Regular), Duration::ZERO);
+        assert_eq!(memory.telling(NEW).attributes(&at(7, &file), None, SETTLED), Duration::ZERO);
         assert!(memory.take_used() && !memory.take_used());
     }
 
     #[test]
     fn an_answer_found_before_the_session_held_is_not_remembered() {
         let memory = Memory::new(&Options::default());
-        let remembers = |request| !memory.telling(request).absence_timeout().is_zero();
+        let remembers = |request| !memory.telling(request).absence_timeout(1).is_zero();
         memory.hold_until(FOR_GOOD, 6);
         assert!(!remembers(4) && !remembers(6) && remembers(8));
         // It goes on holding, and what was read since goes on being remembered.
@@ -430,7 +534,11 @@ mod tests {
         let memory = Memory::new(&Options::default());
         // The directories are of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
-            memory.telling(NEW).attributes(node, &attr(FileKind::Directory, mode), SETTLED);
+            memory.telling(NEW).attributes(
+                &at(node, &attr(FileKind::Directory, mode)),
+                None,
+                SETTLED,
+            );
         }
         let needs = |uid, gid, nodes: &[u64]| {
             memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)

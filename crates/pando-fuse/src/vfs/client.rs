@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Client, Content, DirEntry, IfThere, Then, Usage};
+use pando_client::{BoxFuture, Client, Content, DirEntry, Grounds, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -84,6 +84,14 @@ impl Namespace for Client {
 
     fn end_hold(&self) -> Answer<'_, ()> {
         Box::pin(self.end_hold())
+    }
+
+    fn grounds(&self) -> Option<Arc<Grounds>> {
+        self.grounds().filter(|_| !self.holds_for_good()).cloned()
+    }
+
+    fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
+        self.entry_of(ino)
     }
 
     fn afterwards(&self) {

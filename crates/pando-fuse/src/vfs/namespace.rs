@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Content, DirEntry, IfThere, Then, Usage};
+use pando_client::{BoxFuture, Content, DirEntry, Grounds, IfThere, Then, Usage};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
     Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
@@ -77,6 +77,17 @@ pub trait Namespace: Send + Sync {
     /// Says that the kernel remembers nothing any more.
     fn end_hold(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+    /// On what grounds the kernel may remember names and attributes of single directories while
+    /// the session does not hold. `None`: on none.
+    fn grounds(&self) -> Option<Arc<Grounds>> {
+        None
+    }
+    /// The entry in which a file lies: its directory, and its name's key for [`Grounds`]. `None`:
+    /// it lies elsewhere, or is not known.
+    fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
+        let _ = ino;
+        None
     }
     /// Runs work after answers have left, when there is nothing else to do.
     fn afterwards(&self) {}

@@ -67,7 +67,7 @@ impl<T: Transport> Borrowing<T> {
         if its.any(|grant| !told.contains(grant) && !state.knows(*grant)) {
             state.told_of_others = now;
         }
-        state.take_news(news, asked, now);
+        state.take_news(shard, news, asked, now);
     }
 
     /// The session, and what it knows of recalls and of grants that are over. `None`: nothing of
@@ -117,7 +117,7 @@ impl State {
         if self.queue.is_broken() { Vec::new() } else { done }
     }
 
-    fn take_news(&mut self, news: &GrantNews, asked: u64, now: u64) {
+    fn take_news(&mut self, shard: ShardIndex, news: &GrantNews, asked: u64, now: u64) {
         self.give_back(&news.recalled, now);
         for (grant, told) in &news.over {
             // It is not over before the shard has heard what is open.
@@ -130,12 +130,12 @@ impl State {
                     }
                 }
                 // The answer to the stream tells from where on what is applied is durable.
-                _ if !self.queue.is_all_sent(*grant) => {}
+                _ if !self.is_all_sent(*grant) => {}
                 _ => self.is_returned(*grant, told.applied),
             }
         }
         if news.prolongs {
-            self.prolong(if is_planted!(HoldFromAnswer) { now } else { asked });
+            self.prolong(shard, if is_planted!(HoldFromAnswer) { now } else { asked });
         }
     }
 
@@ -187,7 +187,12 @@ mod tests {
         let part = Part { dir: DirRef::ROOT, partition: PartitionIndex(0) };
         core.begin(Loan { grant: GRANT, inos: Vec::new(), entries_max: 0 }, part);
         state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
-        state.take_news(&GrantNews { prolongs: true, ..GrantNews::default() }, asked, now);
+        state.take_news(
+            GRANT.shard,
+            &GrantNews { prolongs: true, ..GrantNews::default() },
+            asked,
+            now,
+        );
         state.lent.map_or(0, |lent| lent.until)
     }
 
@@ -240,10 +245,10 @@ mod tests {
         state.queue.push(Element { grant: GRANT, number: 1, act: Act::Return(None) }, 5);
         let returned = GrantState { applied: 1, standing: Standing::Returned, inos: Vec::new() };
         let news = GrantNews { over: vec![(GRANT, returned)], ..GrantNews::default() };
-        state.take_news(&news, 6, 7);
+        state.take_news(GRANT.shard, &news, 6, 7);
         assert!(!state.queue.is_empty());
         state.queue.applied(GRANT, 1, (Epoch(1), Lsn(9)));
-        state.take_news(&news, 6, 7);
+        state.take_news(GRANT.shard, &news, 6, 7);
         assert_eq!(state.over_for_good(), [], "the shard may lose it");
         state.queue.durable(Epoch(1), Lsn(9));
         assert_eq!(state.over_for_good(), [GRANT]);
@@ -258,7 +263,7 @@ mod tests {
         }
         let fenced = GrantState { applied: 2, standing: Standing::Fenced, inos: Vec::new() };
         let news = GrantNews { over: vec![(GRANT, fenced)], ..GrantNews::default() };
-        state.take_news(&news, 6, 7);
+        state.take_news(GRANT.shard, &news, 6, 7);
         let lost: Vec<_> = state.take_set_aside().iter().map(|(it, _)| it.number).collect();
         assert_eq!(lost, [3]);
         assert!(state.queue.is_empty());

@@ -140,6 +140,7 @@ impl<T: Transport> Borrowing<T> {
     /// Notes that all rows of a part are here.
     pub(crate) fn is_lent(&self, state: &State, (shard, grant): (ShardIndex, TxnId)) {
         add(&self.sums.lent, 1);
+        state.stand(shard, grant);
         let Some(lent) = &state.lent else { return };
         if let (Some(dir), Some(place)) = (lent.core.dir_of(grant), lent.core.place_of(grant)) {
             self.places.note(dir, place, (shard, grant));

@@ -25,6 +25,7 @@ impl<T: Transport> Borrowing<T> {
             }
             self.flush(shard).await;
             self.memory.close();
+            self.give_fallen_reads_back();
             self.tell_given_back(shard).await;
         }
     }

@@ -6,6 +6,7 @@ mod attend;
 mod beside;
 mod born;
 mod borrow;
+mod fallen;
 mod flush;
 mod read;
 mod send;

@@ -39,7 +39,7 @@ impl<T: Transport> Borrowing<T> {
                 // Another start of the shard knows nothing of it.
                 Ok(Body::ReadGranted(grant)) if reply.epoch == side.lock().epoch() => {
                     let now = self.inner.machine_nanos();
-                    self.memory.read_granted((shard, session), (dir.id, grant), (asked, now));
+                    self.memory.read_granted((shard, session), (dir, grant), (asked, now));
                     side.to_attend.notify_one();
                 }
                 _ => self.memory.read_refused(shard),

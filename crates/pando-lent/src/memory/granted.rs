@@ -2,7 +2,10 @@
 //! (docs/design/read-grants.md).
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
+use pando_client::Grounds;
+use pando_client::grounds::Kind;
 use pando_types::lend::HOLD;
 use pando_types::{DirId, DirRef, SessionId, ShardIndex, TxnId};
 
@@ -46,6 +49,8 @@ struct Ending {
     dirs: Vec<DirId>,
     /// Number of the batch in which it was taken.
     batch: Option<u64>,
+    /// Whether shards were told.
+    is_told: bool,
 }
 
 /// What concerns one shard.
@@ -76,12 +81,18 @@ pub(super) struct ReadGrants {
     sides: BTreeMap<ShardIndex, Side>,
     endings: Vec<Ending>,
     batches: u64,
+    /// What the kernel may remember.
+    grounds: Arc<Grounds>,
     /// Directories that are being borrowed. Of these none is asked for.
     borrowing: HashSet<DirId>,
     is_closed: bool,
 }
 
 impl ReadGrants {
+    pub(super) fn new(grounds: &Arc<Grounds>) -> Self {
+        Self { grounds: Arc::clone(grounds), ..Self::default() }
+    }
+
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.dirs.is_empty()
@@ -170,7 +181,7 @@ impl ReadGrants {
     pub(super) fn granted(
         &mut self,
         (shard, session): (ShardIndex, SessionId),
-        (dir, grant): (DirId, TxnId),
+        (dir, grant): (DirRef, TxnId),
         (asked, now): (u64, u64),
     ) {
         let side = self.sides.entry(shard).or_default();
@@ -185,16 +196,18 @@ impl ReadGrants {
             side.back.push(grant);
             return;
         }
-        self.give_back(dir);
-        self.watched.remove(&dir);
-        self.dirs.insert(dir, Granted { shard, grant, until, last: asked });
+        self.give_back(dir.id);
+        self.watched.remove(&dir.id);
+        self.dirs.insert(dir.id, Granted { shard, grant, until, last: asked });
+        self.grounds.stand(((shard, Kind::Read), grant), dir.ino, until, true);
     }
 
     /// Ends the read grant of a directory. It is given back later.
     pub(super) fn give_back(&mut self, dir: DirId) {
         if let Some(Granted { shard, grant, .. }) = self.dirs.remove(&dir) {
+            self.grounds.fall(grant);
             let (grants, dirs) = (vec![grant], vec![dir]);
-            self.endings.push(Ending { shard, grants, dirs, batch: None });
+            self.endings.push(Ending { shard, grants, dirs, batch: None, is_told: false });
         }
     }
 
@@ -233,9 +246,21 @@ impl ReadGrants {
         is_any.then_some((batch, dirs))
     }
 
-    /// Gives back what was taken up to this batch. Returns the shards to tell.
-    pub(super) fn ended(&mut self, batch: u64) -> Vec<ShardIndex> {
-        let is_it = |ending: &mut Ending| ending.batch.is_some_and(|its| its <= batch);
+    /// Notes that shards were told of what was taken up to this batch.
+    pub(super) fn ended(&mut self, batch: u64) {
+        for ending in &mut self.endings {
+            ending.is_told |= ending.batch.is_some_and(|its| its <= batch);
+        }
+    }
+
+    /// Gives back what shards were told of, and the kernel remembers nothing by. Returns the shards
+    /// to tell.
+    pub(super) fn take_fallen(&mut self, now: u64) -> Vec<ShardIndex> {
+        let grounds = &self.grounds;
+        let is_it = |ending: &mut Ending| {
+            let is_falling = |grant: &TxnId| grounds.is_falling(*grant, now);
+            ending.is_told && !ending.grants.iter().any(is_falling)
+        };
         let ended: Vec<_> = self.endings.extract_if(.., is_it).collect();
         let mut shards = Vec::new();
         for Ending { shard, grants, .. } in ended {
@@ -275,7 +300,13 @@ impl ReadGrants {
                 None => {
                     dirs.extend(self.give_all_back(shard));
                     let (grants, none) = (vec![*grant], Vec::new());
-                    self.endings.push(Ending { shard, grants, dirs: none, batch: None });
+                    self.endings.push(Ending {
+                        shard,
+                        grants,
+                        dirs: none,
+                        batch: None,
+                        is_told: false,
+                    });
                     let side = self.sides.entry(shard).or_default();
                     if side.asking.is_some() {
                         side.void.insert(*grant);
@@ -297,6 +328,7 @@ impl ReadGrants {
     pub(super) fn prolong(&mut self, shard: ShardIndex, asked: u64) {
         if let Some(side) = self.sides.get_mut(&shard) {
             side.until = side.until.max(asked.saturating_add(HOLD));
+            self.grounds.prolong((shard, Kind::Read), side.until);
         }
     }
 
@@ -368,7 +400,7 @@ mod tests {
             assert_eq!(grants.asked_about(DIR, SHARD, 9), nth + 1 == AFTER);
         }
         assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
-        grants.granted((SHARD, ME), (DIR.id, id(1)), (10, 10));
+        grants.granted((SHARD, ME), (DIR, id(1)), (10, 10));
         grants
     }
 
@@ -398,7 +430,8 @@ mod tests {
         assert!(grants.is_ending(DIR.id));
         assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
         assert_eq!(grants.take_endings(), None);
-        assert_eq!(grants.ended(1), [SHARD]);
+        grants.ended(1);
+        assert_eq!(grants.take_fallen(12), [SHARD]);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1)]));
         assert_eq!(grants.recalled(SHARD, &[id(1)]), [], "it is known to be over");
         grants.told(SHARD, &[id(1)]);
@@ -414,17 +447,18 @@ mod tests {
         }
         assert_eq!(grants.take_ready(SHARD), Some((ME, other)));
         assert_eq!(grants.recalled(SHARD, &[id(2)]), [DIR.id]);
-        grants.granted((SHARD, ME), (other.id, id(2)), (13, 13));
+        grants.granted((SHARD, ME), (other, id(2)), (13, 13));
         assert_eq!(grants.of(other.id, 14), None, "it was wanted before it came");
         assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
         grants.ended(1);
+        grants.take_fallen(14);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(2)]));
     }
 
     #[test]
     fn what_comes_after_its_time_is_given_back() {
         let mut grants = with_grant();
-        grants.granted((SHARD, ME), (DIR.id, id(2)), (14, 14 + HOLD));
+        grants.granted((SHARD, ME), (DIR, id(2)), (14, 14 + HOLD));
         grants.prolong(SHARD, 14 + HOLD);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(2)]));
     }
@@ -440,7 +474,7 @@ mod tests {
         assert_eq!(grants.take_ready(SHARD), Some((ME, DIR)));
         grants.borrows(DIR.id);
         grants.has_borrowed(DIR.id);
-        grants.granted((SHARD, ME), (DIR.id, id(2)), (14, 14));
+        grants.granted((SHARD, ME), (DIR, id(2)), (14, 14));
         assert_eq!(grants.of(DIR.id, 15), None, "the loan has ended it at the shard");
     }
 
@@ -448,11 +482,12 @@ mod tests {
     fn what_comes_for_an_earlier_session_is_given_back() {
         let mut grants = with_grant();
         assert_eq!(grants.take_session(SessionId(6)), [DIR.id]);
-        grants.granted((SHARD, ME), (DIR.id, id(3)), (13, 13));
+        grants.granted((SHARD, ME), (DIR, id(3)), (13, 13));
         assert_eq!(grants.of(DIR.id, 14), None);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(3)]));
         grants.take_endings();
         grants.ended(1);
+        grants.take_fallen(14);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(3), id(1)]));
     }
 

@@ -11,8 +11,10 @@ mod granted;
 mod reading;
 mod reads;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pando_client::Grounds;
 use pando_types::DirRef;
 use pando_types::hold::{HOLD_TIME, Holding};
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Request, RequestId};
@@ -86,6 +88,12 @@ fn read_of(request: &Request) -> Option<DirRef> {
 }
 
 impl Memory {
+    /// Remembers nothing yet. Its read grants are grounds for the kernel.
+    pub(crate) fn new(grounds: &Arc<Grounds>) -> Self {
+        let state = State { granted: ReadGrants::new(grounds), ..State::default() };
+        Self { state: Mutex::new(state), answered: AtomicU64::new(0) }
+    }
+
     /// Number of requests that were answered from here.
     pub(crate) fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)

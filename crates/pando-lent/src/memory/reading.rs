@@ -30,11 +30,11 @@ impl Memory {
     pub(crate) fn read_granted(
         &self,
         side: (ShardIndex, SessionId),
-        (dir, grant): (DirId, TxnId),
+        (dir, grant): (DirRef, TxnId),
         (asked, now): (u64, u64),
     ) {
         let mut state = self.state.lock();
-        state.facts.drop_dir(dir);
+        state.facts.drop_dir(dir.id);
         state.granted.granted(side, (dir, grant), (asked, now));
     }
 
@@ -64,9 +64,15 @@ impl Memory {
         self.state.lock().granted.take_endings()
     }
 
-    /// Gives back what was taken up to this number. Returns the shards to tell.
-    pub(crate) fn ended(&self, number: u64) -> Vec<ShardIndex> {
-        self.state.lock().granted.ended(number)
+    /// Notes that shards were told of what was taken up to this number.
+    pub(crate) fn ended(&self, number: u64) {
+        self.state.lock().granted.ended(number);
+    }
+
+    /// Gives back what shards were told of, and the kernel remembers nothing by. Returns the shards
+    /// to tell.
+    pub(crate) fn take_fallen(&self, now: u64) -> Vec<ShardIndex> {
+        self.state.lock().granted.take_fallen(now)
     }
 
     /// Whether a read grant of this directory ends.

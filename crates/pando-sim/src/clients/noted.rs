@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use pando_client::{BoxFuture, Called, Calling, Transport};
+use pando_client::{BoxFuture, Called, Calling, Grounds, Transport};
 use pando_lent::Borrowing;
 use pando_types::lend::{Act, Change, Element};
 use pando_types::op::{AccessMask, FileRef, Op, Request};
@@ -164,6 +164,10 @@ impl Transport for Noted {
 
     fn reads_ended(&self, number: u64) {
         self.lender.reads_ended(number);
+    }
+
+    fn grounds(&self) -> Option<&Arc<Grounds>> {
+        self.lender.grounds()
     }
 
     fn afterwards(&self) {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use pando_client::grounds::key;
 use pando_types::{Errno, Ino, Name};
 
-use crate::adaptor::answers::{entry_of, failed};
+use crate::adaptor::answers::failed;
 use crate::adaptor::callers::Refused;
 use crate::adaptor::convert::{errno, node_kind, permissions};
 use crate::adaptor::state::inner::Inner;
@@ -25,13 +26,16 @@ macro_rules! name {
 }
 
 /// Changes a name by `$work`, and replies with `$answer` of its result. `$work` can use `$by`, the
-/// credentials of the caller, and `$parent`, the directory.
+/// credentials of the caller, and `$parent`, the directory. So can `$leaves`, the entries that a
+/// file may leave.
 macro_rules! changed {
-    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr, $leaves:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
             let $parent = Ino(dir);
+            let leaving = $this.leaving(|| $leaves);
             let result = judged!($this, caller, &[dir], |$by| $work.await);
+            drop(leaving);
             let outcome = result.as_ref().map(drop).map_err(|errno| *errno);
             $this.count_changes(&[dir]);
             let told = $answer(&$this, reply, result);
@@ -42,18 +46,29 @@ macro_rules! changed {
 
 /// Replies with the node that `$work` makes or names.
 macro_rules! made {
-    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {{
-        let answer = |this: &Inner, reply: Reply, made| this.made(reply, made);
-        changed!($inner, $reply, $request, |$this, $by, $parent| $work, answer)
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {
+        made!($inner, $reply, $request, |$this, $by, $parent| $work, None)
+    };
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr, $leaves:expr) => {{
+        let dir = $request.node;
+        let answer = move |this: &Inner, reply: Reply, made| this.made(reply, dir, made);
+        changed!($inner, $reply, $request, |$this, $by, $parent| $work, $leaves, answer)
     }};
 }
 
-/// Replies when `$work` has removed a name.
+/// Replies when `$work` has removed `$name`.
 macro_rules! removed {
-    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {{
+    ($inner:expr, $reply:expr, $request:expr, $name:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {{
         let answer =
             |_: &Inner, reply: Reply, done: Result<(), Errno>| reply.done(done.map_err(errno));
-        changed!($inner, $reply, $request, |$this, $by, $parent| $work, answer)
+        changed!(
+            $inner,
+            $reply,
+            $request,
+            |$this, $by, $parent| $work,
+            Some(($parent, key($name))),
+            answer
+        )
     }};
 }
 
@@ -77,11 +92,11 @@ pub(crate) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
         }
         Operation::Unlink { name } => {
             let name = name!(name, reply);
-            removed!(inner, reply, request, |this, by, dir| this.fs.unlink(by, dir, &name));
+            removed!(inner, reply, request, &name, |this, by, dir| this.fs.unlink(by, dir, &name));
         }
         Operation::Rmdir { name } => {
             let name = name!(name, reply);
-            removed!(inner, reply, request, |this, by, dir| this.fs.rmdir(by, dir, &name));
+            removed!(inner, reply, request, &name, |this, by, dir| this.fs.rmdir(by, dir, &name));
         }
         _ => make(inner, request, reply),
     }
@@ -108,7 +123,13 @@ fn make(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
         }
         Operation::Link { old, name } => {
             let name = name!(name, reply);
-            made!(inner, reply, request, |this, by, dir| this.fs.link(by, Ino(old), dir, &name));
+            made!(
+                inner,
+                reply,
+                request,
+                |this, by, dir| this.fs.link(by, Ino(old), dir, &name),
+                this.fs.namespace().entry_of(Ino(old))
+            );
         }
         _ => failed(reply, Errno::ENOSYS),
     }
@@ -123,17 +144,17 @@ impl Inner {
         match found {
             Ok(attr) => {
                 let is_settled = stored == self.fs.data().stored() && self.is_settled(&attr);
-                let _ = self.entry(reply, &attr, is_settled);
+                let _ = self.entry(reply, dir, &attr, is_settled);
             }
-            Err(Errno::ENOENT) => self.absent(reply),
+            Err(Errno::ENOENT) => self.absent(reply, dir),
             Err(error) => failed(reply, error),
         }
     }
 
     /// Replies that a name does not exist.
-    fn absent(&self, reply: Reply) {
+    fn absent(&self, reply: Reply, dir: u64) {
         let telling = self.memory.telling(reply.number());
-        let timeout = telling.absence_timeout();
+        let timeout = telling.absence_timeout(dir);
         if timeout.is_zero() {
             return failed(reply, Errno::ENOENT);
         }
@@ -161,7 +182,7 @@ impl Inner {
                 let is_settled = self.is_settled(&opened.attr);
                 let delivery = {
                     let telling = self.memory.telling(reply.number());
-                    let entry = entry_of(&telling, &opened.attr, is_settled);
+                    let entry = self.entry_of(&telling, dir, &opened.attr, is_settled);
                     reply.created(&entry, self.new_handle(), self.open_flags(&opened))
                 };
                 if delivery.is_err() {
@@ -187,7 +208,9 @@ impl Inner {
         let (old, new) = ((Ino(from.0), from.1), (Ino(to.0), to.1));
         let dirs = [from.0, to.0];
         let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
+        let leaving = self.leaving(|| [(old.0, key(old.1)), (new.0, key(new.1))]);
         let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
+        drop(leaving);
         self.count_changes(dirs);
         let told = reply.done(moved.map_err(errno));
         self.changed(dirs, moved, told);

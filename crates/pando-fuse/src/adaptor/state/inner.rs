@@ -41,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) device: OnceLock<Vec<u8>>,
     /// Set once the file system is mounted, if the session may hold.
     pub(crate) holding: Mutex<Option<Holding>>,
+    /// The thread that makes the kernel forget what it was told by grounds; set likewise.
+    pub(crate) grounding: Mutex<Option<Holding>>,
 }
 
 impl Adaptor {
@@ -58,6 +60,7 @@ impl Adaptor {
             notifier: OnceLock::new(),
             device: OnceLock::new(),
             holding: Mutex::default(),
+            grounding: Mutex::default(),
         }))
     }
 }
@@ -75,6 +78,10 @@ impl Inner {
 
     pub(crate) fn holding(&self) -> MutexGuard<'_, Option<Holding>> {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn grounding(&self) -> MutexGuard<'_, Option<Holding>> {
+        self.grounding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn new_handle(&self) -> u64 {
