@@ -33,6 +33,11 @@ use parking_lot::Mutex;
 const NODES_MAX: usize = 65_536;
 /// Grounds at most. One more says nothing to the kernel.
 const GROUNDS_MAX: usize = 16_384;
+/// So long after names had to be forgotten before their time, none are told of their directory,
+/// nanoseconds. To forget them costs the kernel all names.
+const PAUSE: u64 = 10_000_000_000;
+/// Directories with such a pause, at most.
+const PAUSES_MAX: usize = 1_024;
 /// The kernel rounds times up to its own unit, nanoseconds.
 const ROUNDED: u64 = 20_000_000;
 /// [`key`] of what is told of a directory itself.
@@ -107,6 +112,7 @@ struct Ground {
 }
 
 struct Falling {
+    dir: Ino,
     told: Told,
     /// Whether the mount has begun with it.
     is_taken: bool,
@@ -121,6 +127,8 @@ struct State {
     sides: BTreeMap<Side, u64>,
     /// Directories out of which this session is taking names, and how often at this moment.
     changing: HashMap<Ino, u32, FixedState>,
+    /// Until when no names are told of a directory.
+    pauses: HashMap<Ino, u64, FixedState>,
     /// Number of nodes in all that stands.
     nodes: usize,
     is_closed: bool,
@@ -169,7 +177,7 @@ impl Grounds {
         let Some(before) = before else { return };
         state.nodes -= before.told.nodes();
         state.by_grant.remove(&before.grant);
-        state.fall(before.grant, before.told);
+        state.fall(before.grant, dir, before.told);
         drop(state);
         self.wake();
     }
@@ -195,7 +203,7 @@ impl Grounds {
         let Some(dir) = state.by_grant.remove(&grant) else { return };
         let Some(ground) = state.standing.remove(&dir) else { return };
         state.nodes -= ground.told.nodes();
-        state.fall(grant, ground.told);
+        state.fall(grant, dir, ground.told);
         drop(state);
         self.wake();
     }
@@ -234,9 +242,22 @@ impl Grounds {
 }
 
 impl State {
-    fn fall(&mut self, grant: TxnId, told: Told) {
+    fn fall(&mut self, grant: TxnId, dir: Ino, told: Told) {
         if told.until > 0 && !self.is_closed {
-            self.falling.insert(grant, Falling { told, is_taken: false });
+            self.falling.insert(grant, Falling { dir, told, is_taken: false });
+        }
+    }
+
+    /// Tells no names of a directory for a while, if some had to be forgotten before their time.
+    fn pause(&mut self, falling: &Falling, now: u64) {
+        if falling.told.names_until <= now {
+            return;
+        }
+        if self.pauses.len() >= PAUSES_MAX {
+            self.pauses.retain(|_, until| *until > now);
+        }
+        if self.pauses.len() < PAUSES_MAX {
+            self.pauses.insert(falling.dir, now.saturating_add(PAUSE));
         }
     }
 }
@@ -272,6 +293,9 @@ impl Grounds {
     /// this number: for how long, of `most` nanoseconds. 0: it may not remember that.
     pub fn tell_name(&self, dir: Ino, (request, now): (u64, u64), most: u64) -> u64 {
         let mut state = self.state.lock();
+        if state.pauses.get(&dir).is_some_and(|until| now < *until) {
+            return 0;
+        }
         let Some((ground, time)) = state.ground(dir, (request, now), most) else { return 0 };
         let until = now.saturating_add(time);
         ground.told.names_until = ground.told.names_until.max(until);
@@ -363,9 +387,13 @@ impl Grounds {
     }
 
     /// The kernel has forgotten what it was told by these grants.
-    pub fn forgotten(&self, grants: &[TxnId]) {
+    pub fn forgotten(&self, grants: &[TxnId], now: u64) {
         let mut state = self.state.lock();
-        grants.iter().for_each(|grant| drop(state.falling.remove(grant)));
+        for grant in grants {
+            if let Some(falling) = state.falling.remove(grant) {
+                state.pause(&falling, now);
+            }
+        }
         drop(state);
         self.wake();
     }
@@ -386,5 +414,165 @@ impl State {
         let is_older = request <= ground.older && !is_planted!(ToldOfBefore);
         let time = until.saturating_sub(now).min(most);
         (time > 0 && !is_older && !is_changing).then_some((ground, time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const SIDE: Side = (ShardIndex(1), Kind::Loan);
+    const DIR: Ino = Ino(7);
+    const FILE: Ino = Ino(70);
+    /// A moment, and how long things are remembered at most.
+    const NOW: u64 = 1_000_000_000_000;
+    const MOST: u64 = 4_000_000_000;
+    /// How long a grant is good for by itself.
+    const OWN: u64 = 8_000_000_000;
+
+    fn id(number: u64) -> TxnId {
+        TxnId { shard: SIDE.0, number }
+    }
+
+    /// With a grant of one directory, which came when request 10 had been read. What is set is the
+    /// highest number of a request.
+    fn standing() -> (Grounds, Arc<AtomicU64>) {
+        let (grounds, newest) = (Grounds::default(), Arc::new(AtomicU64::new(10)));
+        let told = Arc::clone(&newest);
+        grounds.watch(Box::new(move || told.load(Ordering::SeqCst)));
+        grounds.stand((SIDE, id(1)), DIR, NOW + OWN, true);
+        (grounds, newest)
+    }
+
+    #[test]
+    fn nothing_is_told_without_a_ground_or_beyond_its_time() {
+        let (grounds, _) = standing();
+        let name = |now| grounds.tell_name(DIR, (12, now), MOST);
+        assert_eq!(name(NOW), MOST);
+        assert_eq!(name(NOW + OWN - 5), 5);
+        assert_eq!(name(NOW + OWN), 0);
+        assert_eq!(grounds.tell_name(Ino(8), (12, NOW), MOST), 0);
+        grounds.prolong(SIDE, NOW + OWN + 9);
+        grounds.prolong(SIDE, NOW);
+        assert_eq!(name(NOW + OWN), 9);
+        grounds.set_goes_on(id(1), false);
+        assert_eq!(name(NOW + OWN), 0, "a birth in doubt is not prolonged");
+        grounds.set_goes_on(id(1), true);
+        grounds.prolong((SIDE.0, Kind::Read), NOW + 2 * OWN);
+        assert_eq!(name(NOW + OWN), 9, "that prolongs read grants");
+    }
+
+    #[test]
+    fn what_was_asked_before_the_ground_stood_is_not_remembered() {
+        let (grounds, _) = standing();
+        let file = |request| grounds.tell_file((DIR, 5), FILE, (request, NOW), MOST);
+        assert_eq!((file(10), file(12)), (0, MOST));
+        assert_eq!(grounds.tell_dir(DIR, (9, NOW), MOST), 0);
+        assert_eq!(grounds.tell_dir(DIR, (11, NOW), MOST), MOST);
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn an_answer_of_before_is_told_if_that_is_planted() {
+        let (grounds, _) = standing();
+        crate::Planted::plant(Some(crate::Planted::ToldOfBefore));
+        let told = grounds.tell_name(DIR, (10, NOW), MOST);
+        crate::Planted::plant(None);
+        assert_eq!(told, MOST);
+    }
+
+    #[test]
+    fn what_falls_is_forgotten_before_it_is_given_back() {
+        let (grounds, _) = standing();
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
+        assert_eq!(grounds.tell_file((DIR, 5), FILE, (12, NOW), MOST / 2), MOST / 2);
+        // Another file has the key now, so the first one is not known by it any more.
+        assert_eq!(grounds.tell_file((DIR, 5), Ino(71), (12, NOW), MOST), MOST);
+        let count = grounds.count();
+        grounds.fall(id(1));
+        assert!(grounds.count() > count && grounds.is_falling(id(1), NOW));
+        assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), 0);
+        let falls = grounds.take_falls().unwrap();
+        let mut nodes = falls.nodes;
+        nodes.sort_unstable();
+        assert_eq!((falls.grants, falls.names_until), (vec![id(1)], NOW + MOST));
+        assert_eq!(nodes, [FILE, Ino(71)]);
+        assert!(grounds.take_falls().is_none() && grounds.is_falling(id(1), NOW));
+        grounds.forgotten(&[id(1)], NOW + 1);
+        assert!(!grounds.is_falling(id(1), NOW));
+        // Names of a directory that others want are not told for a while.
+        grounds.stand((SIDE, id(2)), DIR, NOW + 2 * PAUSE, true);
+        assert_eq!(grounds.tell_name(DIR, (14, NOW + PAUSE), MOST), 0);
+        assert_eq!(grounds.tell_file((DIR, 5), FILE, (14, NOW + PAUSE), MOST), MOST);
+        assert_eq!(grounds.tell_name(DIR, (14, NOW + 1 + PAUSE), MOST), MOST);
+    }
+
+    #[test]
+    fn what_was_not_told_or_has_timed_out_falls_at_once() {
+        let (grounds, _) = standing();
+        grounds.fall(id(1));
+        assert!(!grounds.is_falling(id(1), NOW) && grounds.take_falls().is_none());
+        grounds.stand((SIDE, id(2)), DIR, NOW + OWN, true);
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        grounds.fall(id(2));
+        let end = grounds.next_end().unwrap();
+        assert!(end > NOW + MOST && grounds.is_falling(id(2), end - 1));
+        assert!(!grounds.is_falling(id(2), end));
+    }
+
+    #[test]
+    fn one_grant_of_a_directory_takes_the_place_of_another() {
+        let (grounds, _) = standing();
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        grounds.stand(((SIDE.0, Kind::Read), id(2)), DIR, NOW + OWN, true);
+        assert!(grounds.is_falling(id(1), NOW));
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
+        grounds.fall(id(1));
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
+    }
+
+    #[test]
+    fn while_files_leave_their_entries_nothing_is_told() {
+        let (grounds, newest) = standing();
+        let file = |request| grounds.tell_file((DIR, 5), FILE, (request, NOW), MOST);
+        assert_eq!(file(12), MOST);
+        grounds.change_begins(DIR);
+        grounds.change_begins(DIR);
+        assert_eq!(file(14), 0);
+        assert_eq!(grounds.change_ends(DIR, 5), Some(FILE));
+        assert_eq!(grounds.change_ends(DIR, 6), None);
+        newest.store(20, Ordering::SeqCst);
+        grounds.change_ended(DIR, 5);
+        assert_eq!(file(22), 0, "there is another change");
+        grounds.change_ended(DIR, 6);
+        assert_eq!((file(20), file(22)), (0, MOST), "what was read before may be older");
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (grounds, _) = standing();
+        let told =
+            |nth: u64, now| grounds.tell_file((DIR, nth), Ino(1_000 + nth), (12, now), 1_000) > 0;
+        let most = NODES_MAX as u64;
+        assert_eq!((0..2 * most).filter(|nth| told(*nth, NOW)).count(), NODES_MAX);
+        // What has timed out makes room.
+        assert!(told(3 * most, NOW + 1_000));
+        for ino in 0..2 * GROUNDS_MAX as u64 {
+            grounds.stand((SIDE, id(5 + ino)), Ino(5_000 + ino), NOW + OWN, true);
+        }
+        assert!(grounds.state.lock().standing.len() <= GROUNDS_MAX);
+    }
+
+    #[test]
+    fn without_a_kernel_there_are_no_grounds() {
+        let (grounds, _) = standing();
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        grounds.fall(id(1));
+        grounds.close();
+        grounds.stand((SIDE, id(2)), DIR, NOW + OWN, true);
+        assert!(!grounds.is_falling(id(1), NOW));
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), 0);
     }
 }

@@ -117,7 +117,7 @@ impl Inner {
             |ino: &Ino| matches!(notifier.forget_attributes_of_known(ino.0), Ok(false));
         let unknown: Vec<_> = falls.nodes.iter().copied().filter(is_unknown).collect();
         if let Some(grounds) = self.memory.grounds() {
-            grounds.forgotten(&falls.grants);
+            grounds.forgotten(&falls.grants, since_boot());
         }
         again.add(&unknown);
     }
