@@ -31,6 +31,8 @@ use parking_lot::Mutex;
 
 /// Nodes whose attributes a kernel may remember by grounds, at most.
 const NODES_MAX: usize = 65_536;
+/// How often nodes are dropped for want of room, nanoseconds.
+const PRUNE_EVERY: u64 = 1_000_000_000;
 /// Grounds at most. One more says nothing to the kernel.
 const GROUNDS_MAX: usize = 16_384;
 /// So long after names had to be forgotten before their time, none are told of their directory,
@@ -131,6 +133,8 @@ struct State {
     pauses: HashMap<Ino, u64, FixedState>,
     /// Number of nodes in all that stands.
     nodes: usize,
+    /// No node is dropped for want of room before this moment.
+    prune_after: u64,
     is_closed: bool,
 }
 
@@ -312,19 +316,15 @@ impl Grounds {
         most: u64,
     ) -> u64 {
         let mut state = self.state.lock();
-        let is_full = state.nodes >= NODES_MAX;
+        if state.is_full(moments.1) {
+            return 0;
+        }
         let Some((ground, time)) = state.ground(dir, moments, most) else { return 0 };
         let before = ground.told.nodes();
-        if is_full {
-            ground.told.prune(moments.1);
-        }
-        let may = !is_full || ground.told.nodes() < before;
-        if may {
-            ground.told.add(key, ino, moments.1.saturating_add(time));
-        }
-        let after = ground.told.nodes();
-        state.nodes = state.nodes - before + after;
-        if may { time } else { 0 }
+        ground.told.add(key, ino, moments.1.saturating_add(time));
+        let more = ground.told.nodes() - before;
+        state.nodes += more;
+        time
     }
 
     /// The same of the attributes of a directory.
@@ -400,6 +400,16 @@ impl Grounds {
 }
 
 impl State {
+    /// Whether there is no room for another node.
+    fn is_full(&mut self, now: u64) -> bool {
+        if self.nodes >= NODES_MAX && now >= self.prune_after {
+            self.prune_after = now.saturating_add(PRUNE_EVERY);
+            self.standing.values_mut().for_each(|ground| ground.told.prune(now));
+            self.nodes = self.standing.values().map(|ground| ground.told.nodes()).sum();
+        }
+        self.nodes >= NODES_MAX
+    }
+
     /// The ground of a directory on which the answer to a request may rest, and for how long.
     fn ground(
         &mut self,
@@ -558,7 +568,7 @@ mod tests {
         let most = NODES_MAX as u64;
         assert_eq!((0..2 * most).filter(|nth| told(*nth, NOW)).count(), NODES_MAX);
         // What has timed out makes room.
-        assert!(told(3 * most, NOW + 1_000));
+        assert!(!told(3 * most, NOW + 1_000) && told(3 * most, NOW + PRUNE_EVERY));
         for ino in 0..2 * GROUNDS_MAX as u64 {
             grounds.stand((SIDE, id(5 + ino)), Ino(5_000 + ino), NOW + OWN, true);
         }

@@ -6,6 +6,7 @@ mod common;
 
 mod born;
 mod fenced;
+mod kernels;
 mod killed;
 mod reading;
 mod under;
@@ -28,6 +29,12 @@ fn status(mount: &Path) -> Value {
 /// A number that the status of a mount has, by name.
 fn count(mount: &Path, name: &str) -> u64 {
     status(mount)["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// How often the kernel has asked a mount for a name or for attributes.
+fn asked(mount: &Path) -> u64 {
+    let requests = &status(mount)["requests"];
+    ["LOOKUP", "GETATTR"].iter().filter_map(|kind| requests[kind].as_u64()).sum()
 }
 
 /// Changes a directory of a mount until it is lent to it.
