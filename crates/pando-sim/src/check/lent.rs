@@ -54,6 +54,8 @@ pub struct Loans {
     pub journals_sent: u64,
     /// Requests that clients answered from what they had read.
     pub remembered: u64,
+    /// Requests that kernels answered.
+    pub known_to_kernels: u64,
     /// Files that clients opened without telling a shard, and those of which they told one then.
     pub untold: (u64, u64),
     /// Number of journals that could not be written.

@@ -11,6 +11,7 @@ use crate::check::History;
 use crate::clients::blocking::desk::Desk;
 use crate::clients::borrows::Borrows;
 use crate::clients::local::Here;
+use crate::clients::memory::kernel::Kernel;
 use crate::clients::workload::Known;
 use crate::judges::locks::Locks;
 use crate::judges::promises::Promises;
@@ -57,6 +58,8 @@ pub struct Shared {
     pub lends: bool,
     /// Whether clients remember what they read while no other one changes anything.
     pub holds: bool,
+    /// Whether there are kernels before clients that borrow, which remember what they are told.
+    pub kernels: bool,
     /// Objects, if files have them.
     pub objects: Option<Arc<Objects>>,
     /// The process that hosts all shards, if this client is in it.
@@ -79,6 +82,7 @@ pub struct ClientRun {
     pub shared: Shared,
     pub(crate) client: Mutex<Option<Arc<Client>>>,
     pub(crate) borrows: Borrows,
+    pub(crate) kernel: Kernel,
     pub(crate) known: Mutex<Known>,
     pub(crate) lanes_left: AtomicUsize,
     pub(crate) lanes_wanted: usize,
@@ -103,6 +107,7 @@ impl ClientRun {
             shared,
             client: Mutex::new(None),
             borrows: Borrows::default(),
+            kernel: Kernel::default(),
             known: Mutex::new(Known::new(names, moves)),
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,

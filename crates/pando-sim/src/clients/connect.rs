@@ -32,6 +32,7 @@ impl ClientRun {
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {
+                    self.watch_grounds(&client);
                     *lock(&self.sessions) = [client.session(); 2];
                     *lock(&self.client) = Some(Arc::new(client));
                     return;
@@ -48,10 +49,12 @@ impl ClientRun {
         // The client's work ends when it is closed.
         let (mut keeps, mut maintains) = (pin!(lender.keep()), pin!(client.maintain()));
         let mut holds = pin!(self.hold(&client));
+        let mut forgets = pin!(self.forget(&client));
         let mut is_over = false;
         poll_fn(|context| {
             is_over = is_over || keeps.as_mut().poll(context).is_ready();
             let _ = holds.as_mut().poll(context);
+            let _ = forgets.as_mut().poll(context);
             maintains.as_mut().poll(context)
         })
         .await;

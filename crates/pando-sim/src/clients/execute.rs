@@ -131,7 +131,7 @@ const fn done((): ()) -> Outcome {
     Ok(Value::Done)
 }
 
-fn to_stat(attr: &Attr) -> Stat {
+pub(super) fn to_stat(attr: &Attr) -> Stat {
     Stat {
         ino: attr.ino,
         kind: attr.kind,

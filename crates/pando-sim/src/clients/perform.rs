@@ -13,7 +13,7 @@ use crate::base::random::Random;
 use crate::check::EventIndex;
 use crate::check::file_names;
 use crate::clients::client::ClientRun;
-use crate::clients::execute::{Executed, execute};
+use crate::clients::execute::Executed;
 use crate::clients::noted::as_event;
 use crate::judges::mark::MARK;
 use crate::model::{Call, Op, Outcome};
@@ -122,7 +122,7 @@ impl ClientRun {
     /// Runs a call. The program may be interrupted meanwhile, and then does not wait for the
     /// result.
     pub(crate) async fn execute(&self, client: &Arc<Client>, call: &Call, page: u32) -> Executed {
-        let mut executing = pin!(execute(client, call, page));
+        let mut executing = pin!(self.execute_by_kernel(client, call, page));
         let here = self.shared.here.as_ref();
         let Some(after) = here.and_then(|here| here.interrupts(&call.op)) else {
             return executing.await;

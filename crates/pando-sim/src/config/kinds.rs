@@ -166,6 +166,14 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which kernels remember what clients tell them. In half of the seeds,
+    /// clients look on until it is their turn, as while they [hold](Self::holding).
+    #[must_use]
+    pub fn kernels(seed: u64) -> Self {
+        let base = Self::holding(seed);
+        Self { kind: "KERNELS", kernels: true, holds: seed.is_multiple_of(2), ..base }
+    }
+
     /// The run of `seed` in which files have objects. In two thirds of the seeds, one process hosts
     /// all shards and some of the clients. In the others clients borrow. Of four seeds, one hands
     /// over hash slots, one splits directories, and in one disks and syncs of objects fail.

@@ -122,6 +122,8 @@ pub struct SimConfig {
     /// Whether clients remember what they read while no other one changes anything. They change
     /// something one after the other, and only look until it is their turn.
     pub holds: bool,
+    /// Whether there are kernels before clients that borrow, which remember what they are told.
+    pub kernels: bool,
     /// Number of times that some client stands still or is cut off for longer than it may use what
     /// it has borrowed.
     pub absences: u64,
@@ -155,7 +157,7 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 impl SimConfig {
     /// All kinds of runs. `PANDO_SIM_` with a kind's name, set to 1, chooses the kind when a single
     /// seed is run.
-    pub const KINDS: [Kind; 12] = [
+    pub const KINDS: [Kind; 13] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -168,6 +170,7 @@ impl SimConfig {
         ("SHARDS", Self::shards_moving),
         ("LENDING", Self::lending),
         ("HOLDING", Self::holding),
+        ("KERNELS", Self::kernels),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -312,6 +315,7 @@ impl SimConfig {
             objects: 0,
             lends: false,
             holds: false,
+            kernels: false,
             absences: 0,
             faulty_max: 3 * SECOND,
             busy_until: u64::MAX,

@@ -67,6 +67,8 @@ counts! {
         pub journals_failed: u64,
         /// Requests that clients answered from what they had read.
         pub remembered: u64,
+        /// Requests that kernels answered.
+        pub known_to_kernels: u64,
         /// Read grants that were given.
         pub read: u64,
         /// Read grants that somebody else's change, or the reader's own, ended.
@@ -162,6 +164,7 @@ impl Loans {
             journals: 0,
             journals_failed: 0,
             remembered: 0,
+            known_to_kernels: 0,
             read: counters.parts_read,
             read_recalled: counters.reads_recalled,
             read_fenced: counters.reads_fenced,

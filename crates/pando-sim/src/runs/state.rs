@@ -69,6 +69,7 @@ impl Run {
             locks,
             lends: world.config.lends,
             holds: world.config.holds,
+            kernels: world.config.kernels,
             objects: world.objects.clone(),
             here: None,
         };

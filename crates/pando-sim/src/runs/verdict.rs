@@ -48,6 +48,7 @@ impl Run {
         (loans.set_aside, loans.died) = history.loans.lost_counts();
         loans.journals = history.loans.journals_sent;
         loans.remembered = history.loans.remembered;
+        loans.known_to_kernels = history.loans.known_to_kernels;
         (loans.untold, loans.told) = history.loans.untold;
         loans.journals_failed = history.loans.journals_failed;
         self.world.stats.count(&history);

@@ -58,6 +58,14 @@ fn what_is_remembered_is_not_lost_with_a_shards_power() {
     hit("losses of power", stats.power_losses, stats.runs / 2);
 }
 
+#[test]
+fn kernels_answer_nothing_that_another_client_has_changed() {
+    let Some(stats) = all_hold(SEEDS / 2, false, SimConfig::kernels).if_enough() else { return };
+    hit("answers of kernels", stats.loans.known_to_kernels, stats.runs * 20);
+    hit("read grants that were wanted back", stats.loans.read_recalled, stats.runs);
+    hit("parts that were wanted back", stats.loans.recalled, stats.runs);
+}
+
 /// Seeds that once failed: docs/TESTING.md tells how.
 #[test]
 fn seeds_that_once_failed_hold() {
@@ -72,9 +80,11 @@ fn seeds_that_once_failed_hold() {
 
 #[test]
 fn a_seed_gives_the_same_bytes_again() {
-    for (kind, seeds) in
-        [(SimConfig::lending as fn(u64) -> SimConfig, 3..7), (SimConfig::holding, 3..11)]
-    {
+    for (kind, seeds) in [
+        (SimConfig::lending as fn(u64) -> SimConfig, 3..7),
+        (SimConfig::holding, 3..11),
+        (SimConfig::kernels, 3..7),
+    ] {
         for seed in seeds {
             let [first, second] = [(); 2].map(|()| run(kind(seed)));
             assert_eq!(first.hash, second.hash, "seed {seed}");

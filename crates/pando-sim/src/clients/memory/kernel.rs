@@ -1,0 +1,246 @@
+//! A kernel before a client: it remembers what it is told by grounds, until it is to forget
+//! (docs/design/read-grants.md, "What kernels remember").
+//!
+//! It forgets what its own programs change, somewhat more of it than Linux does.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pando_client::grounds::key;
+use pando_client::{Client, Grounds, Transport as _};
+use pando_types::{Attr, Errno, FileKind, Ino, Name};
+
+use crate::base::lock::lock;
+use crate::base::random::Random;
+use crate::base::time::{MILLISECOND, SECOND};
+use crate::clients::client::ClientRun;
+use crate::clients::execute::{Executed, execute, to_stat};
+use crate::model::{Call, Op, Value};
+
+/// How long something is remembered at most.
+const MOST: u64 = 4 * SECOND;
+/// The same of attributes of directories.
+const DIR_MOST: u64 = SECOND;
+/// How long it takes to forget, mostly.
+const FORGETS: u64 = 3 * MILLISECOND;
+
+/// What a kernel remembers.
+#[derive(Default)]
+pub struct Kernel {
+    /// Number of the last request that its mount has read.
+    requests: Arc<AtomicU64>,
+    facts: Mutex<Facts>,
+}
+
+#[derive(Default)]
+struct Facts {
+    /// What names lead to, each until a moment.
+    names: BTreeMap<(Ino, Name), (Option<Ino>, u64)>,
+    attrs: BTreeMap<Ino, (Attr, u64)>,
+    changes: Changes,
+}
+
+/// Changes of this kernel's programs, at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Changes {
+    /// Of anything.
+    all: u64,
+    /// Of attributes of files, otherwise than by their names.
+    of_files: u64,
+    under_way: u64,
+    files_under_way: u64,
+}
+
+/// A change that is under way.
+struct Begun {
+    dirs: Vec<Ino>,
+    file: Option<Ino>,
+    /// Entries that a file may leave.
+    leaves: Vec<(Ino, u64)>,
+}
+
+impl Facts {
+    fn known(&self, op: &Op, now: u64) -> Option<Result<Attr, Errno>> {
+        let attr = |ino: &Ino| self.attrs.get(ino).filter(|(_, until)| now < *until);
+        match op {
+            Op::GetAttr(ino) => Some(Ok(attr(ino)?.0.clone())),
+            Op::Lookup(dir, name) => {
+                let at = (*dir, name.clone());
+                match self.names.get(&at).filter(|(_, until)| now < *until)?.0 {
+                    Some(ino) => Some(Ok(attr(&ino)?.0.clone())),
+                    None => Some(Err(Errno::ENOENT)),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ClientRun {
+    /// Runs a call, or answers it as the kernel knows.
+    pub(crate) async fn execute_by_kernel(
+        &self,
+        client: &Arc<Client>,
+        call: &Call,
+        page: u32,
+    ) -> Executed {
+        let Some(grounds) = client.grounds().filter(|_| self.shared.kernels).cloned() else {
+            return execute(client, call, page).await;
+        };
+        if !matches!(call.op, Op::Lookup(..) | Op::GetAttr(_)) {
+            let begun = self.change_begins(client, &grounds, &call.op);
+            let executed = execute(client, call, page).await;
+            self.change_ends(&grounds, begun);
+            return executed;
+        }
+        let is_by_root = call.credentials.uid == 0;
+        let known = lock(&self.kernel.facts).known(&call.op, self.shared.mail.machine_nanos());
+        if let Some(known) = known.filter(|_| is_by_root) {
+            lock(&self.shared.history).loans.known_to_kernels += 1;
+            let outcome = known.as_ref().map(|attr| Value::Stat(to_stat(attr)));
+            let outcome = outcome.map_err(|errno| *errno);
+            return Executed { outcome, is_loose: false, attr: known.ok() };
+        }
+        let request = self.kernel.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let before = lock(&self.kernel.facts).changes;
+        let executed = execute(client, call, page).await;
+        self.take_in(client, &grounds, &call.op, (request, before), &executed);
+        executed
+    }
+
+    /// Remembers an answer, as long as the mount tells.
+    fn take_in(
+        &self,
+        client: &Client,
+        grounds: &Grounds,
+        op: &Op,
+        (request, before): (u64, Changes),
+        executed: &Executed,
+    ) {
+        let now = self.shared.mail.machine_nanos();
+        let moments = (request, now);
+        let mut facts = lock(&self.kernel.facts);
+        let is_still = facts.changes == before && before.under_way == 0;
+        let of_files = |changes: Changes| (changes.of_files, changes.files_under_way);
+        let files_are_still = of_files(facts.changes) == (before.of_files, 0);
+        if let Some(attr) = &executed.attr {
+            let time = match (attr.kind, client.entry_of(attr.ino)) {
+                (FileKind::Directory, _) if is_still => {
+                    grounds.tell_dir(attr.ino, moments, DIR_MOST)
+                }
+                (FileKind::Directory, _) => 0,
+                (_, Some(entry)) if attr.nlink == 1 && files_are_still => {
+                    grounds.tell_file(entry, attr.ino, moments, MOST)
+                }
+                _ => 0,
+            };
+            facts.attrs.remove(&attr.ino);
+            if time > 0 {
+                facts.attrs.insert(attr.ino, (attr.clone(), now + time));
+            }
+        }
+        let found = match (&executed.outcome, &executed.attr) {
+            (Ok(_), Some(attr)) => Some(attr.ino),
+            (Err(Errno::ENOENT), _) => None,
+            _ => return,
+        };
+        let Op::Lookup(dir, name) = op else { return };
+        if is_still {
+            let time = grounds.tell_name(*dir, moments, MOST);
+            if time > 0 {
+                facts.names.insert((*dir, name.clone()), (found, now + time));
+            }
+        }
+    }
+
+    fn change_begins(&self, client: &Client, grounds: &Grounds, op: &Op) -> Option<Begun> {
+        let (mut dirs, mut file, mut leaves) = (Vec::new(), None, Vec::new());
+        match op {
+            Op::Create { dir, .. } | Op::Mkdir(dir, ..) => dirs.push(*dir),
+            Op::Unlink(dir, name) | Op::Rmdir(dir, name) => {
+                dirs.push(*dir);
+                leaves.push((*dir, key(name)));
+            }
+            Op::Link(ino, dir, _) => {
+                dirs.push(*dir);
+                leaves.extend(client.entry_of(*ino));
+            }
+            Op::Rename { from, name, to, new_name, .. } => {
+                dirs.extend([*from, *to]);
+                leaves.extend([(*from, key(name)), (*to, key(new_name))]);
+            }
+            Op::SetAttr(ino, _)
+            | Op::Write(ino, ..)
+            | Op::SetXattr(ino, ..)
+            | Op::RemoveXattr(ino, _)
+            | Op::Open { ino, truncate: true, .. } => file = Some(*ino),
+            _ => return None,
+        }
+        let mut facts = lock(&self.kernel.facts);
+        facts.changes.all += 1;
+        facts.changes.under_way += 1;
+        if file.is_some() {
+            facts.changes.of_files += 1;
+            facts.changes.files_under_way += 1;
+        }
+        leaves.iter().for_each(|(dir, _)| grounds.change_begins(*dir));
+        Some(Begun { dirs, file, leaves })
+    }
+
+    fn change_ends(&self, grounds: &Grounds, begun: Option<Begun>) {
+        let Some(Begun { dirs, file, leaves }) = begun else { return };
+        let mut facts = lock(&self.kernel.facts);
+        facts.changes.all += 1;
+        facts.changes.under_way -= 1;
+        if let Some(file) = file {
+            facts.changes.of_files += 1;
+            facts.changes.files_under_way -= 1;
+            facts.attrs.remove(&file);
+        }
+        facts.names.retain(|(dir, _), _| !dirs.contains(dir));
+        facts.attrs.retain(|ino, _| !dirs.contains(ino));
+        for (dir, key) in leaves {
+            if let Some(ino) = grounds.change_ends(dir, key) {
+                facts.attrs.remove(&ino);
+            }
+            grounds.change_ended(dir, key);
+        }
+    }
+
+    /// Lets the kernel of this client remember, if there is one.
+    pub(crate) fn watch_grounds(&self, client: &Client) {
+        if let Some(grounds) = client.grounds().filter(|_| self.shared.kernels) {
+            let requests = Arc::clone(&self.kernel.requests);
+            grounds.watch(Box::new(move || requests.load(Ordering::SeqCst)));
+        }
+    }
+
+    /// Forgets what falls. Never ready.
+    pub(crate) async fn forget(&self, client: &Client) {
+        let Some(grounds) = client.grounds().filter(|_| self.shared.kernels) else {
+            return std::future::pending().await;
+        };
+        let mut random = Random::new(u64::from(self.who) ^ 0xF0_4647);
+        loop {
+            let falls = grounds.falls().await;
+            let now = self.shared.mail.machine_nanos();
+            // If something is mounted upon the mount, names are left to their time.
+            let takes = match random.below(8) {
+                0 => falls.names_until.saturating_sub(now),
+                _ => random.below(FORGETS),
+            };
+            if takes > 0 {
+                self.shared.mail.sleep(takes).await;
+            }
+            let now = self.shared.mail.machine_nanos();
+            let mut facts = lock(&self.kernel.facts);
+            if now < falls.names_until {
+                facts.names.clear();
+            }
+            facts.attrs.retain(|ino, _| !falls.nodes.contains(ino));
+            drop(facts);
+            grounds.forgotten(&falls.grants, now);
+        }
+    }
+}
