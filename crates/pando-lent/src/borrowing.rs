@@ -145,7 +145,7 @@ impl<T: Transport> Borrowing<T> {
 
     /// Elements that were answered, and are not known to be durable.
     pub fn not_durable(&self) -> Vec<Element> {
-        let of = |shard| self.side(shard).lock().queue.all().cloned().collect::<Vec<_>>();
+        let of = |shard| self.side(shard).lock().not_durable();
         self.shards().flat_map(of).collect()
     }
 

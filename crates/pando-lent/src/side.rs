@@ -238,7 +238,7 @@ impl State {
 
     /// Queues the last element of a grant, once the kernel remembers nothing by it.
     fn push_last(&mut self, last: Element, now: u64) {
-        if self.grounds.is_falling(last.grant, now) {
+        if self.grounds.is_falling(last.grant) {
             self.falling.insert(last.grant, last);
             return;
         }
@@ -253,6 +253,31 @@ impl State {
         let before = falling.len();
         falling.into_values().for_each(|last| self.push_last(last, now));
         self.falling.len() < before
+    }
+
+    /// Elements that are not known to be durable, with those that wait for the kernel.
+    pub(crate) fn not_durable(&self) -> Vec<Element> {
+        self.queue.all().chain(self.falling.values()).cloned().collect()
+    }
+
+    /// Whether last elements wait for the kernel.
+    pub(crate) fn is_falling(&self) -> bool {
+        !self.falling.is_empty()
+    }
+
+    fn any_falls(&self, grants: &[TxnId]) -> bool {
+        grants.iter().any(|grant| self.falling.contains_key(grant))
+    }
+
+    /// How many elements were answered so far, with those that wait for the kernel.
+    pub(crate) fn answered_of(&self, grants: Option<&[TxnId]>) -> u64 {
+        let falls = grants.is_some_and(|grants| self.any_falls(grants));
+        if falls { u64::MAX } else { self.queue.places() }
+    }
+
+    /// Whether of these grants all elements are applied among the first so many.
+    pub(crate) fn is_sent_of(&self, grants: &[TxnId], places: u64) -> bool {
+        !self.any_falls(grants) && self.queue.is_sent_of(grants, places)
     }
 
     /// Whether all elements of a grant are applied.

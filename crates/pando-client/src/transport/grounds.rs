@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Whoever has a grant lets it [stand](Grounds::stand) and [fall](Grounds::fall). The mount asks
-//! what it may tell, and is told what [falls](Grounds::falls). Times are nanoseconds by the clock
-//! that goes on while the machine sleeps.
+//! what it may tell, and is told what [falls](Grounds::falls).
+//!
+//! Grants count by the clock that goes on while the machine sleeps. The kernel's timeouts stand
+//! still meanwhile, so they count by a clock of their own ([`Watch`]). Both in nanoseconds.
 //!
 //! Invariants:
 //! 1. Nothing is told by a ground that falls.
@@ -19,7 +21,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -29,20 +31,27 @@ use futures_util::task::AtomicWaker;
 use pando_types::{Ino, Name, ShardIndex, TxnId};
 use parking_lot::Mutex;
 
-/// Nodes whose attributes a kernel may remember by grounds, at most.
-const NODES_MAX: usize = 65_536;
-/// How often nodes are dropped for want of room, nanoseconds.
-const PRUNE_EVERY: u64 = 1_000_000_000;
-/// Grounds at most. One more says nothing to the kernel.
-const GROUNDS_MAX: usize = 16_384;
-/// So long after names had to be forgotten before their time, none are told of their directory,
-/// nanoseconds. To forget them costs the kernel all names.
-const PAUSE: u64 = 10_000_000_000;
+/// How long a kernel may remember something by a ground at most, nanoseconds.
+pub const KEPT_MAX: u64 = 4 * SECOND;
+const SECOND: u64 = 1_000_000_000;
+/// A thread may take an answer in somewhat later than it was written. Its time counts from then.
+const TAKEN_IN: u64 = SECOND;
+/// So long after names had to be forgotten before their time, none are told of their directory. To
+/// forget them costs the kernel all names.
+const PAUSE: u64 = 10 * SECOND;
 /// Directories with such a pause, at most.
 const PAUSES_MAX: usize = 1_024;
-/// The kernel rounds times up to its own unit, nanoseconds.
-const ROUNDED: u64 = 20_000_000;
-/// [`key`] of what is told of a directory itself.
+/// So often names may have to be forgotten within a second. Then none are told for [`LULL`].
+const OFTEN: u32 = 4;
+/// See [`OFTEN`].
+const LULL: u64 = 5 * SECOND;
+/// Nodes whose attributes a kernel may remember by grounds, at most.
+const NODES_MAX: usize = 65_536;
+/// How often nodes are dropped for want of room.
+const PRUNE_EVERY: u64 = SECOND;
+/// Grounds at most. One more says nothing to the kernel.
+const GROUNDS_MAX: usize = 16_384;
+/// [`Grounds::key`] of what is told of a directory itself.
 const ITSELF: u64 = u64::MAX;
 
 /// What a ground is.
@@ -57,30 +66,35 @@ pub enum Kind {
 /// A shard's grants of one kind. The same answers of the shard prolong them.
 pub type Side = (ShardIndex, Kind);
 
-/// Tells the highest number of a request that a mount has read.
-pub type Newest = Box<dyn Fn() -> u64 + Send + Sync>;
+/// What a mount tells of its kernel.
+pub struct Watch {
+    /// The highest number of a request that was read.
+    pub newest: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Nanoseconds by the clock of the kernel's timeouts.
+    pub clock: Box<dyn Fn() -> u64 + Send + Sync>,
+}
 
 /// What falls, and what of it the kernel is to forget.
 #[derive(Default, Debug)]
 pub struct Falls {
     /// The grants.
     pub grants: Vec<TxnId>,
-    /// Until when names may be remembered that were told.
-    pub names_until: u64,
+    /// How long names may yet be remembered that were told, nanoseconds.
+    pub names_left: u64,
     /// Nodes whose attributes may be remembered.
     pub nodes: Vec<Ino>,
 }
 
-/// What the kernel was told on one ground.
+/// What the kernel was told on one ground. Times are those of the kernel, with [`TAKEN_IN`].
 #[derive(Default)]
 struct Told {
     /// Until when something may be remembered.
     until: u64,
     names_until: u64,
-    /// By the [`key`] of the name, a node and until when its attributes may be remembered.
+    /// By the key of the name, a node and until when its attributes may be remembered.
     nodes: HashMap<u64, (Ino, u64), FixedState>,
     /// Nodes whose key another one has now.
-    others: Vec<(Ino, u64)>,
+    others: Vec<(u64, Ino, u64)>,
 }
 
 impl Told {
@@ -91,13 +105,23 @@ impl Told {
     /// Drops nodes whose time is over.
     fn prune(&mut self, now: u64) {
         self.nodes.retain(|_, (_, until)| *until > now);
-        self.others.retain(|(_, until)| *until > now);
+        self.others.retain(|(_, _, until)| *until > now);
     }
 
     fn add(&mut self, key: u64, ino: Ino, until: u64) {
-        let before = self.nodes.insert(key, (ino, until));
-        self.others.extend(before.filter(|before| before.0 != ino));
+        let before = self.nodes.insert(key, (ino, until)).filter(|before| before.0 != ino);
+        self.others.extend(before.map(|(ino, until)| (key, ino, until)));
         self.until = self.until.max(until);
+    }
+
+    fn of(&self, key: u64) -> impl Iterator<Item = Ino> {
+        let others = self.others.iter().filter(move |it| it.0 == key).map(|it| it.1);
+        self.nodes.get(&key).map(|it| it.0).into_iter().chain(others)
+    }
+
+    fn remove(&mut self, key: u64) {
+        self.nodes.remove(&key);
+        self.others.retain(|it| it.0 != key);
     }
 }
 
@@ -131,6 +155,12 @@ struct State {
     changing: HashMap<Ino, u32, FixedState>,
     /// Until when no names are told of a directory.
     pauses: HashMap<Ino, u64, FixedState>,
+    /// Since when names had to be forgotten, and how often.
+    forgotten: (u64, u32),
+    /// Until when no names are told at all.
+    lull: u64,
+    /// Until when the kernel may remember anything, since an answer was written late.
+    late_until: u64,
     /// Number of nodes in all that stands.
     nodes: usize,
     /// No node is dropped for want of room before this moment.
@@ -142,7 +172,8 @@ struct State {
 #[derive(Default)]
 pub struct Grounds {
     state: Mutex<State>,
-    newest: OnceLock<Newest>,
+    watch: OnceLock<Watch>,
+    keys: RandomState,
     count: AtomicU64,
     /// Woken when something falls: the mount.
     to_forget: AtomicWaker,
@@ -158,23 +189,18 @@ impl std::fmt::Debug for Grounds {
     }
 }
 
-/// The key of a name in its directory. Two names may have one.
-#[must_use]
-pub fn key(name: &Name) -> u64 {
-    FixedState::default().hash_one(name.as_bytes()) & !(1 << 63)
-}
-
 /// What whoever has the grants does.
 impl Grounds {
     /// Lets a grant of a whole directory be a ground, as itself until `until`. It is prolonged with
     /// its side if it `goes_on`.
     pub fn stand(&self, (side, grant): (Side, TxnId), dir: Ino, until: u64, goes_on: bool) {
         let mut state = self.state.lock();
-        let Some(newest) = self.newest.get() else { return };
-        if state.is_closed || state.standing.len() >= GROUNDS_MAX {
+        let Some(watch) = self.watch.get() else { return };
+        let is_known = state.by_grant.contains_key(&grant);
+        if state.is_closed || is_known || state.standing.len() >= GROUNDS_MAX {
             return;
         }
-        let older = newest();
+        let older = (watch.newest)();
         let ground = Ground { side, grant, until, goes_on, older, told: Told::default() };
         let before = state.standing.insert(dir, ground);
         state.by_grant.insert(grant, dir);
@@ -213,10 +239,10 @@ impl Grounds {
     }
 
     /// Whether a kernel may yet remember something by a grant.
-    pub fn is_falling(&self, grant: TxnId, now: u64) -> bool {
+    pub fn is_falling(&self, grant: TxnId) -> bool {
         let state = self.state.lock();
         !is_planted!(GivenBackBeforeForgotten)
-            && state.falling.get(&grant).is_some_and(|it| it.is_remembered(now))
+            && state.falling.get(&grant).is_some_and(|it| self.now() < state.end_of(it))
     }
 
     /// How often something has fallen, or was to fall.
@@ -233,15 +259,22 @@ impl Grounds {
         .await;
     }
 
-    /// When the next ground will have fallen by time.
+    /// In how many nanoseconds the next ground will have fallen by time.
     pub fn next_end(&self) -> Option<u64> {
-        self.state.lock().falling.values().map(Falling::end).min()
+        let (state, now) = (self.state.lock(), self.now());
+        let left = |it: &Falling| state.end_of(it).checked_sub(now).filter(|left| *left > 0);
+        state.falling.values().filter_map(left).min()
     }
 
     fn wake(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.to_forget.wake();
         self.to_give_back.wake();
+    }
+
+    /// The present, by the clock of the kernel's timeouts.
+    fn now(&self) -> u64 {
+        self.watch.get().map_or(0, |watch| (watch.clock)())
     }
 }
 
@@ -252,37 +285,36 @@ impl State {
         }
     }
 
-    /// Tells no names of a directory for a while, if some had to be forgotten before their time.
-    fn pause(&mut self, falling: &Falling, now: u64) {
-        if falling.told.names_until <= now {
-            return;
+    /// When all that was told has timed out.
+    fn end_of(&self, falling: &Falling) -> u64 {
+        falling.told.until.max(self.late_until)
+    }
+
+    /// Names are to be forgotten before their time: tells no others of their directory for a while.
+    fn pause(&mut self, dir: Ino, now: u64) {
+        let (since, count) = &mut self.forgotten;
+        if since.saturating_add(SECOND) <= now {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        if *count >= OFTEN {
+            self.lull = now.saturating_add(LULL);
         }
         if self.pauses.len() >= PAUSES_MAX {
             self.pauses.retain(|_, until| *until > now);
         }
-        if self.pauses.len() < PAUSES_MAX {
-            self.pauses.insert(falling.dir, now.saturating_add(PAUSE));
+        match self.pauses.len() < PAUSES_MAX {
+            true => drop(self.pauses.insert(dir, now.saturating_add(PAUSE))),
+            false => self.lull = now.saturating_add(LULL),
         }
-    }
-}
-
-impl Falling {
-    /// When all that was told has timed out.
-    fn end(&self) -> u64 {
-        self.told.until.saturating_add(ROUNDED)
-    }
-
-    fn is_remembered(&self, now: u64) -> bool {
-        now < self.end()
     }
 }
 
 /// What the mount does.
 impl Grounds {
-    /// Begins: from now on grants become grounds.
-    pub fn watch(&self, newest: Newest) {
-        // A second mount of one client would be told nothing by grounds.
-        let _ = self.newest.set(newest);
+    /// Begins: from now on grants become grounds. False: another mount has begun before.
+    pub fn watch(&self, watch: Watch) -> bool {
+        self.watch.set(watch).is_ok()
     }
 
     /// Ends: there is no kernel any more that remembers anything.
@@ -293,21 +325,28 @@ impl Grounds {
         self.wake();
     }
 
+    /// The key of a name in its directory. No other name has it, by all odds.
+    pub fn key(&self, name: &Name) -> u64 {
+        self.keys.hash_one(name.as_bytes()) >> 1
+    }
+
     /// Tells the kernel what a name leads to, or that it leads nowhere, in answer to the request of
-    /// this number: for how long, of `most` nanoseconds. 0: it may not remember that.
+    /// this number: for how long, of `most` nanoseconds. 0: it may not remember that. `now`: by the
+    /// clock of the grants.
     pub fn tell_name(&self, dir: Ino, (request, now): (u64, u64), most: u64) -> u64 {
-        let mut state = self.state.lock();
-        if state.pauses.get(&dir).is_some_and(|until| now < *until) {
+        let (mut state, kernel) = (self.state.lock(), self.now());
+        let is_paused = state.pauses.get(&dir).is_some_and(|until| kernel < *until);
+        if is_paused || kernel < state.lull {
             return 0;
         }
         let Some((ground, time)) = state.ground(dir, (request, now), most) else { return 0 };
-        let until = now.saturating_add(time);
+        let until = kernel.saturating_add(time).saturating_add(TAKEN_IN);
         ground.told.names_until = ground.told.names_until.max(until);
         ground.told.until = ground.told.until.max(until);
         time
     }
 
-    /// The same of the attributes of a file that lies in the entry of this [key].
+    /// The same of the attributes of a file that lies in the entry of this [key](Grounds::key).
     pub fn tell_file(
         &self,
         (dir, key): (Ino, u64),
@@ -315,13 +354,13 @@ impl Grounds {
         moments: (u64, u64),
         most: u64,
     ) -> u64 {
-        let mut state = self.state.lock();
-        if state.is_full(moments.1) {
+        let (mut state, kernel) = (self.state.lock(), self.now());
+        if state.is_full(kernel) {
             return 0;
         }
         let Some((ground, time)) = state.ground(dir, moments, most) else { return 0 };
         let before = ground.told.nodes();
-        ground.told.add(key, ino, moments.1.saturating_add(time));
+        ground.told.add(key, ino, kernel.saturating_add(time).saturating_add(TAKEN_IN));
         let more = ground.told.nodes() - before;
         state.nodes += more;
         time
@@ -332,21 +371,28 @@ impl Grounds {
         self.tell_file((dir, ITSELF), dir, moments, most)
     }
 
+    /// An answer is written later than its time was chosen. The kernel counts from then.
+    pub fn written_late(&self) {
+        let late = self.now().saturating_add(KEPT_MAX + TAKEN_IN);
+        self.state.lock().late_until = late;
+    }
+
     /// This session is about to take names out of a directory, or a file out of its entry.
     pub fn change_begins(&self, dir: Ino) {
         *self.state.lock().changing.entry(dir).or_default() += 1;
     }
 
-    /// Such a change has run. Returns the node of this name, if the kernel may remember its
-    /// attributes: it has to forget them before [`Grounds::change_ended`].
-    pub fn change_ends(&self, dir: Ino, key: u64) -> Option<Ino> {
+    /// Such a change has run. Returns the nodes of this name of which the kernel may remember
+    /// attributes. It has to forget these before [`Grounds::change_ended`].
+    pub fn change_ends(&self, dir: Ino, key: u64) -> Vec<Ino> {
         let state = self.state.lock();
-        state.standing.get(&dir)?.told.nodes.get(&key).map(|(ino, _)| *ino)
+        state.standing.get(&dir).map_or_else(Vec::new, |ground| ground.told.of(key).collect())
     }
 
-    /// The kernel is about to hear of such a change.
-    pub fn change_ended(&self, dir: Ino, key: u64) {
-        let newest = self.newest.get().map_or(u64::MAX, |newest| newest());
+    /// The kernel is about to hear of such a change. If it may yet run, the directory is no ground
+    /// any more.
+    pub fn change_ended(&self, dir: Ino, key: u64, is_known: bool) {
+        let newest = self.watch.get().map_or(u64::MAX, |watch| (watch.newest)());
         let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(count) = state.changing.get_mut(&dir) {
@@ -356,43 +402,78 @@ impl Grounds {
             }
         }
         let Some(ground) = state.standing.get_mut(&dir) else { return };
-        ground.older = ground.older.max(newest);
-        state.nodes -= usize::from(ground.told.nodes.remove(&key).is_some());
+        ground.older = if is_known { ground.older.max(newest) } else { u64::MAX };
+        let before = ground.told.nodes();
+        ground.told.remove(key);
+        state.nodes -= before - ground.told.nodes();
+    }
+
+    /// Names have left these directories, or may yet, and what the kernel remembers of them goes
+    /// along. Returns for how long it may, nanoseconds. 0: not at all.
+    pub fn names_leave(&self, dirs: &[Ino]) -> u64 {
+        let (mut state, now) = (self.state.lock(), self.now());
+        let mut until = 0;
+        for dir in dirs {
+            let Some(ground) = state.standing.get(dir) else { continue };
+            let names_until = match ground.told.names_until {
+                0 => continue,
+                names_until => names_until.max(state.late_until),
+            };
+            if names_until > now {
+                until = until.max(names_until);
+                state.pause(*dir, now);
+            }
+        }
+        until.saturating_sub(now)
+    }
+
+    /// Names of this directory have been forgotten.
+    pub fn names_forgotten(&self, dirs: &[Ino]) {
+        let mut state = self.state.lock();
+        for dir in dirs {
+            if let Some(ground) = state.standing.get_mut(dir) {
+                ground.told.names_until = 0;
+            }
+        }
     }
 
     /// Waits until something falls.
-    pub async fn falls(&self) -> Falls {
+    pub async fn falls(&self) {
         poll_fn(|context| {
             self.to_forget.register(context.waker());
-            match self.take_falls() {
-                Some(falls) => Poll::Ready(falls),
-                None => Poll::Pending,
-            }
+            let is_any = self.state.lock().falling.values().any(|falling| !falling.is_taken);
+            if is_any { Poll::Ready(()) } else { Poll::Pending }
         })
-        .await
+        .await;
     }
 
-    /// Takes what falls, unless nothing does.
-    pub fn take_falls(&self) -> Option<Falls> {
-        let mut falls = Falls::default();
+    /// Takes what falls. Every answer that was told by it has been written.
+    pub fn take_falls(&self) -> Falls {
+        let (mut falls, now) = (Falls::default(), self.now());
         let mut state = self.state.lock();
+        let late = state.late_until;
+        let mut pauses = Vec::new();
         for (grant, falling) in state.falling.iter_mut().filter(|(_, it)| !it.is_taken) {
             falling.is_taken = true;
             falls.grants.push(*grant);
-            falls.names_until = falls.names_until.max(falling.told.names_until);
-            let Told { nodes, others, .. } = &falling.told;
-            falls.nodes.extend(nodes.values().chain(others).map(|(ino, _)| *ino));
+            let Told { nodes, others, names_until, .. } = &falling.told;
+            let names_until = if *names_until > 0 { late.max(*names_until) } else { 0 };
+            if names_until > now {
+                pauses.push(falling.dir);
+                falls.names_left = falls.names_left.max(names_until - now);
+            }
+            let others = others.iter().map(|(_, ino, _)| *ino);
+            falls.nodes.extend(nodes.values().map(|(ino, _)| *ino).chain(others));
         }
-        (!falls.grants.is_empty()).then_some(falls)
+        pauses.into_iter().for_each(|dir| state.pause(dir, now));
+        falls
     }
 
     /// The kernel has forgotten what it was told by these grants.
-    pub fn forgotten(&self, grants: &[TxnId], now: u64) {
+    pub fn forgotten(&self, grants: &[TxnId]) {
         let mut state = self.state.lock();
         for grant in grants {
-            if let Some(falling) = state.falling.remove(grant) {
-                state.pause(&falling, now);
-            }
+            state.falling.remove(grant);
         }
         drop(state);
         self.wake();
@@ -422,7 +503,7 @@ impl State {
         let by_side = self.sides.get(&ground.side).filter(|_| ground.goes_on);
         let until = ground.until.max(by_side.copied().unwrap_or_default());
         let is_older = request <= ground.older && !is_planted!(ToldOfBefore);
-        let time = until.saturating_sub(now).min(most);
+        let time = until.saturating_sub(now).min(most).min(KEPT_MAX);
         (time > 0 && !is_older && !is_changing).then_some((ground, time))
     }
 }
@@ -436,24 +517,46 @@ mod tests {
     const SIDE: Side = (ShardIndex(1), Kind::Loan);
     const DIR: Ino = Ino(7);
     const FILE: Ino = Ino(70);
-    /// A moment, and how long things are remembered at most.
-    const NOW: u64 = 1_000_000_000_000;
-    const MOST: u64 = 4_000_000_000;
+    /// A moment of the grants.
+    const NOW: u64 = 1_000 * SECOND;
+    const MOST: u64 = KEPT_MAX;
     /// How long a grant is good for by itself.
-    const OWN: u64 = 8_000_000_000;
+    const OWN: u64 = 8 * SECOND;
 
     fn id(number: u64) -> TxnId {
         TxnId { shard: SIDE.0, number }
     }
 
-    /// With a grant of one directory, which came when request 10 had been read. What is set is the
-    /// highest number of a request.
-    fn standing() -> (Grounds, Arc<AtomicU64>) {
-        let (grounds, newest) = (Grounds::default(), Arc::new(AtomicU64::new(10)));
-        let told = Arc::clone(&newest);
-        grounds.watch(Box::new(move || told.load(Ordering::SeqCst)));
+    /// A kernel: the highest number of a request, and its clock.
+    #[derive(Clone, Default)]
+    struct Kernel(Arc<(AtomicU64, AtomicU64)>);
+
+    impl Kernel {
+        fn has_read(&self, number: u64) {
+            self.0.0.store(number, Ordering::SeqCst);
+        }
+
+        fn wait(&self, nanos: u64) {
+            self.0.1.fetch_add(nanos, Ordering::SeqCst);
+        }
+
+        fn watch(&self, grounds: &Grounds) -> bool {
+            let [newest, clock] = [(); 2].map(|()| Arc::clone(&self.0));
+            grounds.watch(Watch {
+                newest: Box::new(move || newest.0.load(Ordering::SeqCst)),
+                clock: Box::new(move || clock.1.load(Ordering::SeqCst)),
+            })
+        }
+    }
+
+    /// With a grant of one directory, which came when request 10 had been read.
+    fn standing() -> (Grounds, Kernel) {
+        let (grounds, kernel) = (Grounds::default(), Kernel::default());
+        assert!(kernel.watch(&grounds) && !kernel.watch(&grounds));
+        kernel.has_read(10);
+        kernel.wait(77 * SECOND);
         grounds.stand((SIDE, id(1)), DIR, NOW + OWN, true);
-        (grounds, newest)
+        (grounds, kernel)
     }
 
     #[test]
@@ -476,11 +579,14 @@ mod tests {
 
     #[test]
     fn what_was_asked_before_the_ground_stood_is_not_remembered() {
-        let (grounds, _) = standing();
+        let (grounds, kernel) = standing();
         let file = |request| grounds.tell_file((DIR, 5), FILE, (request, NOW), MOST);
         assert_eq!((file(10), file(12)), (0, MOST));
         assert_eq!(grounds.tell_dir(DIR, (9, NOW), MOST), 0);
         assert_eq!(grounds.tell_dir(DIR, (11, NOW), MOST), MOST);
+        kernel.has_read(20);
+        grounds.stand((SIDE, id(1)), DIR, NOW + 2 * OWN, true);
+        assert_eq!(file(12), MOST, "it stood before");
     }
 
     #[cfg(feature = "planted")]
@@ -495,41 +601,58 @@ mod tests {
 
     #[test]
     fn what_falls_is_forgotten_before_it_is_given_back() {
-        let (grounds, _) = standing();
+        let (grounds, kernel) = standing();
         assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
         assert_eq!(grounds.tell_file((DIR, 5), FILE, (12, NOW), MOST / 2), MOST / 2);
-        // Another file has the key now, so the first one is not known by it any more.
+        // Another file has the key now.
         assert_eq!(grounds.tell_file((DIR, 5), Ino(71), (12, NOW), MOST), MOST);
         let count = grounds.count();
         grounds.fall(id(1));
-        assert!(grounds.count() > count && grounds.is_falling(id(1), NOW));
+        assert!(grounds.count() > count && grounds.is_falling(id(1)));
         assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), 0);
-        let falls = grounds.take_falls().unwrap();
+        let falls = grounds.take_falls();
         let mut nodes = falls.nodes;
         nodes.sort_unstable();
-        assert_eq!((falls.grants, falls.names_until), (vec![id(1)], NOW + MOST));
+        assert_eq!((falls.grants, falls.names_left), (vec![id(1)], MOST + TAKEN_IN));
         assert_eq!(nodes, [FILE, Ino(71)]);
-        assert!(grounds.take_falls().is_none() && grounds.is_falling(id(1), NOW));
-        grounds.forgotten(&[id(1)], NOW + 1);
-        assert!(!grounds.is_falling(id(1), NOW));
+        assert!(grounds.take_falls().grants.is_empty() && grounds.is_falling(id(1)));
+        grounds.forgotten(&[id(1)]);
+        assert!(!grounds.is_falling(id(1)));
         // Names of a directory that others want are not told for a while.
         grounds.stand((SIDE, id(2)), DIR, NOW + 2 * PAUSE, true);
-        assert_eq!(grounds.tell_name(DIR, (14, NOW + PAUSE), MOST), 0);
-        assert_eq!(grounds.tell_file((DIR, 5), FILE, (14, NOW + PAUSE), MOST), MOST);
-        assert_eq!(grounds.tell_name(DIR, (14, NOW + 1 + PAUSE), MOST), MOST);
+        kernel.wait(PAUSE - 1);
+        assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), 0);
+        assert_eq!(grounds.tell_file((DIR, 5), FILE, (14, NOW), MOST), MOST);
+        kernel.wait(1);
+        assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), MOST);
     }
 
     #[test]
     fn what_was_not_told_or_has_timed_out_falls_at_once() {
-        let (grounds, _) = standing();
+        let (grounds, kernel) = standing();
         grounds.fall(id(1));
-        assert!(!grounds.is_falling(id(1), NOW) && grounds.take_falls().is_none());
+        assert!(!grounds.is_falling(id(1)) && grounds.take_falls().grants.is_empty());
         grounds.stand((SIDE, id(2)), DIR, NOW + OWN, true);
         grounds.tell_name(DIR, (12, NOW), MOST);
         grounds.fall(id(2));
-        let end = grounds.next_end().unwrap();
-        assert!(end > NOW + MOST && grounds.is_falling(id(2), end - 1));
-        assert!(!grounds.is_falling(id(2), end));
+        let left = grounds.next_end().unwrap();
+        assert_eq!(left, MOST + TAKEN_IN);
+        kernel.wait(left - 1);
+        assert!(grounds.is_falling(id(2)));
+        kernel.wait(1);
+        assert!(!grounds.is_falling(id(2)) && grounds.next_end().is_none());
+        assert_eq!(grounds.take_falls().names_left, 0);
+    }
+
+    #[test]
+    fn an_answer_that_is_written_late_is_remembered_for_longer() {
+        let (grounds, kernel) = standing();
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        kernel.wait(MOST + TAKEN_IN);
+        grounds.written_late();
+        grounds.fall(id(1));
+        assert!(grounds.is_falling(id(1)));
+        assert_eq!(grounds.take_falls().names_left, MOST + TAKEN_IN);
     }
 
     #[test]
@@ -537,7 +660,7 @@ mod tests {
         let (grounds, _) = standing();
         grounds.tell_name(DIR, (12, NOW), MOST);
         grounds.stand(((SIDE.0, Kind::Read), id(2)), DIR, NOW + OWN, true);
-        assert!(grounds.is_falling(id(1), NOW));
+        assert!(grounds.is_falling(id(1)));
         assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
         grounds.fall(id(1));
         assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
@@ -545,30 +668,60 @@ mod tests {
 
     #[test]
     fn while_files_leave_their_entries_nothing_is_told() {
-        let (grounds, newest) = standing();
+        let (grounds, kernel) = standing();
         let file = |request| grounds.tell_file((DIR, 5), FILE, (request, NOW), MOST);
         assert_eq!(file(12), MOST);
         grounds.change_begins(DIR);
         grounds.change_begins(DIR);
         assert_eq!(file(14), 0);
-        assert_eq!(grounds.change_ends(DIR, 5), Some(FILE));
-        assert_eq!(grounds.change_ends(DIR, 6), None);
-        newest.store(20, Ordering::SeqCst);
-        grounds.change_ended(DIR, 5);
+        assert_eq!(grounds.change_ends(DIR, 5), [FILE]);
+        assert_eq!(grounds.change_ends(DIR, 6), []);
+        kernel.has_read(20);
+        grounds.change_ended(DIR, 5, true);
         assert_eq!(file(22), 0, "there is another change");
-        grounds.change_ended(DIR, 6);
+        grounds.change_ended(DIR, 6, true);
         assert_eq!((file(20), file(22)), (0, MOST), "what was read before may be older");
+        grounds.change_begins(DIR);
+        grounds.change_ended(DIR, 5, false);
+        assert_eq!(file(1 << 40), 0, "it may run yet");
+    }
+
+    #[test]
+    fn names_that_leave_take_their_time_along() {
+        let (grounds, kernel) = standing();
+        assert_eq!(grounds.names_leave(&[DIR, Ino(8)]), 0);
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        kernel.wait(SECOND);
+        assert_eq!(grounds.names_leave(&[Ino(8), DIR]), MOST);
+        grounds.names_forgotten(&[DIR]);
+        assert_eq!(grounds.names_leave(&[DIR]), 0);
+        assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), 0, "others would leave, too");
+    }
+
+    #[test]
+    fn if_names_are_forgotten_often_none_are_told_for_a_while() {
+        let (grounds, kernel) = standing();
+        for nth in 0..u64::from(OFTEN) {
+            let dir = Ino(100 + nth);
+            grounds.stand((SIDE, id(100 + nth)), dir, NOW + OWN, true);
+            assert_eq!(grounds.tell_name(dir, (12, NOW), MOST), MOST);
+            grounds.fall(id(100 + nth));
+            grounds.take_falls();
+        }
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), 0);
+        kernel.wait(LULL);
+        assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), MOST);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let (grounds, _) = standing();
-        let told =
-            |nth: u64, now| grounds.tell_file((DIR, nth), Ino(1_000 + nth), (12, now), 1_000) > 0;
+        let (grounds, kernel) = standing();
+        let told = |nth: u64| grounds.tell_file((DIR, nth), Ino(1_000 + nth), (12, NOW), 1) > 0;
         let most = NODES_MAX as u64;
-        assert_eq!((0..2 * most).filter(|nth| told(*nth, NOW)).count(), NODES_MAX);
-        // What has timed out makes room.
-        assert!(!told(3 * most, NOW + 1_000) && told(3 * most, NOW + PRUNE_EVERY));
+        assert_eq!((0..2 * most).filter(|nth| told(*nth)).count(), NODES_MAX);
+        // What has timed out makes room, but that is not looked at each time.
+        kernel.wait(1 + TAKEN_IN);
+        assert!(told(3 * most));
         for ino in 0..2 * GROUNDS_MAX as u64 {
             grounds.stand((SIDE, id(5 + ino)), Ino(5_000 + ino), NOW + OWN, true);
         }
@@ -579,10 +732,12 @@ mod tests {
     fn without_a_kernel_there_are_no_grounds() {
         let (grounds, _) = standing();
         grounds.tell_name(DIR, (12, NOW), MOST);
+        grounds.change_begins(DIR);
         grounds.fall(id(1));
         grounds.close();
+        grounds.change_ended(DIR, 5, true);
         grounds.stand((SIDE, id(2)), DIR, NOW + OWN, true);
-        assert!(!grounds.is_falling(id(1), NOW));
+        assert!(!grounds.is_falling(id(1)));
         assert_eq!(grounds.tell_name(DIR, (12, NOW), MOST), 0);
     }
 }

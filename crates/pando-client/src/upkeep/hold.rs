@@ -20,7 +20,7 @@ use crate::request::outcome::Answer;
 use crate::route::plan::Route;
 use crate::session::sessions::Session;
 use crate::session::stance::Seen;
-use crate::transport::grounds::{self, Grounds};
+use crate::transport::grounds::Grounds;
 
 /// How often a client looks whether its session changes anything, nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000_000;
@@ -194,12 +194,14 @@ impl Client {
         self.transport.grounds()
     }
 
-    /// The entry in which a file lies: its directory, and its name's [key](grounds::key). `None`:
+    /// The entry in which a file lies: its directory, and its name's [key](Grounds::key). `None`:
     /// it lies elsewhere, or is not known.
     #[must_use]
     pub fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
         match self.nodes.find(ino) {
-            Ok(Spot::File(FileAt::Name(dir, name))) => Some((dir.ino, grounds::key(&name))),
+            Ok(Spot::File(FileAt::Name(dir, name))) => {
+                Some((dir.ino, self.transport.grounds()?.key(&name)))
+            }
             _ => None,
         }
     }

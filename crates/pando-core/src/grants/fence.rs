@@ -25,7 +25,9 @@ impl Shard {
         }
         let now = ctx.now.nanos;
         for session in self.grants.take_waited(now) {
-            self.queue.resume(self.locks.wake(LockKey::Grants(session)));
+            let questions = self.locks.wake(LockKey::Grants(session));
+            self.grants.are_due(session, questions.len());
+            self.queue.resume(questions);
         }
         // They need no room.
         self.fence_reads(ctx);

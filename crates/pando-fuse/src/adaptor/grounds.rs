@@ -6,20 +6,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pando_client::grounds::Falls;
-use pando_types::Ino;
+use pando_client::Grounds;
+use pando_client::grounds::Watch;
+use pando_types::{Errno, Ino};
 
 use crate::adaptor::state::holding::{Ending, Holding};
 use crate::adaptor::state::inner::Inner;
 use crate::device::notify::Notifier;
+use crate::device::staffing::step_aside;
 use crate::mounting::submounts::has_submounts;
-use crate::remembered::memory::since_boot;
 
 /// Times after which a kernel that did not know a node is told once more to forget its attributes.
 /// A thread may take a node in from an answer that was sent before.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 /// Nodes that are to be forgotten again, at most. Later ones have the kernel's timeouts.
 const AGAIN_MAX: usize = 1 << 16;
+/// How often it is looked whether something is still mounted upon the mount.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// While nothing is to be forgotten, nothing but a fall ends the wait.
 const LONG: Duration = Duration::from_secs(3_600);
 
@@ -50,11 +53,20 @@ impl Again {
     }
 }
 
-/// Files may leave these entries. Until this is dropped, nothing is told by the grounds of their
+/// Files may leave these entries. Until this is over, nothing is told by the grounds of their
 /// directories.
 pub(crate) struct Leaving<'a> {
     inner: &'a Inner,
     entries: Vec<(Ino, u64)>,
+    /// Whether it is known what became of the change.
+    is_known: bool,
+}
+
+impl Leaving<'_> {
+    /// Takes in what became of the change. The kernel is about to hear of it.
+    pub(crate) fn left(mut self, outcome: Result<(), Errno>) {
+        self.is_known = !matches!(outcome, Err(Errno::ETIMEDOUT | Errno::EIO));
+    }
 }
 
 impl Drop for Leaving<'_> {
@@ -62,10 +74,14 @@ impl Drop for Leaving<'_> {
         let Some(grounds) = self.inner.memory.grounds() else { return };
         for (dir, key) in &self.entries {
             // Where it goes, its directory's ground may be none.
-            if let Some(ino) = grounds.change_ends(*dir, *key) {
+            for ino in grounds.change_ends(*dir, *key) {
                 self.inner.forget_attributes_of(ino.0);
             }
-            grounds.change_ended(*dir, *key);
+            grounds.change_ended(*dir, *key, self.is_known);
+        }
+        if !self.is_known {
+            let dirs: Vec<_> = self.entries.iter().map(|(dir, _)| *dir).collect();
+            self.inner.names_left(&dirs);
         }
     }
 }
@@ -74,14 +90,28 @@ impl Inner {
     /// Notes that files are about to leave these entries, of a directory and a name's key each.
     pub(crate) fn leaving<I: IntoIterator<Item = (Ino, u64)>>(
         &self,
-        entries: impl FnOnce() -> I,
+        entries: impl FnOnce(&Grounds) -> I,
     ) -> Leaving<'_> {
-        let grounds = self.memory.grounds();
-        let entries: Vec<_> = grounds.map(|_| entries().into_iter().collect()).unwrap_or_default();
-        for (dir, _) in &entries {
-            grounds.into_iter().for_each(|grounds| grounds.change_begins(*dir));
+        let mut leaving = Leaving { inner: self, entries: Vec::new(), is_known: false };
+        if let Some(grounds) = self.memory.grounds() {
+            leaving.entries.extend(entries(grounds));
+            leaving.entries.iter().for_each(|(dir, _)| grounds.change_begins(*dir));
         }
-        Leaving { inner: self, entries }
+        leaving
+    }
+
+    /// Names have left these directories, or may yet. The kernel would remember in their new
+    /// directories what it was told of them in the old ones.
+    pub(crate) fn names_left(&self, dirs: &[Ino]) {
+        let Some(grounds) = self.memory.grounds() else { return };
+        let left = grounds.names_leave(dirs);
+        if left > 0 {
+            self.forget_names_within(left, |time| {
+                let _ = step_aside();
+                std::thread::sleep(time);
+            });
+            grounds.names_forgotten(dirs);
+        }
     }
 
     /// Begins to let the kernel remember by grounds, and the thread that makes it forget. `None`:
@@ -94,49 +124,60 @@ impl Inner {
         let forget = move || {
             let mut again = Again::default();
             while !told.is_ended() {
-                match told.within_unless_ended(again.wait(), pin!(on.falls())) {
-                    Some(falls) => inner.forget_fallen(&told, &falls, &mut again),
-                    None => again.take_due().for_each(|ino| inner.forget_attributes_of(ino.0)),
+                let is_mounted_upon = inner.memory.is_mounted_upon();
+                let wait = if is_mounted_upon { LOOK_AGAIN } else { LONG };
+                let falls = told.within_unless_ended(again.wait().min(wait), pin!(on.falls()));
+                match falls {
+                    Some(()) => inner.forget_fallen(&told, &on, &mut again),
+                    None if is_mounted_upon => drop(inner.look_for_mounts()),
+                    None => {}
                 }
+                again.take_due().for_each(|ino| inner.forget_attributes_of(ino.0));
             }
             // The file system is unmounted: no kernel remembers anything.
             on.close();
         };
+        let begun = Instant::now();
+        let clock = move || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let newest = Box::new(move || notifier.newest_request());
+        if !grounds.watch(Watch { newest, clock: Box::new(clock) }) {
+            return Ok(None);
+        }
         let thread = std::thread::Builder::new().name("pando-ground".to_owned()).spawn(forget)?;
-        grounds.watch(Box::new(move || notifier.newest_request()));
         self.memory.set_grounds(grounds);
         Ok(Some(Holding { ending, thread: Some(thread) }))
     }
 
     /// Makes the kernel forget what it was told by grounds that fall.
-    fn forget_fallen(&self, ending: &Ending, falls: &Falls, again: &mut Again) {
+    fn forget_fallen(&self, ending: &Ending, grounds: &Grounds, again: &mut Again) {
         self.memory.await_answers();
-        self.forget_names_until(ending, falls.names_until);
+        let falls = grounds.take_falls();
+        if falls.names_left > 0 {
+            self.forget_names_within(falls.names_left, |time| ending.sleep(time));
+        }
         let Some(notifier) = self.notifier() else { return };
         let is_unknown =
             |ino: &Ino| matches!(notifier.forget_attributes_of_known(ino.0), Ok(false));
         let unknown: Vec<_> = falls.nodes.iter().copied().filter(is_unknown).collect();
-        if let Some(grounds) = self.memory.grounds() {
-            grounds.forgotten(&falls.grants, since_boot());
-        }
+        grounds.forgotten(&falls.grants);
         again.add(&unknown);
     }
 
-    /// Makes the kernel look up each name anew that it may remember until `until`: at once, or when
-    /// that time has passed.
-    fn forget_names_until(&self, ending: &Ending, until: u64) {
-        if until <= since_boot() {
-            return;
-        }
-        // The kernel would detach mounts below along with their names.
-        let is_mounted_upon =
-            self.device().is_none_or(|device| has_submounts(device).unwrap_or(true));
-        self.memory.set_mounted_upon(is_mounted_upon);
+    /// Looks whether something is mounted upon this mount.
+    fn look_for_mounts(&self) -> bool {
+        let is_so = self.device().is_none_or(|device| has_submounts(device).unwrap_or(true));
+        self.memory.set_mounted_upon(is_so);
+        is_so
+    }
+
+    /// Makes the kernel look up each name anew. Otherwise it remembers names for so many
+    /// nanoseconds, for which this waits by `sleep` if it must: what is mounted below would be
+    /// detached along with its name.
+    fn forget_names_within(&self, left: u64, sleep: impl FnOnce(Duration)) {
+        let is_mounted_upon = self.look_for_mounts();
         let forgets = |notifier: &Notifier| !is_mounted_upon && notifier.forget_names().is_ok();
         if !self.notifier().is_some_and(forgets) {
-            // The kernel rounds up to its own unit of time, hence the extra time.
-            let left = Duration::from_nanos(until.saturating_sub(since_boot()));
-            ending.sleep(left + Duration::from_millis(20));
+            sleep(Duration::from_nanos(left));
         }
     }
 }

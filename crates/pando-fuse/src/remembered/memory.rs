@@ -4,12 +4,14 @@
 //! The kernel judges its callers (`default_permissions`) by attributes that it was told. These may
 //! have changed since. So shards judge the callers, too.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_client::Grounds;
+use pando_client::grounds::KEPT_MAX;
 use pando_types::{Attr, FileKind, Ino, Judged, Kill};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,7 +28,9 @@ const NAMES_KEPT: Duration = Duration::from_secs(5);
 /// The same, if it cannot forget all at once.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
 /// How long the kernel may remember something by a ground ([`Grounds`]).
-const KEPT_BY_GROUND: Duration = Duration::from_secs(4);
+const KEPT_BY_GROUND: Duration = Duration::from_nanos(KEPT_MAX);
+/// An answer that is written so long after its time was chosen is late.
+const LATE: Duration = Duration::from_millis(100);
 /// How long the kernel of a mount that holds may remember attributes of anything but directories.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
 /// How long the kernel of a mount that holds may remember attributes of directories. After a change
@@ -72,6 +76,16 @@ pub(crate) struct Telling<'a> {
     left: Duration,
     /// Number of the request.
     request: u64,
+    /// When the first time by a ground was chosen.
+    chosen_at: Cell<Option<Instant>>,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if self.chosen_at.get().is_some_and(|at| at.elapsed() >= LATE) {
+            self.memory.grounds().inspect(|grounds| grounds.written_late());
+        }
+    }
 }
 
 /// Nanoseconds since the machine was started, with those that it slept.
@@ -115,12 +129,15 @@ impl Memory {
         self.is_mounted_upon.store(is_so, Ordering::Relaxed);
     }
 
-    /// How long the kernel may remember names by a ground.
+    /// Whether names cannot be forgotten.
+    pub(crate) fn is_mounted_upon(&self) -> bool {
+        self.is_mounted_upon.load(Ordering::Relaxed)
+    }
+
+    /// How long the kernel may remember names by a ground: not at all if it cannot forget them.
     fn names_kept_by_ground(&self) -> Duration {
-        match self.is_mounted_upon.load(Ordering::Relaxed) {
-            true => NAMES_KEPT_BRIEFLY,
-            false => self.names_kept().min(KEPT_BY_GROUND),
-        }
+        let forgets = self.forgets_names.load(Ordering::Relaxed) && !self.is_mounted_upon();
+        if forgets { KEPT_BY_GROUND } else { Duration::ZERO }
     }
 
     /// Waits until every answer that was chosen before has been written.
@@ -204,7 +221,7 @@ impl Memory {
         let holds = self.read();
         let left = self.left(*holds && request > self.older.load(Ordering::Relaxed));
         self.note_use();
-        Telling { memory: self, _holds: holds, left, request }
+        Telling { memory: self, _holds: holds, left, request, chosen_at: Cell::new(None) }
     }
 
     /// Whether a supplementary group of `caller` may decide what it may do with these nodes.
@@ -283,6 +300,7 @@ impl Telling<'_> {
     ) -> Option<Duration> {
         let grounds = self.memory.grounds().filter(|_| !most.is_zero())?;
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        self.chosen_at.set(self.chosen_at.get().or_else(|| Some(Instant::now())));
         let time = tell(grounds, (self.request, since_boot()), most);
         (time > 0).then(|| Duration::from_nanos(time))
     }

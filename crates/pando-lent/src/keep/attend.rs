@@ -25,6 +25,9 @@ impl<T: Transport> Borrowing<T> {
             match &reply.result {
                 Ok(Body::Attended(news)) => {
                     self.attended(shard, news, &over, asked);
+                    // Such an answer does not wait either.
+                    let is_heard =
+                        !news.reads.is_empty() && self.memory.all_end(shard, &news.reads);
                     let reads = (&news.reads[..], news.prolongs);
                     let now = self.inner.machine_nanos();
                     self.memory.attended(shard, reads, (&over, asked), now);
@@ -34,7 +37,7 @@ impl<T: Transport> Borrowing<T> {
                     side.changed.notify_waiters();
                     side.to_send.notify_one();
                     let took = self.inner.machine_nanos().saturating_sub(asked);
-                    if !news.prolongs || side.lock().queue.is_broken() {
+                    if !news.prolongs || is_heard || side.lock().queue.is_broken() {
                         // Such an answer does not wait, or the same news come again.
                         self.inner.sleep(AGAIN).await;
                     } else if took < LINGER && news.recalled.is_empty() {

@@ -14,15 +14,13 @@ impl<T: Transport> Borrowing<T> {
             for side in self.begun() {
                 if side.lock().push_fallen(now) {
                     side.to_send.notify_one();
+                    side.changed.notify_waiters();
                 }
             }
             let changed = self.grounds.changed(count);
             match self.grounds.next_end() {
                 None => changed.await,
-                Some(end) => {
-                    let left = end.saturating_sub(now).max(1);
-                    either(self.inner.sleep(left), changed).await;
-                }
+                Some(left) => either(self.inner.sleep(left), changed).await,
             }
         }
     }
@@ -30,7 +28,7 @@ impl<T: Transport> Borrowing<T> {
     /// Gives back read grants that have fallen, and in whose directories shards were told what is
     /// open.
     pub(crate) fn give_fallen_reads_back(&self) {
-        for shard in self.memory.take_fallen(self.inner.machine_nanos()) {
+        for shard in self.memory.take_fallen() {
             self.side(shard).to_give_reads_back.notify_one();
             self.side(shard).changed.notify_waiters();
         }

@@ -18,7 +18,15 @@ impl<T: Transport> Borrowing<T> {
             loop {
                 let mut changed = pin!(side.changed.notified());
                 changed.as_mut().enable();
-                if side.lock().close(self.inner.machine_nanos()) {
+                let now = self.inner.machine_nanos();
+                let is_closed = {
+                    let mut state = side.lock();
+                    state.close(now) && {
+                        state.push_fallen(now);
+                        !state.is_falling()
+                    }
+                };
+                if is_closed {
                     break;
                 }
                 changed.await;
@@ -45,14 +53,14 @@ impl<T: Transport> Borrowing<T> {
     /// Waits until a shard has applied what was answered by now: of these grants, or all.
     pub(crate) async fn flush_of(&self, shard: ShardIndex, grants: Option<&[TxnId]>) {
         let side = self.side(shard);
-        let answered = side.lock().queue.places();
+        let answered = side.lock().answered_of(grants);
         loop {
             let mut changed = pin!(side.changed.notified());
             changed.as_mut().enable();
             {
                 let mut state = side.lock();
                 let is_sent = match grants {
-                    Some(grants) => state.queue.is_sent_of(grants, answered),
+                    Some(grants) => state.is_sent_of(grants, answered),
                     None => state.queue.is_sent(answered),
                 };
                 if is_sent {

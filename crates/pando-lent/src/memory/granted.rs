@@ -255,11 +255,15 @@ impl ReadGrants {
 
     /// Gives back what shards were told of, and the kernel remembers nothing by. Returns the shards
     /// to tell.
-    pub(super) fn take_fallen(&mut self, now: u64) -> Vec<ShardIndex> {
+    pub(super) fn take_fallen(&mut self) -> Vec<ShardIndex> {
         let grounds = &self.grounds;
+        let falls = |ending: &Ending| ending.grants.iter().any(|grant| grounds.is_falling(*grant));
+        let falling: HashSet<_> =
+            self.endings.iter().filter(|it| falls(it)).map(|it| it.shard).collect();
+        // One that is not known may be of any directory of its shard.
         let is_it = |ending: &mut Ending| {
-            let is_falling = |grant: &TxnId| grounds.is_falling(*grant, now);
-            ending.is_told && !ending.grants.iter().any(is_falling)
+            let may_fall = ending.dirs.is_empty() && falling.contains(&ending.shard);
+            ending.is_told && !may_fall && !falls(ending)
         };
         let ended: Vec<_> = self.endings.extract_if(.., is_it).collect();
         let mut shards = Vec::new();
@@ -318,7 +322,7 @@ impl ReadGrants {
     }
 
     /// Whether a read grant is over here, and the shard has not said that it knows.
-    fn is_over(&self, shard: ShardIndex, grant: TxnId) -> bool {
+    pub(super) fn is_over(&self, shard: ShardIndex, grant: TxnId) -> bool {
         let ends = |it: &Ending| it.shard == shard && it.grants.contains(&grant);
         self.endings.iter().any(ends)
             || self.sides.get(&shard).is_some_and(|side| side.back.contains(&grant))
@@ -381,6 +385,7 @@ impl ReadGrants {
 
 #[cfg(test)]
 mod tests {
+    use pando_client::grounds::Watch;
     use pando_types::Ino;
 
     use super::*;
@@ -431,7 +436,7 @@ mod tests {
         assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
         assert_eq!(grants.take_endings(), None);
         grants.ended(1);
-        assert_eq!(grants.take_fallen(12), [SHARD]);
+        assert_eq!(grants.take_fallen(), [SHARD]);
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1)]));
         assert_eq!(grants.recalled(SHARD, &[id(1)]), [], "it is known to be over");
         grants.told(SHARD, &[id(1)]);
@@ -451,8 +456,28 @@ mod tests {
         assert_eq!(grants.of(other.id, 14), None, "it was wanted before it came");
         assert_eq!(grants.take_endings(), Some((1, vec![DIR.id])));
         grants.ended(1);
-        grants.take_fallen(14);
+        grants.take_fallen();
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(2)]));
+    }
+
+    #[test]
+    fn what_is_not_known_is_given_back_after_what_the_kernel_has_yet_to_forget() {
+        let grounds = Arc::new(Grounds::default());
+        let [newest, clock] =
+            [(); 2].map(|()| Box::new(|| 5_u64) as Box<dyn Fn() -> u64 + Send + Sync>);
+        grounds.watch(Watch { newest, clock });
+        let mut grants = ReadGrants::new(&grounds);
+        grants.take_session(ME);
+        grants.granted((SHARD, ME), (DIR, id(1)), (10, 10));
+        assert!(grounds.tell_name(DIR.ino, (6, 11), HOLD) > 0);
+        assert_eq!(grants.recalled(SHARD, &[id(9)]), [DIR.id]);
+        grants.take_endings();
+        grants.ended(1);
+        assert_eq!(grants.take_fallen(), []);
+        assert_eq!(grounds.take_falls().grants, [id(1)]);
+        grounds.forgotten(&[id(1)]);
+        assert_eq!(grants.take_fallen(), [SHARD, SHARD]);
+        assert_eq!(grants.to_tell(SHARD), Some(vec![id(1), id(9)]));
     }
 
     #[test]
@@ -487,7 +512,7 @@ mod tests {
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(3)]));
         grants.take_endings();
         grants.ended(1);
-        grants.take_fallen(14);
+        grants.take_fallen();
         assert_eq!(grants.to_tell(SHARD), Some(vec![id(3), id(1)]));
     }
 

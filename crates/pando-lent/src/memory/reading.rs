@@ -59,6 +59,12 @@ impl Memory {
         }
     }
 
+    /// Whether all of these read grants of a shard end here already.
+    pub(crate) fn all_end(&self, shard: ShardIndex, grants: &[TxnId]) -> bool {
+        let state = self.state.lock();
+        grants.iter().all(|grant| state.granted.is_over(shard, *grant))
+    }
+
     /// Takes the directories of which read grants end: with a number for [`Memory::ended`].
     pub(crate) fn take_endings(&self) -> Option<(u64, Vec<DirId>)> {
         self.state.lock().granted.take_endings()
@@ -71,8 +77,8 @@ impl Memory {
 
     /// Gives back what shards were told of, and the kernel remembers nothing by. Returns the shards
     /// to tell.
-    pub(crate) fn take_fallen(&self, now: u64) -> Vec<ShardIndex> {
-        self.state.lock().granted.take_fallen(now)
+    pub(crate) fn take_fallen(&self) -> Vec<ShardIndex> {
+        self.state.lock().granted.take_fallen()
     }
 
     /// Whether a read grant of this directory ends.

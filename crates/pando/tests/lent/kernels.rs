@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::process::{Signal, kill_process};
 
@@ -164,6 +165,31 @@ fn a_file_that_is_moved_or_linked_by_this_mount_is_not_known_by_its_old_place() 
         fs::write(site.at(1, "to").join(file(nth)), "longer text").unwrap();
         assert_eq!(open.metadata().unwrap().len(), 11);
     }
+}
+
+/// A kernel takes what it remembers of a name along to another directory.
+#[test]
+fn a_directory_that_this_mount_moves_is_not_known_by_its_old_places_time() {
+    let site = site();
+    for dir in ["one/sub", "two/sub"] {
+        fill(&site.at(1, dir));
+    }
+    fs::create_dir(site.at(1, "free")).unwrap();
+    let (one, two) = (site.at(0, "one/sub"), site.at(0, "two/sub"));
+    look_until_known(&site, &one);
+    // It is free for another one as soon as it has moved there.
+    let (here, there) = (site.at(0, "free/sub"), site.at(1, "free/sub"));
+    fs::rename(&one, &here).unwrap();
+    fs::rename(&there, site.at(1, "free/old")).unwrap();
+    fs::create_dir(&there).unwrap();
+    assert!(!here.join("f0").exists(), "it is another directory");
+    fs::create_dir(&one).unwrap();
+    look_until_known(&site, &two);
+    renameat_with(CWD, &one, CWD, &two, RenameFlags::EXCHANGE).unwrap();
+    // This kernel has the directory at its old place: within a rename it would say ESTALE.
+    assert!(site.at(1, "one/sub/f0").exists());
+    fs::rename(site.at(1, "one/sub"), site.at(1, "free/other")).unwrap();
+    assert!(!one.exists());
 }
 
 /// A kernel whose mount is suspended answers from memory for no longer than others wait.

@@ -43,8 +43,8 @@ pub struct Holder {
     pub heard: u64,
     /// Until when its question waits for news, if one waits.
     pub waits_until: Option<u64>,
-    /// Whether a question is to be answered though there are no news.
-    pub is_due: bool,
+    /// How many questions are to be answered though there are no news.
+    pub due: usize,
     /// Number of its grants.
     pub count: usize,
     /// Number of its read grants.

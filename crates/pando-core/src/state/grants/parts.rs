@@ -225,21 +225,27 @@ impl Grants {
         }
     }
 
-    /// Whether a question of the session is to be answered though there are no news. Takes that
-    /// back.
+    /// Whether a question of the session is to be answered though there are no news. That counts
+    /// for one question.
     pub fn take_due(&mut self, session: SessionId) -> bool {
-        self.holders.get_mut(&session).is_some_and(|it| core::mem::take(&mut it.is_due))
+        let due = self.holders.get_mut(&session).map(|it| &mut it.due).filter(|due| **due > 0);
+        due.map(|due| *due -= 1).is_some()
     }
 
-    /// Takes the sessions of which a question has waited long enough by `now`: it is due.
+    /// Notes that so many questions of a session have waited long enough: each is to be answered.
+    /// Some may be copies that nobody waits for any more. They must not keep the others back.
+    pub fn are_due(&mut self, session: SessionId, questions: usize) {
+        if let Some(holder) = self.holders.get_mut(&session) {
+            holder.due = questions;
+        }
+    }
+
+    /// Takes the sessions of which questions have waited long enough by `now`.
     pub fn take_waited(&mut self, now: u64) -> Vec<SessionId> {
         let due = self.waits.iter().take_while(|(until, _)| *until <= now);
         let sessions: Vec<_> = due.map(|(_, session)| *session).collect();
         for session in &sessions {
             self.stop_waiting(*session);
-            if let Some(holder) = self.holders.get_mut(session) {
-                holder.is_due = true;
-            }
         }
         sessions
     }

@@ -228,6 +228,19 @@ fn a_reader_is_told_as_soon_as_it_is_recalled() {
     }
 }
 
+/// Copies of a question that nobody waits for any more do not keep the others back.
+#[test]
+fn questions_that_wait_are_answered_at_the_same_time() {
+    let mut c = cluster(1);
+    let (_, reader, _) = read(&mut c);
+    let waiting = [(); 3].map(|()| c.send(reader.shard, reader.attend_op(&[])));
+    assert!(waiting.iter().all(|question| c.answer(*question).is_none()));
+    c.tick(c.all(), pando_types::op::ATTEND_FOR + 1);
+    assert!(waiting.iter().all(|question| c.answer(*question).is_some()));
+    let later = c.send(reader.shard, reader.attend_op(&[]));
+    assert!(c.answer(later).is_none(), "none is answered for those");
+}
+
 #[test]
 pub fn a_dead_reader_keeps_others_waiting_for_its_hold_and_no_longer() {
     let mut c = cluster(1);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pando_client::grounds::key;
 use pando_types::{Errno, Ino, Name};
 
 use crate::adaptor::answers::failed;
@@ -33,10 +32,10 @@ macro_rules! changed {
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
             let $parent = Ino(dir);
-            let leaving = $this.leaving(|| $leaves);
+            let leaving = $this.leaving($leaves);
             let result = judged!($this, caller, &[dir], |$by| $work.await);
-            drop(leaving);
             let outcome = result.as_ref().map(drop).map_err(|errno| *errno);
+            leaving.left(outcome);
             $this.count_changes(&[dir]);
             let told = $answer(&$this, reply, result);
             $this.changed(&[dir], outcome, told);
@@ -47,7 +46,7 @@ macro_rules! changed {
 /// Replies with the node that `$work` makes or names.
 macro_rules! made {
     ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr) => {
-        made!($inner, $reply, $request, |$this, $by, $parent| $work, None)
+        made!($inner, $reply, $request, |$this, $by, $parent| $work, |_| None)
     };
     ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $parent:ident| $work:expr, $leaves:expr) => {{
         let dir = $request.node;
@@ -66,7 +65,7 @@ macro_rules! removed {
             $reply,
             $request,
             |$this, $by, $parent| $work,
-            Some(($parent, key($name))),
+            |grounds| Some(($parent, grounds.key($name))),
             answer
         )
     }};
@@ -128,7 +127,7 @@ fn make(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
                 reply,
                 request,
                 |this, by, dir| this.fs.link(by, Ino(old), dir, &name),
-                this.fs.namespace().entry_of(Ino(old))
+                |_| this.fs.namespace().entry_of(Ino(old))
             );
         }
         _ => failed(reply, Errno::ENOSYS),
@@ -208,9 +207,13 @@ impl Inner {
         let (old, new) = ((Ino(from.0), from.1), (Ino(to.0), to.1));
         let dirs = [from.0, to.0];
         let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
-        let leaving = self.leaving(|| [(old.0, key(old.1)), (new.0, key(new.1))]);
+        let leaving = self.leaving(|on| [(old.0, on.key(old.1)), (new.0, on.key(new.1))]);
         let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
-        drop(leaving);
+        leaving.left(moved);
+        if from.0 != to.0 && moved.is_ok() {
+            // What the kernel remembers of the names goes with them.
+            self.names_left(&[old.0, new.0]);
+        }
         self.count_changes(dirs);
         let told = reply.done(moved.map_err(errno));
         self.changed(dirs, moved, told);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pando_client::grounds::key;
+use pando_client::grounds::{KEPT_MAX, Watch};
 use pando_client::{Client, Grounds, Transport as _};
 use pando_types::{Attr, Errno, FileKind, Ino, Name};
 
@@ -18,9 +18,7 @@ use crate::clients::client::ClientRun;
 use crate::clients::execute::{Executed, execute, to_stat};
 use crate::model::{Call, Op, Value};
 
-/// How long something is remembered at most.
-const MOST: u64 = 4 * SECOND;
-/// The same of attributes of directories.
+/// How long something is remembered at most of attributes of directories.
 const DIR_MOST: u64 = SECOND;
 /// How long it takes to forget, mostly.
 const FORGETS: u64 = 3 * MILLISECOND;
@@ -58,6 +56,8 @@ struct Begun {
     file: Option<Ino>,
     /// Entries that a file may leave.
     leaves: Vec<(Ino, u64)>,
+    /// Names that change their places.
+    moves: Vec<((Ino, Name), (Ino, Name))>,
 }
 
 impl Facts {
@@ -91,11 +91,11 @@ impl ClientRun {
         if !matches!(call.op, Op::Lookup(..) | Op::GetAttr(_)) {
             let begun = self.change_begins(client, &grounds, &call.op);
             let executed = execute(client, call, page).await;
-            self.change_ends(&grounds, begun);
+            self.change_ends(&grounds, begun, &executed);
             return executed;
         }
         let is_by_root = call.credentials.uid == 0;
-        let known = lock(&self.kernel.facts).known(&call.op, self.shared.mail.machine_nanos());
+        let known = lock(&self.kernel.facts).known(&call.op, self.shared.mail.now_nanos());
         if let Some(known) = known.filter(|_| is_by_root) {
             lock(&self.shared.history).loans.known_to_kernels += 1;
             let outcome = known.as_ref().map(|attr| Value::Stat(to_stat(attr)));
@@ -118,8 +118,8 @@ impl ClientRun {
         (request, before): (u64, Changes),
         executed: &Executed,
     ) {
-        let now = self.shared.mail.machine_nanos();
-        let moments = (request, now);
+        let now = self.shared.mail.now_nanos();
+        let moments = (request, self.shared.mail.machine_nanos());
         let mut facts = lock(&self.kernel.facts);
         let is_still = facts.changes == before && before.under_way == 0;
         let of_files = |changes: Changes| (changes.of_files, changes.files_under_way);
@@ -131,7 +131,7 @@ impl ClientRun {
                 }
                 (FileKind::Directory, _) => 0,
                 (_, Some(entry)) if attr.nlink == 1 && files_are_still => {
-                    grounds.tell_file(entry, attr.ino, moments, MOST)
+                    grounds.tell_file(entry, attr.ino, moments, KEPT_MAX)
                 }
                 _ => 0,
             };
@@ -147,7 +147,7 @@ impl ClientRun {
         };
         let Op::Lookup(dir, name) = op else { return };
         if is_still {
-            let time = grounds.tell_name(*dir, moments, MOST);
+            let time = grounds.tell_name(*dir, moments, KEPT_MAX);
             if time > 0 {
                 facts.names.insert((*dir, name.clone()), (found, now + time));
             }
@@ -155,20 +155,26 @@ impl ClientRun {
     }
 
     fn change_begins(&self, client: &Client, grounds: &Grounds, op: &Op) -> Option<Begun> {
-        let (mut dirs, mut file, mut leaves) = (Vec::new(), None, Vec::new());
+        let (mut dirs, mut file) = (Vec::new(), None);
+        let (mut leaves, mut moves) = (Vec::new(), Vec::new());
         match op {
             Op::Create { dir, .. } | Op::Mkdir(dir, ..) => dirs.push(*dir),
             Op::Unlink(dir, name) | Op::Rmdir(dir, name) => {
                 dirs.push(*dir);
-                leaves.push((*dir, key(name)));
+                leaves.push((*dir, grounds.key(name)));
             }
             Op::Link(ino, dir, _) => {
                 dirs.push(*dir);
                 leaves.extend(client.entry_of(*ino));
             }
-            Op::Rename { from, name, to, new_name, .. } => {
+            Op::Rename { from, name, to, new_name, flags } => {
                 dirs.extend([*from, *to]);
-                leaves.extend([(*from, key(name)), (*to, key(new_name))]);
+                leaves.extend([(*from, grounds.key(name)), (*to, grounds.key(new_name))]);
+                let (old, new) = ((*from, name.clone()), (*to, new_name.clone()));
+                if flags.exchange {
+                    moves.push((new.clone(), old.clone()));
+                }
+                moves.push((old, new));
             }
             Op::SetAttr(ino, _)
             | Op::Write(ino, ..)
@@ -185,11 +191,12 @@ impl ClientRun {
             facts.changes.files_under_way += 1;
         }
         leaves.iter().for_each(|(dir, _)| grounds.change_begins(*dir));
-        Some(Begun { dirs, file, leaves })
+        Some(Begun { dirs, file, leaves, moves })
     }
 
-    fn change_ends(&self, grounds: &Grounds, begun: Option<Begun>) {
-        let Some(Begun { dirs, file, leaves }) = begun else { return };
+    fn change_ends(&self, grounds: &Grounds, begun: Option<Begun>, executed: &Executed) {
+        let Some(Begun { dirs, file, leaves, moves }) = begun else { return };
+        let is_known = !matches!(executed.outcome, Err(Errno::ETIMEDOUT | Errno::EIO));
         let mut facts = lock(&self.kernel.facts);
         facts.changes.all += 1;
         facts.changes.under_way -= 1;
@@ -198,13 +205,26 @@ impl ClientRun {
             facts.changes.files_under_way -= 1;
             facts.attrs.remove(&file);
         }
+        // A name takes along what is remembered of it.
+        let moved: Vec<_> = moves
+            .into_iter()
+            .filter_map(|(from, to)| Some((to, facts.names.remove(&from)?)))
+            .collect();
         facts.names.retain(|(dir, _), _| !dirs.contains(dir));
+        if executed.outcome.is_ok() {
+            facts.names.extend(moved);
+        }
         facts.attrs.retain(|ino, _| !dirs.contains(ino));
         for (dir, key) in leaves {
-            if let Some(ino) = grounds.change_ends(dir, key) {
+            for ino in grounds.change_ends(dir, key) {
                 facts.attrs.remove(&ino);
             }
-            grounds.change_ended(dir, key);
+            grounds.change_ended(dir, key, is_known);
+        }
+        let is_across = dirs.len() == 2 && dirs[0] != dirs[1];
+        if (is_across || !is_known) && grounds.names_leave(&dirs) > 0 {
+            facts.names.clear();
+            grounds.names_forgotten(&dirs);
         }
     }
 
@@ -212,7 +232,9 @@ impl ClientRun {
     pub(crate) fn watch_grounds(&self, client: &Client) {
         if let Some(grounds) = client.grounds().filter(|_| self.shared.kernels) {
             let requests = Arc::clone(&self.kernel.requests);
-            grounds.watch(Box::new(move || requests.load(Ordering::SeqCst)));
+            let newest = Box::new(move || requests.load(Ordering::SeqCst));
+            let mail = self.shared.mail.clone();
+            grounds.watch(Watch { newest, clock: Box::new(move || mail.now_nanos()) });
         }
     }
 
@@ -223,24 +245,23 @@ impl ClientRun {
         };
         let mut random = Random::new(u64::from(self.who) ^ 0xF0_4647);
         loop {
-            let falls = grounds.falls().await;
-            let now = self.shared.mail.machine_nanos();
+            grounds.falls().await;
+            let falls = grounds.take_falls();
             // If something is mounted upon the mount, names are left to their time.
             let takes = match random.below(8) {
-                0 => falls.names_until.saturating_sub(now),
+                0 => falls.names_left,
                 _ => random.below(FORGETS),
             };
             if takes > 0 {
                 self.shared.mail.sleep(takes).await;
             }
-            let now = self.shared.mail.machine_nanos();
             let mut facts = lock(&self.kernel.facts);
-            if now < falls.names_until {
+            if falls.names_left > 0 {
                 facts.names.clear();
             }
             facts.attrs.retain(|ino, _| !falls.nodes.contains(ino));
             drop(facts);
-            grounds.forgotten(&falls.grants, now);
+            grounds.forgotten(&falls.grants);
         }
     }
 }
