@@ -627,6 +627,18 @@ mod tests {
         assert_eq!(grounds.tell_name(DIR, (14, NOW), MOST), MOST);
     }
 
+    #[cfg(feature = "planted")]
+    #[test]
+    fn what_falls_is_given_back_at_once_if_that_is_planted() {
+        let (grounds, _) = standing();
+        grounds.tell_name(DIR, (12, NOW), MOST);
+        grounds.fall(id(1));
+        crate::Planted::plant(Some(crate::Planted::GivenBackBeforeForgotten));
+        let is_falling = grounds.is_falling(id(1));
+        crate::Planted::plant(None);
+        assert!(!is_falling && grounds.is_falling(id(1)));
+    }
+
     #[test]
     fn what_was_not_told_or_has_timed_out_falls_at_once() {
         let (grounds, kernel) = standing();

@@ -99,8 +99,6 @@ planted! {
     a_retry_that_goes_to_a_wrong_owner: Client::RetryAstray, |seed| SimConfig::new(16 + seed), [ORDER];
     a_redirect_that_is_not_learned: Client::RedirectNotLearned, SimConfig::new, [GAVE_UP];
     a_sequence_that_comes_again: Client::SequenceReused, SimConfig::new, [GAVE_UP];
-    a_grant_that_is_given_back_while_a_kernel_remembers: Client::GivenBackBeforeForgotten, SimConfig::kernels, [ORDER];
-    an_answer_of_before_that_a_kernel_remembers: Client::ToldOfBefore, SimConfig::kernels, [ORDER];
     a_lost_request_that_is_called_not_run: Client::LostSaysNotRun, SimConfig::new, [ORDER];
 
     a_sync_that_does_nothing: Store::SyncDoesNothing, SimConfig::losing_power, [REFUSED];
