@@ -45,6 +45,7 @@
 //! | `MANIFEST` | which files make up the database | replaced as a whole |
 //! | `log-` 16 hex digits | insert groups | appended to |
 //! | `idx-` 16 hex digits | sorted entries | never |
+//! | `UNFINISHED-EXPORT` | marks an export that did not end; becomes `MANIFEST` | once |
 //! | `SPARE-LOG`, `BALLAST` | nothing: room for a full disk ([`Options::ballast_bytes`]) | used up and made anew |
 //!
 //! All numbers are little-endian. Every structure has a CRC-32C, seeded with the kind of file,
@@ -129,6 +130,7 @@ mod types;
 
 pub use db::checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError};
 pub use db::database::Db;
+pub use db::export::{ExportError, ExportJob, Exported};
 pub use db::ingest::{IngestError, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
 pub use db::merge::{MergeDone, MergeJob};
 pub use db::open::Recovered;
@@ -146,6 +148,7 @@ pub use disk::room::DiskRoom;
 pub use disk::traits::{Appender, Disk, DiskFile};
 pub use index::value::Value;
 pub use levels::MAX_LEVELS;
+pub use levels::manifest::UNFINISHED_EXPORT;
 pub use log::batch::{Batch, Change, Changes, MAX_GROUP_BYTES};
 pub use log::ingested::IngestedFile;
 pub use log::reader::{LogGroup, LogGroups};

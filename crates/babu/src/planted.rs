@@ -47,6 +47,10 @@ pub enum Planted {
     ScrubLeaps,
     /// A sync that covers the end of a log runs without [`crate::Around::before`].
     CheckpointUnaccompanied,
+    /// An export is published before the files that it has copied or made are synced.
+    ExportUnsynced,
+    /// An export has whole files only, without what is in trees.
+    ExportForgetsTrees,
 }
 
 #[cfg(feature = "planted")]

@@ -116,10 +116,7 @@ impl Db {
             // Snapshots and names as of the last group taken. Later ones are in the log, and may
             // yet be lost with it.
             snapshots: self.state.snapshots_at(manifest.checkpoint),
-            names: (self.state.names.iter())
-                .take_while(|(_, made)| *made <= manifest.checkpoint)
-                .map(|(name, _)| name.clone())
-                .collect(),
+            names: self.state.names_at(manifest.checkpoint),
             manifest,
             old_logs: {
                 let held = taken.iter().flat_map(|held| &held.logs);
@@ -407,7 +404,7 @@ impl CheckpointJob {
 }
 
 /// Puts layers, oldest first, on top of a version. Consecutive layers of trees make one run.
-fn bring(
+pub(crate) fn bring(
     merger: &mut Merger<'_>,
     version: &mut Version,
     layers: &[Arc<Frozen>],

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod database;
+pub mod export;
 pub mod ingest;
 pub mod keep;
 pub mod merge;

@@ -1,17 +1,20 @@
 //! A [`Disk`] that is a folder of the operating system's file system.
 
+use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::io::Errno;
 
 use crate::disk::mapped::Mapped;
 use crate::disk::room::DiskRoom;
-use crate::disk::traits::{Appender, Disk, DiskFile};
+use crate::disk::traits::{Appender, Disk, DiskFile, copy_rest};
 
 /// Name of the file that carries the lock. Listings leave it out.
 const LOCK_FILE: &str = "LOCK";
@@ -44,7 +47,7 @@ impl RealDisk {
             .open(folder.join(LOCK_FILE))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK) => {
                 return Err(io::Error::new(
                     io::ErrorKind::ResourceBusy,
                     format!("{} is in use by another process", folder.display()),
@@ -104,6 +107,29 @@ impl Disk for RealDisk {
         self.directory.sync_all()
     }
 
+    fn link(&self, from: &dyn Disk, name: &str) -> io::Result<bool> {
+        let Some(from) = from.as_any().and_then(|any| any.downcast_ref::<RealDisk>()) else {
+            return Ok(false);
+        };
+        match rustix::fs::link(from.folder.join(name), self.folder.join(name)) {
+            Ok(()) => Ok(true),
+            // Another file system, one without links, a file with too many, a file that is gone.
+            Err(
+                Errno::XDEV
+                | Errno::PERM
+                | Errno::OPNOTSUPP
+                | Errno::NOSYS
+                | Errno::MLINK
+                | Errno::NOENT,
+            ) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn room(&self) -> DiskRoom {
         self.room.clone()
     }
@@ -141,7 +167,7 @@ impl DiskFile for RealFile {
             Ok(()) => Ok(()),
             // Without support there is no guarantee, and no error either: see
             // [`DiskFile::allocate`].
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.0.set_len(len),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -162,9 +188,45 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(AsFd::as_fd(&*self.0))
+    }
+
+    fn copy_from(&self, from: &dyn DiskFile, len: u64) -> io::Result<()> {
+        let copied = match from.as_fd() {
+            Some(from) => copy_in_kernel(from, &self.0, len)?,
+            None => 0,
+        };
+        copy_rest(|offset, bytes| self.write_at(offset, bytes), from, copied..len)
+    }
+
     fn appender(&self) -> Option<Box<dyn Appender>> {
         Some(Box::new(Mapped::new(&self.0)?))
     }
+}
+
+/// Copies up to `len` bytes, or as many as the kernel can copy between these two files. Where the
+/// file system can share the bytes, they are not copied at all.
+fn copy_in_kernel(from: BorrowedFd<'_>, to: &File, len: u64) -> io::Result<u64> {
+    let (mut read, mut written) = (0, 0);
+    while written < len {
+        let rest = usize::try_from(len - written).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), rest) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(
+                Errno::XDEV
+                | Errno::INVAL
+                | Errno::OPNOTSUPP
+                | Errno::NOSYS
+                | Errno::PERM
+                | Errno::BADF
+                | Errno::TXTBSY,
+            ) => break,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(written)
 }
 
 #[cfg(test)]

@@ -10,9 +10,15 @@
 //! 4. A rename replaces its target in one step.
 //! 5. A handle keeps working after its file is removed.
 
+use std::any::Any;
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 use crate::disk::room::DiskRoom;
+
+/// Bytes that are copied at a time where the kernel does not copy.
+const COPY_BYTES: u64 = 1 << 20;
 
 /// A folder of files.
 pub trait Disk: Send + Sync {
@@ -33,6 +39,18 @@ pub trait Disk: Send + Sync {
 
     /// Makes creations, removals and renames durable.
     fn sync_dir(&self) -> io::Result<()>;
+
+    /// Gives a file of another folder the same name here. Neither folder may change its bytes from
+    /// then on. Answers false, and changes nothing, if the two cannot share it, or it is gone.
+    /// [`Disk::sync_dir`] makes the name durable.
+    fn link(&self, _from: &dyn Disk, _name: &str) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// The disk itself, for [`Disk::link`] between two of one kind.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 
     /// The room of the disk on which the folder is. Folders of one disk have the same: see
     /// [`DiskRoom`]. Unless this is implemented, the folder has a disk of its own.
@@ -78,11 +96,37 @@ pub trait DiskFile: Send + Sync {
     /// next read asks the disk.
     fn forget(&self, _offset: u64, _len: u64) {}
 
+    /// The file as the kernel has it, for copies that the kernel makes.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes over the first `len` bytes of another file. This file must be empty. Fails with
+    /// `UnexpectedEof` if the other file is shorter.
+    fn copy_from(&self, from: &dyn DiskFile, len: u64) -> io::Result<()> {
+        copy_rest(|offset, bytes| self.write_at(offset, bytes), from, 0..len)
+    }
+
     /// A faster way to append to this file, if there is one: see [`Appender`]. A file has at most
     /// one at a time.
     fn appender(&self) -> Option<Box<dyn Appender>> {
         None
     }
+}
+
+/// Reads a part of a file, and hands it to `write` piece by piece.
+pub(crate) fn copy_rest(
+    write: impl Fn(u64, &[u8]) -> io::Result<()>,
+    from: &dyn DiskFile,
+    part: Range<u64>,
+) -> io::Result<()> {
+    let mut piece = vec![0; COPY_BYTES.min(part.end - part.start) as usize];
+    for offset in part.clone().step_by(COPY_BYTES as usize) {
+        let piece = &mut piece[..COPY_BYTES.min(part.end - offset) as usize];
+        from.read_at(offset, piece)?;
+        write(offset, piece)?;
+    }
+    Ok(())
 }
 
 /// Writes to one file in ascending order, with the effect of [`DiskFile::write_at`].

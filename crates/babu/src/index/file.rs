@@ -198,6 +198,11 @@ impl IndexFile {
         self.file.sync().during("sync", &self.name)
     }
 
+    /// Copies the whole file, as it is, to one that is empty. Syncing that one is up to the caller.
+    pub(crate) fn copy_to(&self, target: &dyn DiskFile) -> std::io::Result<()> {
+        target.copy_from(&*self.file, self.len())
+    }
+
     /// False only if no block after this one holds keys before `to`. Reads no block.
     pub(crate) fn goes_on_before(&self, position: usize, to: &[u8]) -> bool {
         match position + 1 < self.block_count() {

@@ -34,6 +34,9 @@ use crate::types::ids::{Epoch, Lsn};
 
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
+/// Name of the file that marks a folder as an export that is not finished. It becomes the manifest
+/// in the end.
+pub const UNFINISHED_EXPORT: &str = "UNFINISHED-EXPORT";
 const MAGIC: [u8; 8] = *b"babuMAN\n";
 /// Version of a manifest without kept log.
 const VERSION: u16 = 2;
@@ -119,9 +122,14 @@ impl Manifest {
 
     /// Writes this manifest beside the one in use. If that fails, the one in use stands.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
-        let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
-        file.write_at(0, &self.encode()).during("write", MANIFEST_NEW)?;
-        file.sync().during("sync", MANIFEST_NEW)?;
+        self.prepare_as(disk, MANIFEST_NEW)
+    }
+
+    /// Does the same under another name.
+    pub(crate) fn prepare_as(&self, disk: &dyn Disk, name: &str) -> Result<(), IoFailure> {
+        let file = disk.create(name).during("create", name)?;
+        file.write_at(0, &self.encode()).during("write", name)?;
+        file.sync().during("sync", name)?;
         // A loss of power must not keep the rename and lose the names of the files that the
         // manifest lists.
         disk.sync_dir().during("sync", ".")
@@ -129,7 +137,12 @@ impl Manifest {
 
     /// Renames the prepared manifest over the one in use. If that fails, either may stand.
     pub(crate) fn publish(disk: &dyn Disk) -> Result<(), IoFailure> {
-        disk.rename(MANIFEST_NEW, MANIFEST).during("rename", MANIFEST_NEW)?;
+        Manifest::publish_from(disk, MANIFEST_NEW)
+    }
+
+    /// Does the same with one that was prepared under another name.
+    pub(crate) fn publish_from(disk: &dyn Disk, name: &str) -> Result<(), IoFailure> {
+        disk.rename(name, MANIFEST).during("rename", name)?;
         disk.sync_dir().during("sync", ".")
     }
 

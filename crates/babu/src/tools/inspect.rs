@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::db::export::ExportJob;
 use crate::db::open::listing::Listing;
 use crate::db::open::replay;
 use crate::db::open::{read_tail, refuse_lost_manifest};
@@ -17,6 +18,7 @@ use crate::log::recover::TornTail;
 use crate::types::error::{Damage, OpenError};
 use crate::types::ids::IndexId;
 use crate::types::ids::{Epoch, Lsn};
+use crate::types::options::Options;
 
 /// A database in the state that the next opening would find.
 pub struct Inspection {
@@ -90,6 +92,27 @@ impl Inspection {
             torn: tail.torn,
         };
         Ok(Inspection { state, facts })
+    }
+
+    /// A job that exports a state of this database, which is in `source`: [`Inspection::view`], or
+    /// a snapshot's.
+    ///
+    /// # Panics
+    /// If the view is of another database.
+    pub fn export_job(&self, view: &View, source: Arc<dyn Disk>) -> ExportJob {
+        assert!(Arc::ptr_eq(&view.pool, &self.state.pool), "a view of another database");
+        let mut sizes = Options::default().sizes();
+        if let Some(file) = view.version.files().next() {
+            sizes.filter_prefix_bytes = file.filter_prefix_bytes();
+        }
+        ExportJob {
+            source,
+            database_id: self.facts.database_id,
+            epoch: self.facts.epoch,
+            names: self.state.names_at(view.lsn()),
+            sizes,
+            view: view.clone(),
+        }
     }
 
     /// Facts about the database beside its content.

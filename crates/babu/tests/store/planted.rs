@@ -4,7 +4,7 @@ use babu::Planted;
 
 use crate::common;
 use crate::common::crashes::{End, Kind, crash_everywhere, lose_power_after_checkpoint};
-use crate::common::{around, damages, merges, reads, scrubs, throttled};
+use crate::common::{around, damages, exports, merges, reads, scrubs, throttled};
 
 fn is_found_as(words: &str, fault: Planted, check: impl Fn(u64)) {
     let plant = |is_planted: bool| Planted::plant(is_planted.then_some(fault));
@@ -90,4 +90,17 @@ fn a_scrub_that_leaps_over_blocks() {
         scrubs::finds(seed);
     };
     is_found_as("damage that a pass did not find", Planted::ScrubLeaps, check);
+}
+
+#[test]
+fn an_export_whose_files_are_not_synced() {
+    let check = |seed| {
+        exports::crash_everywhere(seed, exports::Way::Copy);
+    };
+    is_found_as("an export that passes for whole", Planted::ExportUnsynced, check);
+}
+
+#[test]
+fn an_export_without_what_is_in_trees() {
+    is_found_as("all that is exported", Planted::ExportForgetsTrees, exports::agree);
 }

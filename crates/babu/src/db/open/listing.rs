@@ -3,7 +3,7 @@
 use crate::disk::traits::Disk;
 use crate::index::format::header::index_name;
 use crate::index::format::header::index_number;
-use crate::levels::manifest::Manifest;
+use crate::levels::manifest::{Manifest, UNFINISHED_EXPORT};
 use crate::log::SealedLog;
 use crate::log::log_name;
 use crate::log::log_number;
@@ -13,6 +13,8 @@ use crate::types::error::{IoContext, IoFailure};
 pub(crate) struct Listing {
     pub(crate) logs: Vec<u64>,
     pub(crate) indexes: Vec<u64>,
+    /// The folder is marked as an export that is not finished.
+    pub(crate) is_unfinished: bool,
 }
 
 impl Listing {
@@ -22,7 +24,8 @@ impl Listing {
         let mut indexes: Vec<_> = names.iter().filter_map(|name| index_number(name)).collect();
         logs.sort_unstable();
         indexes.sort_unstable();
-        Ok(Listing { logs, indexes })
+        let is_unfinished = names.iter().any(|name| name == UNFINISHED_EXPORT);
+        Ok(Listing { logs, indexes, is_unfinished })
     }
 }
 

@@ -224,8 +224,12 @@ impl Found {
 
 /// Refuses a folder that has no manifest, but files that hold anything. The first manifest is
 /// durable before anything is written to the log. So empty files alone mean that the database was
-/// never created.
+/// never created. An export that is not finished may have no other file yet.
 pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
+    if listing.is_unfinished {
+        let what = "there is no manifest, since an export into this folder was not finished: remove the folder, and export again";
+        return Err(Damage::new(MANIFEST, 0, what).into());
+    }
     let mut something = !listing.indexes.is_empty();
     for &number in &listing.logs {
         let name = log_name(number);

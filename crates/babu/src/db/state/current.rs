@@ -135,6 +135,12 @@ impl State {
             .collect()
     }
 
+    /// Names of the indices that existed after group `lsn`, by number.
+    pub(crate) fn names_at(&self, lsn: Lsn) -> Vec<String> {
+        let names = self.names.iter().take_while(|(_, made)| *made <= lsn);
+        names.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Switches to files that hold everything up to `checkpoint`. `made` are the files of
     /// snapshots. Returns the former files.
     pub(crate) fn install(

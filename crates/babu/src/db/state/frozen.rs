@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::index::file::IndexFile;
 use crate::levels::Level;
 use crate::levels::layer::Layer;
 use crate::levels::version::Trees;
@@ -33,6 +34,14 @@ impl Frozen {
         match &self.content {
             Content::Trees(trees) => trees.of(index).map(Layer::Tree),
             Content::Run(of, files) => (*of == index).then_some(Layer::Files(files)),
+        }
+    }
+
+    /// Its ingested files.
+    pub(crate) fn run_files(&self) -> &[Arc<IndexFile>] {
+        match &self.content {
+            Content::Trees(_) => &[],
+            Content::Run(_, files) => files,
         }
     }
 

@@ -13,6 +13,7 @@
 //! 4. A loss of power loses or keeps each unsynced write, and tears it by the sector: any of its
 //!    sectors may survive without the others.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -350,6 +351,29 @@ impl Disk for MemDisk {
         inner.whole_change()?;
         inner.change_names(NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file });
         Ok(())
+    }
+
+    /// Each name has bytes of its own here. That is the same, as neither may be changed.
+    fn link(&self, from: &dyn Disk, name: &str) -> io::Result<bool> {
+        let Some(from) = from.as_any().and_then(|any| any.downcast_ref::<MemDisk>()) else {
+            return Ok(false);
+        };
+        let found = {
+            let inner = from.alive()?;
+            inner.names.get(name).map(|file| inner.files[file].clone())
+        };
+        let Some(mut content) = found else { return Ok(false) };
+        let mut inner = self.alive()?;
+        inner.whole_change()?;
+        let file = inner.new_file();
+        content.handle_count = 0;
+        inner.files.insert(file, content);
+        inner.change_names(NameChange::Link { name: name.to_owned(), file });
+        Ok(true)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn sync_dir(&self) -> io::Result<()> {

@@ -26,6 +26,7 @@ pub(crate) use names_as_below;
 pub mod around;
 pub mod crashes;
 pub mod damages;
+pub mod exports;
 #[cfg(feature = "planted")]
 pub mod found;
 #[allow(dead_code, reason = "the crate's own tests use the rest")]
