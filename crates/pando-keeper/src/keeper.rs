@@ -13,7 +13,8 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use crate::channels::{self, REQUEST_MAX};
 use crate::kernel;
 use crate::message::{
-    CHANNELS_MAX, Descriptors, Kind, Message, Mode, NO_DESCRIPTORS, pair, receive, send,
+    DESCRIPTORS_MAX, Descriptors, Kind, Message, Mode, NO_DESCRIPTORS, pair, receive, send,
+    take_memory,
 };
 use crate::program::Program;
 use crate::successors::Successors;
@@ -65,6 +66,8 @@ pub fn keep(plan: Plan) -> io::Result<u8> {
 /// The mount that is kept.
 struct Held {
     channels: Descriptors,
+    /// Records of the server process, which the keeper cannot read.
+    memory: Option<OwnedFd>,
     number: u64,
     mode: Mode,
     /// The channel says that the mount is gone, so it is not polled any more.
@@ -102,7 +105,11 @@ impl Keeper {
     /// Starts a server process, of the generation that is set.
     fn start(&mut self) -> Result<(), Errno> {
         let (ours, theirs) = pair()?;
-        send(&ours, Message::new(Kind::Take, self.generation), &[])?;
+        let memory = self.held.as_ref().and_then(|held| held.memory.as_ref());
+        let has_memory = memory.is_some();
+        let take = Message { has_memory, ..Message::new(Kind::Take, self.generation) };
+        let memory = memory.map(AsFd::as_fd);
+        send(&ours, take, memory.as_slice())?;
         let pidfd = kernel::spawn(&self.program, theirs.as_fd())?;
         self.server = Some(Server { pidfd, socket: Some(ours) });
         Ok(())
@@ -184,22 +191,24 @@ impl Keeper {
         }
     }
 
-    fn act(&mut self, message: Message, came: Descriptors) -> Result<(), Errno> {
+    fn act(&mut self, message: Message, mut came: Descriptors) -> Result<(), Errno> {
         match message.kind {
             Kind::Keep => {
                 let mode = Mode::from_code(message.code).ok_or(Errno::PROTO)?;
+                let memory = take_memory(message, &mut came)?;
                 if came[0].is_none() || self.held.is_some() {
                     return Err(Errno::PROTO);
                 }
                 let number = message.number;
-                self.held = Some(Held { channels: came, number, mode, is_unmounted: false });
+                let channels = came;
+                self.held = Some(Held { channels, memory, number, mode, is_unmounted: false });
                 self.tell(Message::new(Kind::Kept, self.generation), &[])
             }
             Kind::Ready => {
                 let held = self.held.as_ref().ok_or(Errno::PROTO)?;
                 let (number, code) = (held.number, held.mode.code());
                 let go = Message { number, code, ..Message::new(Kind::Go, self.generation) };
-                let mut channels = [self.signals.as_fd(); CHANNELS_MAX];
+                let mut channels = [self.signals.as_fd(); DESCRIPTORS_MAX];
                 let mut count = 0;
                 for (place, channel) in channels.iter_mut().zip(held.channels.iter().flatten()) {
                     *place = channel.as_fd();

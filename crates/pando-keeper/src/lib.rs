@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! keeper ── starts ──► server process            stdin: the socket to the keeper
-//!   │  ◄── KEEP + channels ── │  mounts, agrees on INIT
+//!   │  ◄── KEEP + channels ── │  mounts, agrees on INIT; the memory goes with them
 //!   │  ─── KEPT ────────────► │  serves … killed
 //!   │  RESEND to the kernel
-//!   └─ starts ──► successor: READY ──►  ◄── GO + channels ── serves
+//!   └─ starts, TAKE + memory ──► successor: READY ──►  ◄── GO + channels ── serves
 //! ```
 //!
 //! The keeper knows no file system. [`keep`] is the keeper's side, [`Kept`] the server process's.

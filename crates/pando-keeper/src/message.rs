@@ -1,4 +1,4 @@
-//! Messages between keeper and server process: 64 bytes each, with up to 64 descriptors.
+//! Messages between keeper and server process: 64 bytes each, with up to 65 descriptors.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,10 +12,12 @@ use rustix::net::{
 
 /// Largest number of channels that a mount may have.
 pub const CHANNELS_MAX: usize = 64;
+/// Largest number of descriptors of one message: the channels and the memory.
+pub(crate) const DESCRIPTORS_MAX: usize = CHANNELS_MAX + 1;
 /// Length of a message, bytes.
 const LEN: usize = 64;
 /// First bytes of each message. Other versions have others.
-const MAGIC: u32 = u32::from_le_bytes(*b"kpr1");
+const MAGIC: u32 = u32::from_le_bytes(*b"kpr2");
 
 /// What becomes of requests that a server process has read when it dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +32,10 @@ pub enum Mode {
 /// Kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Keeper: prepare to serve. With generation 0 the process has to mount.
+    /// Keeper, with the memory if there is one: prepare to serve. With generation 0 the process has
+    /// to mount.
     Take = 1,
-    /// Server process, with channels: hold these.
+    /// Server process, with channels and perhaps the memory: hold these.
     Keep = 2,
     /// Keeper: they are held.
     Kept = 3,
@@ -56,16 +59,18 @@ pub(crate) struct Message {
     pub(crate) generation: u64,
     /// Of KEEP and GO the mode: 1 is [`Mode::Resend`]. Of OVER the exit code.
     pub(crate) code: i32,
+    /// Whether the last descriptor is the memory.
+    pub(crate) has_memory: bool,
 }
 
 /// Descriptors that came with a message, the first ones first.
-pub(crate) type Descriptors = [Option<OwnedFd>; CHANNELS_MAX];
+pub(crate) type Descriptors = [Option<OwnedFd>; DESCRIPTORS_MAX];
 
-pub(crate) const NO_DESCRIPTORS: Descriptors = [const { None }; CHANNELS_MAX];
+pub(crate) const NO_DESCRIPTORS: Descriptors = [const { None }; DESCRIPTORS_MAX];
 
 impl Message {
     pub(crate) const fn new(kind: Kind, generation: u64) -> Self {
-        Self { kind, number: 0, generation, code: 0 }
+        Self { kind, number: 0, generation, code: 0, has_memory: false }
     }
 
     fn to_bytes(self) -> [u8; LEN] {
@@ -75,6 +80,7 @@ impl Message {
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.code.to_le_bytes());
+        bytes[28] = self.has_memory.into();
         bytes
     }
 
@@ -92,9 +98,11 @@ impl Message {
             7 => Kind::Over,
             _ => return None,
         };
-        let is_sound = word(0) == MAGIC && bytes[28..].iter().all(|&byte| byte == 0);
+        let is_sound =
+            word(0) == MAGIC && bytes[28] <= 1 && bytes[29..].iter().all(|&byte| byte == 0);
         let (number, generation, code) = (long(8), long(16), word(24).cast_signed());
-        is_sound.then_some(Self { kind, number, generation, code })
+        let has_memory = bytes[28] == 1;
+        is_sound.then_some(Self { kind, number, generation, code, has_memory })
     }
 }
 
@@ -120,17 +128,17 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Sends a message with at most [`CHANNELS_MAX`] descriptors. Never waits: an end that does not
+/// Sends a message with at most [`DESCRIPTORS_MAX`] descriptors. Never waits: an end that does not
 /// read is dead or broken.
 pub(crate) fn send(
     socket: impl AsFd,
     message: Message,
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    if descriptors.len() > CHANNELS_MAX {
+    if descriptors.len() > DESCRIPTORS_MAX {
         return Err(Errno::TOOBIG);
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(CHANNELS_MAX))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::TOOBIG);
@@ -152,7 +160,7 @@ pub(crate) fn receive(
     socket: impl AsFd,
     descriptors: &mut Descriptors,
 ) -> Result<Option<Message>, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(CHANNELS_MAX))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; LEN];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -180,6 +188,18 @@ pub(crate) fn receive(
     Message::from_bytes(&bytes).map(Some).ok_or(Errno::PROTO)
 }
 
+/// Takes the memory out of what came with a message, which may have none. Fails if it promised one.
+pub(crate) fn take_memory(
+    message: Message,
+    came: &mut Descriptors,
+) -> Result<Option<OwnedFd>, Errno> {
+    if !message.has_memory {
+        return Ok(None);
+    }
+    let last = came.iter_mut().rev().find(|place| place.is_some());
+    last.and_then(Option::take).map(Some).ok_or(Errno::PROTO)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +208,13 @@ mod tests {
     fn a_message_and_its_descriptors_arrive_as_they_were_sent() {
         let (one, other) = pair().unwrap();
         let (first, second) = pair().unwrap();
-        let message = Message { kind: Kind::Keep, number: 47, generation: 1 << 40, code: -1 };
+        let message = Message {
+            kind: Kind::Keep,
+            number: 47,
+            generation: 1 << 40,
+            code: -1,
+            has_memory: true,
+        };
         let mut came = NO_DESCRIPTORS;
         assert_eq!(receive(&other, &mut came), Err(Errno::AGAIN));
         send(&one, message, &[first.as_fd(), second.as_fd()]).unwrap();
@@ -198,6 +224,12 @@ mod tests {
         let hello = Message::new(Kind::Serving, 3);
         send(came[0].as_ref().unwrap(), hello, &[]).unwrap();
         assert_eq!(receive(&second, &mut { NO_DESCRIPTORS }), Ok(Some(hello)));
+        // The last one is the memory.
+        let memory = take_memory(message, &mut came).unwrap().unwrap();
+        assert_eq!(came.iter().flatten().count(), 1);
+        send(&memory, hello, &[]).unwrap();
+        assert_eq!(receive(&first, &mut { NO_DESCRIPTORS }), Ok(Some(hello)));
+        assert_eq!(take_memory(message, &mut { NO_DESCRIPTORS }).unwrap_err(), Errno::PROTO);
         drop(one);
         assert_eq!(receive(&other, &mut came), Ok(None));
         assert_eq!(came.iter().flatten().count(), 0);
@@ -207,7 +239,7 @@ mod tests {
     fn other_bytes_are_no_message() {
         let (one, other) = pair().unwrap();
         let good = Message::new(Kind::Ready, 1).to_bytes();
-        for (at, value) in [(0, 0), (4, 0), (4, 99), (63, 1)] {
+        for (at, value) in [(0, 0), (4, 0), (4, 99), (28, 2), (63, 1)] {
             let mut bytes = good;
             bytes[at] = value;
             rustix::io::write(&one, &bytes).unwrap();
@@ -220,7 +252,7 @@ mod tests {
     #[test]
     fn too_many_descriptors_are_refused() {
         let (one, _other) = pair().unwrap();
-        let many = [one.as_fd(); CHANNELS_MAX + 1];
+        let many = [one.as_fd(); DESCRIPTORS_MAX + 1];
         assert_eq!(send(&one, Message::new(Kind::Keep, 0), &many), Err(Errno::TOOBIG));
     }
 }

@@ -1,7 +1,7 @@
 //! The server process's side of the connection to its keeper.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,7 +9,7 @@ use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 
 use crate::message::{
-    CHANNELS_MAX, Descriptors, Kind, Message, Mode, NO_DESCRIPTORS, receive, send,
+    CHANNELS_MAX, Descriptors, Kind, Message, Mode, NO_DESCRIPTORS, receive, send, take_memory,
 };
 
 /// How long a keeper may take to answer. It does nothing else, so it is stopped or broken then.
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Kept {
     socket: OwnedFd,
     generation: u64,
+    memory: Option<OwnedFd>,
 }
 
 /// A mount as the keeper holds it.
@@ -42,9 +43,10 @@ impl Kept {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let nothing = rustix::fs::open("/dev/null", flags, FileMode::empty())?;
         rustix::stdio::dup2_stdin(&nothing)?;
-        let mut kept = Self { socket, generation: 0 };
-        let (take, _) = kept.hear(Kind::Take)?;
+        let mut kept = Self { socket, generation: 0, memory: None };
+        let (take, mut came) = kept.hear(Kind::Take)?;
         kept.generation = take.generation;
+        kept.memory = take_memory(take, &mut came).map_err(lost)?;
         Ok(kept)
     }
 
@@ -55,14 +57,28 @@ impl Kept {
         self.generation
     }
 
-    /// Hands a new mount to the keeper. No channel may be read before this.
-    pub fn keep(&self, channels: &[OwnedFd], number: u64, mode: Mode) -> io::Result<()> {
-        let message = Message { number, code: mode.code(), ..self.message(Kind::Keep) };
+    /// The memory that the predecessor has [handed over](Self::keep), as long as nobody has taken
+    /// it from here.
+    pub fn take_memory(&mut self) -> Option<OwnedFd> {
+        self.memory.take()
+    }
+
+    /// Hands a new mount to the keeper, and a file with records for successors. No channel may be
+    /// read before this.
+    pub fn keep(
+        &self,
+        channels: &[OwnedFd],
+        memory: Option<BorrowedFd<'_>>,
+        number: u64,
+        mode: Mode,
+    ) -> io::Result<()> {
+        let has_memory = memory.is_some();
+        let message = Message { number, code: mode.code(), has_memory, ..self.message(Kind::Keep) };
         if channels.len() > CHANNELS_MAX {
             let text = format!("a mount with a keeper has at most {CHANNELS_MAX} channels");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let channels: Vec<_> = channels.iter().map(AsFd::as_fd).collect();
+        let channels: Vec<_> = channels.iter().map(AsFd::as_fd).chain(memory).collect();
         send(&self.socket, message, &channels).map_err(lost)?;
         self.hear(Kind::Kept).map(drop)
     }

@@ -2,20 +2,15 @@
 //! behind.
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use pando_bench::mount::{self, Workers};
 use pando_bench::nullfs::{self, Behaviour};
 use pando_bench::{Layout, Order, Phase, Silent, Workload};
 use pando_fuse::is_mountpoint;
 use pando_fuse::{Mounted, Options};
-use rustix::process::{Pid, Signal, kill_process};
-
-/// Far more time than anything here needs.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory with a null file system on it. It is unmounted and removed even if a test fails.
 struct Mount {
@@ -97,34 +92,4 @@ fn a_mountpoint_in_use_is_refused_and_a_busy_mount_stays() {
     assert_eq!(error.kind(), ErrorKind::ResourceBusy);
     drop(open);
     mount.mounted = Some(mounted);
-}
-
-#[test]
-fn a_mount_with_a_keeper_outlives_the_process_that_serves_it() {
-    let path = std::env::temp_dir().join(format!("pando-null-kept-{}", std::process::id()));
-    fs::create_dir(&path).unwrap();
-    let mut keeper = Command::new(env!("CARGO_BIN_EXE_pando-bench"));
-    keeper.arg("null").arg(&path).arg("--keep").stdout(Stdio::piped());
-    let mut keeper = keeper.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("mount"), "this test needs to mount: {line}");
-    fs::File::create_new(path.join("file")).unwrap();
-    let pid = keeper.id();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let server: i32 = children.trim().parse().unwrap();
-    kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
-    let begun = Instant::now();
-    while Path::new(&format!("/proc/{server}")).exists() {
-        assert!(begun.elapsed() < LIMIT, "a killed process is still there");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    // This waits for the successor, which begins with an empty tree.
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
-    fs::File::create_new(path.join("file")).unwrap();
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
-    kill_process(Pid::from_child(&keeper), Signal::TERM).unwrap();
-    assert!(keeper.wait().unwrap().success());
-    assert!(!is_mountpoint(&path).unwrap());
-    fs::remove_dir(&path).unwrap();
 }

@@ -76,7 +76,7 @@ fn begin(kept: &Kept, mountpoint: &Path, options: &Options, mode: Mode) -> io::R
     let (unserved, mode) = if kept.generation() == 0 {
         let unserved = Unserved::mount(mountpoint, options, false)?;
         let count = if mode == Mode::Clones { 1 } else { unserved.channels().len() };
-        kept.keep(&unserved.channels()[..count], unserved.number(), mode)?;
+        kept.keep(&unserved.channels()[..count], None, unserved.number(), mode)?;
         (unserved, mode)
     } else {
         let mount = kept.take_over()?;

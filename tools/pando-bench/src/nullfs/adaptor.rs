@@ -10,7 +10,8 @@ use pando_fuse::device::{
 };
 
 use super::attributes::{attributes, is_directory};
-use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree, Wanted};
+use super::node::{Content, Dir, Node, ROOT};
+use super::tree::{Refusal, Tree, Wanted};
 use super::{Behaviour, Kernel};
 
 /// Times for which a Pando mount that is alone lets its kernel remember: names, attributes of
@@ -28,11 +29,10 @@ pub(super) struct NullFs {
 }
 
 impl NullFs {
-    pub(super) fn new(options: &Options, behaviour: Behaviour, generation: u64) -> Self {
+    pub(super) fn new(options: &Options, behaviour: Behaviour, tree: Tree) -> Self {
         let open_flags = if behaviour.no_flush { fopen::NOFLUSH } else { 0 };
         let kernel = behaviour.kernel;
-        let tree = Mutex::new(Tree::new(generation));
-        Self { tree, options: options.clone(), open_flags, kernel }
+        Self { tree: Mutex::new(tree), options: options.clone(), open_flags, kernel }
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -61,26 +61,22 @@ impl NullFs {
 
     fn setattr(&self, number: u64, set: &abi::SetattrIn) -> Result<abi::Attr, Refusal> {
         let mut tree = self.tree();
-        let node = tree.node_mut(number)?;
-        if set.valid & fattr::MODE != 0 {
-            node.mode = permissions(set.mode);
-        }
-        if set.valid & fattr::UID != 0 {
-            node.uid = set.uid;
-        }
-        if set.valid & fattr::GID != 0 {
-            node.gid = set.gid;
-        }
-        if let (Content::File { size }, true) = (&mut node.content, set.valid & fattr::SIZE != 0) {
-            *size = set.size;
-        }
+        let node = tree.change(number, |node| {
+            if set.valid & fattr::MODE != 0 {
+                node.mode = permissions(set.mode);
+            }
+            if set.valid & fattr::UID != 0 {
+                node.uid = set.uid;
+            }
+            if set.valid & fattr::GID != 0 {
+                node.gid = set.gid;
+            }
+            let is_cut = set.valid & fattr::SIZE != 0;
+            if let (Content::File { size }, true) = (&mut node.content, is_cut) {
+                *size = set.size;
+            }
+        })?;
         Ok(attributes(number, node))
-    }
-
-    fn write(&self, number: u64, end: u64) {
-        if let Ok(Node { content: Content::File { size }, .. }) = self.tree().node_mut(number) {
-            *size = (*size).max(end);
-        }
     }
 
     fn list(&self, number: u64, offset: u64, size: u32, plus: bool) -> Result<Listing, Refusal> {
@@ -210,7 +206,7 @@ impl NullFs {
             Operation::Opendir => reply.opened(0, self.directory_flags()),
             Operation::Read { size, .. } => reply.data(&vec![0; size as usize]),
             Operation::Write { offset, data, .. } => {
-                self.write(node, offset.saturating_add(data.len() as u64));
+                self.tree().reach(node, offset.saturating_add(data.len() as u64));
                 reply.written(data.len() as u32)
             }
             Operation::Readdir { offset, size, plus, .. } => {

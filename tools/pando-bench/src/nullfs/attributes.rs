@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use pando_fuse::device::abi;
 
-use super::tree::{Content, Node};
+use super::node::{Content, Node};
 
 /// Bits of a mode that hold the type. The others are types.
 const TYPE_BITS: u32 = 0o170_000;

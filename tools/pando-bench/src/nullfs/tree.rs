@@ -1,42 +1,10 @@
 //! Names and inodes of the null file system.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// The kind of a node, and its contents.
-pub(super) enum Content {
-    /// A file, of which only the size is kept.
-    File {
-        /// Size in bytes.
-        size: u64,
-    },
-    /// A directory.
-    Dir(Dir),
-    /// A symbolic link, with its target.
-    Link(Vec<u8>),
-}
-
-/// A directory's entries, by name and by position. Positions follow the order of creation, and a
-/// listing continues after one.
-#[derive(Default)]
-pub(super) struct Dir {
-    by_name: HashMap<Vec<u8>, (u64, u64)>,
-    by_position: BTreeMap<u64, (Vec<u8>, u64)>,
-}
-
-/// A file or directory.
-pub(super) struct Node {
-    /// Its kind and contents.
-    pub content: Content,
-    /// Permission bits.
-    pub mode: u16,
-    /// Owner's user id.
-    pub uid: u32,
-    /// Owner's group id.
-    pub gid: u32,
-    /// Time of creation.
-    pub time: SystemTime,
-}
+use super::node::{Content, Dir, Node, ROOT};
+use super::records::{Record, Records};
 
 /// Reasons to refuse an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,10 +28,10 @@ pub(super) enum Wanted {
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
     last_number: u64,
+    /// Of a mount that is kept: what its successor will know.
+    records: Option<Records>,
 }
 
-/// Node number of the root.
-pub(super) const ROOT: u64 = 1;
 /// Lower positions are those of `.` and `..`.
 const FIRST_POSITION: u64 = 3;
 
@@ -80,15 +48,67 @@ impl Tree {
         Self {
             nodes: HashMap::from([(ROOT, root)]),
             last_number: FIRST_POSITION + (generation << 40),
+            records: None,
         }
+    }
+
+    /// The tree of a mount that is kept: what a predecessor has left. Later changes are recorded.
+    pub(super) fn recorded(generation: u64, mut records: Records, found: Vec<Record>) -> Self {
+        let mut tree = Self::new(generation);
+        let mut entries = Vec::new();
+        for Record { number, dir, name, node } in found {
+            if number > tree.last_number {
+                // No predecessor has given this number.
+                records.removed(number);
+                continue;
+            }
+            tree.nodes.insert(number, node);
+            entries.push((number, dir, name));
+        }
+        if !entries.iter().any(|&(number, ..)| number == ROOT) {
+            records.added(ROOT, 0, b"", &tree.nodes[&ROOT]);
+        }
+        for (number, dir, name) in entries.into_iter().filter(|&(number, ..)| number != ROOT) {
+            let dir = tree.dir_mut(dir).ok();
+            if !dir.is_some_and(|dir| dir.insert(&name, number)) {
+                // A damaged record was its directory.
+                records.removed(number);
+                tree.nodes.remove(&number);
+            }
+        }
+        tree.records = Some(records);
+        tree
     }
 
     pub(super) fn node(&self, number: u64) -> Result<&Node, Refusal> {
         self.nodes.get(&number).ok_or(Refusal::NoEntry)
     }
 
-    pub(super) fn node_mut(&mut self, number: u64) -> Result<&mut Node, Refusal> {
-        self.nodes.get_mut(&number).ok_or(Refusal::NoEntry)
+    /// Changes mode, owner or size of a node.
+    pub(super) fn change(
+        &mut self,
+        number: u64,
+        change: impl FnOnce(&mut Node),
+    ) -> Result<&Node, Refusal> {
+        let node = self.nodes.get_mut(&number).ok_or(Refusal::NoEntry)?;
+        change(node);
+        if let Some(records) = &mut self.records {
+            records.changed(number, node);
+        }
+        Ok(node)
+    }
+
+    /// Has a file reach to `end`, bytes.
+    pub(super) fn reach(&mut self, number: u64, end: u64) {
+        let Some(Node { content: Content::File { size }, .. }) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        if end > *size {
+            *size = end;
+            if let Some(records) = &mut self.records {
+                records.resized(number, end);
+            }
+        }
     }
 
     /// The target of a symbolic link.
@@ -107,12 +127,12 @@ impl Tree {
     pub(super) fn add(&mut self, parent: u64, name: &[u8], node: Node) -> Result<u64, Refusal> {
         self.last_number += 1;
         let number = self.last_number;
-        let dir = self.dir_mut(parent)?;
-        if dir.by_name.contains_key(name) {
+        if !self.dir_mut(parent)?.insert(name, number) {
             return Err(Refusal::Exists);
         }
-        dir.by_name.insert(name.to_vec(), (number, number));
-        dir.by_position.insert(number, (name.to_vec(), number));
+        if let Some(records) = &mut self.records {
+            records.added(number, parent, name, &node);
+        }
         self.nodes.insert(number, node);
         Ok(number)
     }
@@ -139,6 +159,9 @@ impl Tree {
             dir.by_position.remove(&position);
         }
         self.nodes.remove(&number);
+        if let Some(records) = &mut self.records {
+            records.removed(number);
+        }
         Ok(())
     }
 
@@ -163,7 +186,7 @@ impl Tree {
     }
 
     fn dir_mut(&mut self, number: u64) -> Result<&mut Dir, Refusal> {
-        match &mut self.node_mut(number)?.content {
+        match &mut self.nodes.get_mut(&number).ok_or(Refusal::NoEntry)?.content {
             Content::Dir(dir) => Ok(dir),
             Content::File { .. } | Content::Link(_) => Err(Refusal::NotDirectory),
         }
@@ -172,11 +195,19 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use pando_kept::Mapped;
+
     use super::*;
 
-    fn file() -> Node {
+    fn file_of(uid: u32) -> Node {
         let content = Content::File { size: 0 };
-        Node { content, mode: 0o644, uid: 0, gid: 0, time: SystemTime::now() }
+        Node { content, mode: 0o644, uid, gid: 0, time: SystemTime::now() }
+    }
+
+    fn file() -> Node {
+        file_of(0)
     }
 
     #[test]
@@ -200,5 +231,32 @@ mod tests {
         tree.remove(ROOT, b"a", Wanted::File).unwrap();
         let rest: Vec<_> = tree.list(ROOT, first).unwrap().map(|(_, name, _)| name).collect();
         assert_eq!(rest, [b"b", b"c"]);
+    }
+
+    #[test]
+    fn what_has_no_directory_any_more_is_dropped_and_its_record_is_free() {
+        let memory = Mapped::create().unwrap();
+        let shared = memory.as_fd().try_clone_to_owned().unwrap();
+        let mut tree = Tree::recorded(0, Records::create(memory).unwrap(), Vec::new());
+        let dir = Node { content: Content::Dir(Dir::default()), ..file() };
+        let d = tree.add(ROOT, b"d", dir).unwrap();
+        tree.add(d, b"lost", file_of(1)).unwrap();
+        let kept = tree.add(ROOT, b"kept", file_of(2)).unwrap();
+        tree.reach(kept, 7);
+        tree.change(kept, |node| node.uid = 4).unwrap();
+        // As if the record had been damaged.
+        tree.records.as_mut().unwrap().removed(d);
+        drop(tree);
+        let adopt = |generation| {
+            let memory = Mapped::open(shared.try_clone().unwrap()).unwrap();
+            let (records, found) = Records::adopt(memory, generation).unwrap();
+            (found.len(), Tree::recorded(generation, records, found))
+        };
+        let (count, tree) = adopt(1);
+        let node = tree.node(tree.lookup(ROOT, b"kept").unwrap()).unwrap();
+        assert!(matches!(node.content, Content::File { size: 7 }) && node.uid == 4);
+        assert_eq!((count, tree.nodes.len()), (3, 2));
+        drop(tree);
+        assert_eq!(adopt(2).0, 2);
     }
 }

@@ -34,8 +34,8 @@ pub struct NullArgs {
     /// one of several
     #[arg(long, value_enum, default_value_t = NullKernel::Several)]
     pub kernel: NullKernel,
-    /// Keep the mount while the process that serves it dies, and start another one. That one begins
-    /// with an empty tree
+    /// Keep the mount while the process that serves it dies, and start another one. That one goes
+    /// on with the same tree
     #[arg(long)]
     pub keep: bool,
     /// Serve what the keeper on the standard input holds; `--keep` starts this
@@ -89,8 +89,8 @@ fn serve(args: &NullArgs) -> Result<ExitCode, Failure> {
         NullKernel::Alone => Kernel::Alone,
     };
     let behaviour = Behaviour { kernel, ..Behaviour::default() };
-    let kept = args.kept.then(Kept::connect).transpose().map_err(Failure::plain)?;
-    let mounted = match &kept {
+    let mut kept = args.kept.then(Kept::connect).transpose().map_err(Failure::plain)?;
+    let mounted = match &mut kept {
         Some(kept) => nullfs::mount_kept(kept, &args.mountpoint, &options, behaviour),
         None => nullfs::mount(&args.mountpoint, &options, behaviour),
     };
