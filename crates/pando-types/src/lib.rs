@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `codec` | values as bytes |
 //! | `error.rs`, `id.rs`, `name.rs` | errnos, ids, names |
+//! | `histogram` | latencies by powers of two |
 //! | `attr.rs`, `lock.rs` | attributes and credentials, locks of programs |
 //! | `trail.rs` | the directories of a path, and what has changed of them |
 //! | `hold.rs`, `lend.rs` | what kernels may remember; what a shard lends a session, and what comes back |
@@ -26,6 +27,7 @@ extern crate alloc;
 pub mod attr;
 pub mod codec;
 pub mod error;
+pub mod histogram;
 pub mod hold;
 pub mod id;
 pub mod lend;

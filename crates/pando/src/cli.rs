@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::bench::args::BenchArgs;
 use crate::commands::auth::AuthArgs;
 use crate::commands::completions::CompletionsArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::down::DownArgs;
 use crate::commands::fill::FillArgs;
 use crate::commands::format::FormatArgs;
@@ -14,9 +15,11 @@ use crate::commands::info::InfoArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::manifest::ManifestArgs;
 use crate::commands::mount::MountArgs;
+use crate::commands::profile::ProfileArgs;
 use crate::commands::rmr::RmrArgs;
 use crate::commands::server::ServerArgs;
 use crate::commands::shard::ShardArgs;
+use crate::commands::stats::StatsArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::store::StoreArgsGroup;
 use crate::commands::sync::SyncArgs;
@@ -46,6 +49,7 @@ Examples:
   pando up ~/volume --mount ~/tree -d    the same in the background
   pando info ~/tree/photos               how a directory is spread over the shards
   pando status ~/volume                  what each shard has done
+  pando stats ~/tree                     what the mount does, a line a second
   pando down ~/volume                    unmount and stop
   pando fsck ~/volume                    check that it is whole
 
@@ -66,6 +70,9 @@ pub enum Command {
     Umount(UmountArgs),
     Down(DownArgs),
     Status(StatusArgs),
+    Stats(StatsArgs),
+    Profile(ProfileArgs),
+    Doctor(DoctorArgs),
     Info(InfoArgs),
     Sync(SyncArgs),
     Rmr(RmrArgs),

@@ -48,8 +48,8 @@ use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::{
-    auth, completions, down, drop_pages, fill, format, fsck, gc, info, man, manifest, mount, rmr,
-    server, shard, status, store, sync, umount, up,
+    auth, completions, doctor, down, drop_pages, fill, format, fsck, gc, info, man, manifest,
+    mount, profile, rmr, server, shard, stats, status, store, sync, umount, up,
 };
 use console::output::say;
 
@@ -66,6 +66,9 @@ fn main() -> ExitCode {
         Command::Umount(args) => (false, umount::run(&args)),
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
+        Command::Stats(args) => (args.json, stats::run(&args)),
+        Command::Profile(args) => (args.json, profile::run(&args)),
+        Command::Doctor(args) => (false, doctor::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Sync(args) => (false, sync::run(&args)),
         Command::Rmr(args) => (false, rmr::run(&args)),

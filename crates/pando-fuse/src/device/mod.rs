@@ -19,6 +19,7 @@
 //! 4. If an answer does not reach the kernel, the handler undoes what the kernel does not know of
 //!    ([`Undelivered`]).
 
+pub(crate) mod counting;
 pub(crate) mod doomed;
 pub(crate) mod dropper;
 pub(crate) mod handshake;
@@ -37,6 +38,8 @@ pub use crate::protocol::entry::Entry;
 pub use crate::protocol::listing::Listing;
 pub use crate::protocol::operation::{FileLock, Forgets, InitRequest, Operation};
 pub use crate::protocol::request::{Caller, Request};
+pub use counting::counted::Measured;
+pub use counting::profile::{Profiled, Row};
 pub use dropper::drop_pages;
 pub use handshake::shake_hands;
 pub use notify::Notifier;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
+use crate::device::counting::counted::Read;
 use crate::protocol::abi::RESENT;
 
 /// Number of interrupts kept that came before their request. The next request shows which of them
@@ -29,6 +30,8 @@ pub(crate) struct Underway {
     pub(crate) interrupted: Option<Instant>,
     /// When the watch first saw the request.
     pub(crate) seen: Option<Instant>,
+    /// What counts once it is answered.
+    pub(crate) read: Read,
 }
 
 /// What a signal means for a request.
@@ -174,7 +177,8 @@ mod tests {
     fn underway(seconds: u64) -> Underway {
         let after_signal = Duration::from_secs(seconds);
         let patience = Patience { after_signal, at_exit: false };
-        Underway { channel: 0, pid: 7, patience, interrupted: None, seen: None }
+        let read = Read { opcode: 1, uid: 0, bytes: 0, at: Instant::now() };
+        Underway { channel: 0, pid: 7, patience, interrupted: None, seen: None, read }
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::device::counting::counted::{Counted, Measured, OPCODES};
+use crate::device::counting::profile::Profiled;
 use crate::device::dropper::Dropper;
 use crate::device::notify::Notifier;
 use crate::device::pending::Pending;
-use crate::device::session::{Config, Counts, FileSystem, OPCODES, Session};
+use crate::device::session::{Config, Counts, FileSystem, Session};
 use crate::device::threads::reader_pool::ReaderPool;
 use crate::device::threads::watch::Watch;
 use crate::protocol::abi;
@@ -61,6 +63,24 @@ impl Running {
         (requests.filter(|(_, count)| *count > 0).collect(), own)
     }
 
+    /// What the session has measured so far.
+    #[must_use]
+    pub fn measured(&self) -> Measured {
+        self.session.counted.measured()
+    }
+
+    /// Begins to count by caller, until [`Self::end_profile`] with the same number, for `limit` at
+    /// most. One profile runs at a time: the error is the time that another one has left.
+    pub fn begin_profile(&self, number: u64, limit: Duration) -> Result<(), Duration> {
+        self.session.counted.profile.begin(number, limit)
+    }
+
+    /// Ends the profile of this number. `None`: there is none.
+    #[must_use]
+    pub fn end_profile(&self, number: u64) -> Option<Profiled> {
+        self.session.counted.profile.end(number)
+    }
+
     /// Waits until the session is over. Returns the error that ended reading, if there was one.
     pub fn join(self) -> io::Result<()> {
         drop(self.session);
@@ -92,6 +112,7 @@ pub fn start(
         },
         failure: Mutex::default(),
         requests: [const { AtomicU64::new(0) }; OPCODES],
+        counted: Counted::new(),
         dropper: OnceLock::new(),
     });
     let watch = {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::device::counting::counted::Read;
 use crate::device::doomed::is_doomed;
 use crate::device::pending::{Early, Patience, Underway};
 use crate::device::session::{Config, Reply, Session};
@@ -158,7 +159,9 @@ impl Session {
             _ => {
                 let patience = self.patience(&request.operation);
                 let pid = request.caller.pid;
-                let underway = Underway { channel, pid, patience, interrupted: None, seen: None };
+                let read = read_now(&request);
+                let underway =
+                    Underway { channel, pid, patience, interrupted: None, seen: None, read };
                 let begun = self.pending.begin(unique, underway);
                 begun.unknown.into_iter().for_each(|early| self.not_now(early));
                 if begun.is_interrupted && is_doomed(pid) {
@@ -218,4 +221,12 @@ impl Session {
         }
         self.reader_pool.close();
     }
+}
+
+fn read_now(request: &Request<'_>) -> Read {
+    let bytes = match &request.operation {
+        Operation::Write { data, .. } => data.len() as u32,
+        _ => 0,
+    };
+    Read { opcode: request.opcode, uid: request.caller.uid, bytes, at: Instant::now() }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::device::counting::counted::{Counted, OPCODES};
 use crate::device::dropper::Dropper;
 use crate::device::pending::Pending;
 use crate::device::threads::reader_pool::ReaderPool;
@@ -79,9 +80,6 @@ impl Default for Config {
     }
 }
 
-/// Number of opcodes that are counted. All opcodes in use are smaller.
-pub(crate) const OPCODES: usize = 64;
-
 /// The session of one mount.
 pub struct Session {
     pub(crate) channels: Vec<OwnedFd>,
@@ -97,6 +95,8 @@ pub struct Session {
     pub(crate) failure: Mutex<Option<Errno>>,
     /// Number of requests read, by opcode.
     pub(crate) requests: [AtomicU64; OPCODES],
+    /// What is counted of requests that were answered.
+    pub(crate) counted: Counted,
     /// Has the kernel drop pages from another process. If it is not set, this process does so
     /// itself.
     pub(crate) dropper: OnceLock<Dropper>,
@@ -147,7 +147,9 @@ impl Session {
         errno: i32,
         parts: &[&[u8]],
     ) -> Delivery {
-        self.pending.end(unique).ok_or(Undelivered)?;
+        let request = self.pending.end(unique).ok_or(Undelivered)?;
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        self.counted.answered(&request.read, request.pid, errno == 0, bytes);
         match self.write(channel, unique, errno, parts) {
             Ok(()) => Ok(()),
             // The kernel does not wait for the answer any more, or is gone.
@@ -182,6 +184,7 @@ impl Session {
     /// Answers a request with `EINTR` in place of its handler.
     pub(crate) fn cut_short(&self, unique: u64) {
         if let Some(request) = self.pending.end(unique) {
+            self.counted.answered(&request.read, request.pid, false, 0);
             // If the write fails, the caller is gone.
             let _ = self.write(request.channel, unique, Errno::INTR.raw_os_error(), &[]);
         }

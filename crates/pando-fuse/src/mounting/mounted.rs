@@ -5,7 +5,10 @@ use std::io;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::device::counting::counted::Measured;
+use crate::device::counting::profile::Profiled;
 use crate::device::notify::Notifier;
 use crate::device::running::{Running, start};
 use crate::device::session::{Counts, FileSystem};
@@ -106,6 +109,24 @@ impl Mounted {
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         self.running.as_ref().map(Running::counters).unwrap_or_default()
+    }
+
+    /// What was measured so far. `None` if the session is over.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        self.running.as_ref().map(Running::measured)
+    }
+
+    /// Begins to count requests by caller, until [`Self::end_profile`] with the same number, for
+    /// `limit` at most. One profile runs at a time: the error is the time that another has left.
+    pub fn begin_profile(&self, number: u64, limit: Duration) -> Result<(), Duration> {
+        self.running.as_ref().map_or(Ok(()), |running| running.begin_profile(number, limit))
+    }
+
+    /// Ends the profile of this number. `None`: there is none.
+    #[must_use]
+    pub fn end_profile(&self, number: u64) -> Option<Profiled> {
+        self.running.as_ref()?.end_profile(number)
     }
 
     /// Whether the session is over because the mount was unmounted.

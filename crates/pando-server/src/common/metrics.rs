@@ -1,10 +1,11 @@
 //! What a shard's shell counts: totals, and a histogram of latency per operation.
 //!
-//! A histogram has one bucket for each power of two nanoseconds. So a percentile is right to a
-//! factor of two, and counting costs two atomic additions.
+//! A percentile is right to a factor of two ([`Histogram`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use pando_types::histogram::Buckets;
+use pando_types::histogram::{Histogram, percentile};
 use pando_types::op::Op;
 use serde::{Deserialize, Serialize};
 
@@ -184,78 +185,6 @@ kinds! {
     BorrowToRead: Op::BorrowToRead(..),
 }
 
-const BUCKETS: usize = 40;
-
-/// Histogram of the latencies of one operation. Bucket `b` counts those of up to 2^`b` ns that the
-/// bucket before does not count. The last one counts all that are longer.
-#[derive(Debug)]
-pub struct Histogram {
-    buckets: [AtomicU64; BUCKETS],
-    nanos: AtomicU64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        let buckets = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { buckets, nanos: AtomicU64::new(0) }
-    }
-}
-
-/// What a histogram has counted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Buckets {
-    /// For each bucket but the last: its upper end in nanoseconds, and the number of its latencies.
-    pub counts: Vec<(u64, u64)>,
-    /// Number of latencies beyond all these.
-    pub beyond: u64,
-    /// Sum of all latencies, nanoseconds.
-    pub nanos: u64,
-}
-
-/// What a histogram says: the number of latencies, and the upper ends of the buckets of the median
-/// and the 99th percentile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Summary {
-    count: u64,
-    p50_nanos: u64,
-    p99_nanos: u64,
-}
-
-impl Histogram {
-    /// Counts one latency.
-    pub fn record(&self, nanos: u64) {
-        let bucket = (u64::BITS - nanos.saturating_sub(1).leading_zeros()) as usize;
-        self.buckets[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    /// All that was counted.
-    fn buckets(&self) -> Buckets {
-        let count = |bucket: usize| self.buckets[bucket].load(Ordering::Relaxed);
-        Buckets {
-            counts: (0..BUCKETS - 1).map(|bucket| (1 << bucket, count(bucket))).collect(),
-            beyond: count(BUCKETS - 1),
-            nanos: self.nanos.load(Ordering::Relaxed),
-        }
-    }
-
-    /// What was counted. `None`: nothing was.
-    pub fn summary(&self) -> Option<Summary> {
-        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        let at = |percent: u64| {
-            let wanted = (total * percent).div_ceil(100);
-            let mut sum = 0;
-            let bucket = counts.iter().position(|count| {
-                sum += count;
-                sum >= wanted
-            });
-            1u64 << bucket.unwrap_or(BUCKETS - 1)
-        };
-        (total > 0).then(|| Summary { count: total, p50_nanos: at(50), p99_nanos: at(99) })
-    }
-}
-
 /// One histogram for each kind of operation.
 #[derive(Debug)]
 pub struct Latencies(Vec<Histogram>);
@@ -288,14 +217,17 @@ impl Latencies {
     /// Histograms of all operations that occurred, with their names.
     pub fn histograms(&self) -> Vec<(&'static str, Buckets)> {
         let all = OpKind::ALL.iter().map(|&kind| (kind.name(), self.0[kind as usize].buckets()));
-        all.filter(|(_, it)| it.beyond > 0 || it.counts.iter().any(|(_, n)| *n > 0)).collect()
+        all.filter(|(_, it)| it.count() > 0).collect()
     }
 
     /// Latencies of all operations that occurred.
     pub fn list(&self) -> Vec<OpLatency> {
         let summary = |&kind: &OpKind| {
-            let Summary { count, p50_nanos, p99_nanos } = self.0[kind as usize].summary()?;
-            Some(OpLatency { op: kind.name().to_owned(), count, p50_nanos, p99_nanos })
+            let buckets = self.0[kind as usize].buckets();
+            let at = |percent| percentile(&buckets.counts, percent);
+            let (p50_nanos, p99_nanos) = (at(50)?, at(99)?);
+            let (op, count) = (kind.name().to_owned(), buckets.count());
+            Some(OpLatency { op, count, p50_nanos, p99_nanos })
         };
         OpKind::ALL.iter().filter_map(summary).collect()
     }
@@ -304,32 +236,6 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percentiles_are_the_upper_ends_of_their_buckets() {
-        let histogram = Histogram::default();
-        assert_eq!(histogram.summary(), None);
-        for _ in 0..98 {
-            histogram.record(1_000);
-        }
-        histogram.record(1_000_000);
-        histogram.record(u64::MAX);
-        assert_eq!(
-            histogram.summary(),
-            Some(Summary { count: 100, p50_nanos: 1024, p99_nanos: 1 << 20 })
-        );
-    }
-
-    #[test]
-    fn a_bucket_counts_what_is_at_most_its_upper_end() {
-        let histogram = Histogram::default();
-        for nanos in [0, 1, 2, 3, 1 << 38, (1 << 38) + 1] {
-            histogram.record(nanos);
-        }
-        let Buckets { counts, beyond, nanos } = histogram.buckets();
-        assert_eq!(counts[..3], [(1, 2), (2, 1), (4, 1)]);
-        assert_eq!((counts[38], beyond, nanos), ((1 << 38, 1), 1, (2 << 38) + 7));
-    }
 
     #[test]
     fn kinds_are_numbered_as_listed() {

@@ -62,7 +62,7 @@ pub fn locate(path: &Path) -> Result<Located, Failure> {
 }
 
 /// Runs a function that may hang on a thread of its own. `None` if it has no result within `limit`.
-fn in_time<T: Send + 'static>(
+pub fn in_time<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

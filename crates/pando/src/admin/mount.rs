@@ -1,17 +1,18 @@
 //! Asks the process of a mount, and says what its silence means.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pando_server::Folder;
 use pando_server::admin::Answer;
 
 use super::silent;
-use crate::admin::asking;
-use crate::admin::protocol::{Query, Told};
+use crate::admin::asking::{self, SOON};
+use crate::admin::protocol::{MountStatus, Query, Told};
 use crate::admin::sockets::socket;
 use crate::failure::Failure;
+use crate::mounts;
 
 /// Asks the process of a mount, which is a `pando mount` or a `pando up`. [`asking::ask`] explains
 /// `limit`.
@@ -46,6 +47,30 @@ pub fn ask(
         Ok(Some(pid)) => silent::not_answering(&folder, &pid, &error),
         _ => unanswered(root, &error),
     })
+}
+
+/// The mountpoint and the volume of the mount that `path` is on. The mount itself is not asked,
+/// since it may hang. So symbolic links are not followed.
+pub fn at(path: &Path) -> Result<(PathBuf, String), Failure> {
+    let failed = |error| Failure::plain(format!("cannot read the list of mounts: {error}"));
+    let path = std::path::absolute(path)
+        .map_err(|error| Failure::plain(format!("cannot look at {}: {error}", path.display())))?;
+    let found = mounts::of(&path).map_err(failed)?;
+    found.and_then(|mount| Some((mount.path.clone(), mount.volume()?))).ok_or_else(|| {
+        Failure::plain(format!(
+            "{} is not on a mount of Pando: name the folder at which a volume is mounted",
+            path.display()
+        ))
+    })
+}
+
+/// Asks the process of a mount for the mount's own status, which waits for no server.
+pub fn status(root: &Path, volume: &str) -> Result<MountStatus, Failure> {
+    match ask(root, volume, &Query::Mount, SOON)? {
+        Answer::Ok(Told::Mount(status)) => Ok(status),
+        Answer::Ok(_) => Err(Failure::unexpected("the process")),
+        Answer::Error(error) => Err(Failure::plain(error)),
+    }
 }
 
 /// The failure to report if the process of this mount is suspended.

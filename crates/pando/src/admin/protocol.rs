@@ -14,6 +14,12 @@ pub enum Query {
     Ping,
     /// Asks for the process's whole status.
     Status,
+    /// Asks for the status of the process's mount alone. No shard is looked at.
+    Mount,
+    /// Begins to count requests by caller for 1 to 3600 seconds. `number` is the profile's own.
+    BeginProfile { number: u64, seconds: u64 },
+    /// Ends the profile of this number, and asks for what it has found.
+    EndProfile { number: u64 },
     /// Looks up the object that these names lead to from the root. Names are hexadecimal, since
     /// they may hold any bytes.
     Info { names: Vec<String> },
@@ -36,6 +42,10 @@ pub enum Told {
     Info(Info),
     /// The status of a `pando mount`.
     Mount(MountStatus),
+    /// The profile runs.
+    Profiling,
+    /// What a profile has found.
+    Profile(MountProfile),
     /// Everything is durable.
     Synced,
     /// The tree is unmounted, and the process ends.
@@ -84,6 +94,22 @@ pub struct MountStatus {
     pub requests: BTreeMap<String, u64>,
     /// Messages to shards since the mount began, retries included, by operation.
     pub messages: BTreeMap<String, u64>,
+    /// Time since the mount began, nanoseconds.
+    #[serde(default)]
+    pub age_nanos: u64,
+    /// Memory of the mount's process.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// Bytes that programs read through the kernel's requests. Its page cache answers more.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Bytes that programs wrote through the kernel's requests.
+    #[serde(default)]
+    pub written_bytes: u64,
+    /// Time from a request of the kernel to its answer, by operation. Element `n` counts those of
+    /// at most 2^`n` ns that the element before does not count. The last one counts the rest.
+    #[serde(default)]
+    pub latencies: BTreeMap<String, Vec<u64>>,
     /// Present state of the mount by name: `nodes`, the inodes that the kernel knows; `holds`, 1
     /// while the kernel may remember names and attributes; `pending`, the kernel's requests that
     /// are not answered yet; `lent_parts`, parts of directories that
@@ -93,6 +119,32 @@ pub struct MountStatus {
     /// `lent_set_aside`, changes that were acknowledged and are lost;
     /// `remembered`, messages that the mount answered from what it has read while it holds.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What a profile of a mount has found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MountProfile {
+    /// How long it ran.
+    pub nanos: u64,
+    /// In no order.
+    pub rows: Vec<ProfileRow>,
+    /// Requests beyond the rows that a profile remembers, and their time in nanoseconds.
+    pub beyond: (u64, u64),
+}
+
+/// What one process has asked of a mount.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ProfileRow {
+    /// Number of the user.
+    pub user: u32,
+    /// Number of the process. 0: the kernel itself, or a process that the mount cannot see.
+    pub process: u32,
+    /// The process's name. `None` if it is unknown.
+    pub command: Option<String>,
+    pub operation: String,
+    pub count: u64,
+    /// Sum of the times from requests to answers.
+    pub nanos: u64,
 }
 
 /// A file that lost bytes.

@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod completions;
+pub mod doctor;
 pub mod down;
 pub mod drop_pages;
 pub mod fill;
@@ -12,9 +13,11 @@ pub mod info;
 pub mod man;
 pub mod manifest;
 pub mod mount;
+pub mod profile;
 pub mod rmr;
 pub mod server;
 pub mod shard;
+pub mod stats;
 pub mod status;
 pub mod store;
 pub mod sync;

@@ -19,6 +19,23 @@ pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
+/// Prints one JSON object on a line. Returns as [`line_to_reader`] does.
+pub fn json_to_reader(value: &impl Serialize) -> bool {
+    match serde_json::to_string(value) {
+        Ok(text) => line_to_reader(&text),
+        Err(error) => {
+            say!("cannot write JSON: {error}");
+            false
+        }
+    }
+}
+
+/// Prints a line of text. Returns whether more may be read: a reader like `head` may be gone.
+pub fn line_to_reader(text: &str) -> bool {
+    let printed = writeln!(std::io::stdout(), "{text}");
+    !printed.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 /// Prints a line of text to standard error.
 pub fn aside(text: fmt::Arguments<'_>) {
     // One write, so that lines of several threads and processes stay whole.

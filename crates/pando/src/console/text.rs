@@ -29,6 +29,16 @@ pub fn bytes(n: u64) -> String {
     format!("{}.{} {}", scaled / 1024, scaled % 1024 * 10 / 1024, units[power])
 }
 
+/// Formats a short time, given in nanoseconds.
+pub fn time(nanos: u64) -> String {
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{} µs", nanos / 1_000),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
+        _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
 /// Formats a time in seconds since 1970 as a date.
 pub fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -94,6 +104,18 @@ mod tests {
             (u64::MAX, "15.9 EiB"),
         ] {
             assert_eq!(bytes(n), text);
+        }
+    }
+
+    #[test]
+    fn short_times_are_readable() {
+        for (nanos, text) in [
+            (999, "999 ns"),
+            (131_072, "131 µs"),
+            (2_500_000, "2.5 ms"),
+            (60_000_000_000, "60.0 s"),
+        ] {
+            assert_eq!(time(nanos), text);
         }
     }
 

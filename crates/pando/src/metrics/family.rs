@@ -11,6 +11,8 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::process::memory::resident_bytes;
+
 /// Buckets of latencies that are shown, by the power of two nanoseconds that is their upper end:
 /// about 1 µs to 69 s. Shorter ones are in the first, and longer ones beyond the last.
 const SHOWN: std::ops::RangeInclusive<u32> = 10..=36;
@@ -87,7 +89,8 @@ impl Families {
     pub fn encode(mut self) -> Result<String, fmt::Error> {
         if let Some(bytes) = resident_bytes() {
             let help = "Memory of this process.";
-            self.gauge("process_resident_memory_bytes".to_owned(), help, Vec::new(), bytes);
+            let name = "process_resident_memory_bytes".to_owned();
+            self.gauge(name, help, Vec::new(), bytes as f64);
         }
         let mut registry = Registry::default();
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -142,9 +145,9 @@ fn seconds(nanos: u64) -> f64 {
 /// of all latencies. The sum of the counts is that of all, whatever is counted meanwhile.
 fn shown(counted: &Buckets) -> (Vec<(f64, u64)>, u64) {
     let mut buckets: Vec<_> = SHOWN.map(|power| (seconds(1 << power), 0)).collect();
-    let mut beyond = counted.beyond;
-    for &(end, count) in &counted.counts {
-        let at = end.ilog2().saturating_sub(*SHOWN.start()) as usize;
+    let mut beyond = 0;
+    for (power, count) in counted.counts.iter().enumerate() {
+        let at = power.saturating_sub(*SHOWN.start() as usize);
         match buckets.get_mut(at) {
             Some(bucket) => bucket.1 += count,
             None => beyond += count,
@@ -153,14 +156,6 @@ fn shown(counted: &Buckets) -> (Vec<(f64, u64)>, u64) {
     let count = beyond + buckets.iter().map(|(_, count)| count).sum::<u64>();
     buckets.push((f64::INFINITY, beyond));
     (buckets, count)
-}
-
-/// Memory of this process, as the kernel counts it.
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024.0)
 }
 
 #[cfg(test)]
@@ -182,8 +177,8 @@ mod tests {
         families.counters_by_op("c", "C.", vec![("odd \"\\\n", 3)]);
         families.counters_by_op("none", "None.", Vec::new());
         // One latency in each bucket that is counted, and two beyond.
-        let counts = (0..39).map(|bucket| (1 << bucket, 1)).collect();
-        let counted = Buckets { counts, beyond: 2, nanos: 5_000_000_000 };
+        let counts = [[1; 39].as_slice(), &[2]].concat();
+        let counted = Buckets { counts, nanos: 5_000_000_000 };
         families.histograms(
             "d_seconds",
             "D.",

@@ -3,6 +3,7 @@
 use pando_client::Client;
 use pando_data::DataFs;
 use pando_fuse::Mounted;
+use pando_fuse::device::Measured;
 use pando_lent::Counts;
 
 use super::family::Families;
@@ -19,8 +20,30 @@ pub fn tell(families: &mut Families, client: &Client, data: &DataFs, mounted: &M
         let value = present.iter().find(|(found, _)| *found == name).map_or(0, |(_, value)| *value);
         families.gauge(format!("pando_mount_{name}"), help, Vec::new(), value as f64);
     }
+    if let Some(measured) = mounted.measured() {
+        tell_measured(families, measured);
+    }
     tell_client(families, client);
     tell_data(families, data);
+}
+
+fn tell_measured(families: &mut Families, measured: Measured) {
+    let labelled = |(op, buckets): (&str, _)| (vec![("op", op.to_owned())], buckets);
+    families.histograms(
+        "pando_mount_request_duration_seconds",
+        "Time from the arrival of a request of the kernel to its answer.",
+        measured.latencies.into_iter().map(labelled),
+    );
+    for (name, help, total) in [
+        ("read_bytes", "Bytes that requests of the kernel have read.", measured.read_bytes),
+        (
+            "written_bytes",
+            "Bytes that requests of the kernel have written.",
+            measured.written_bytes,
+        ),
+    ] {
+        families.counter(format!("pando_mount_{name}"), help, Vec::new(), total);
+    }
 }
 
 fn tell_client(families: &mut Families, client: &Client) {

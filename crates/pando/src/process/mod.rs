@@ -2,5 +2,6 @@
 
 pub mod background;
 pub mod log;
+pub mod memory;
 pub mod notify;
 pub mod signals;

@@ -25,7 +25,7 @@ use crate::console::output::say;
 use crate::failure::Failure;
 use crate::metrics;
 use crate::metrics::door::{Door, Tell, told_at};
-use crate::mounting::answers::{parse_names, pong, sync, unmount};
+use crate::mounting::answers::{begin_profile, end_profile, parse_names, pong, sync, unmount};
 use crate::mounting::mount::{Mounting, Plan, can_mount};
 use crate::mounting::mountpoint;
 use crate::mounting::outspoken::Outspoken;
@@ -242,7 +242,13 @@ impl Parts {
         const ENDING: &str = "the mount is ending";
         match query {
             Query::Ping => Ok(pong(&*self.data.upgrade().ok_or(ENDING)?)),
-            Query::Status => {
+            Query::BeginProfile { number, seconds } => {
+                begin_profile(&*self.mounted.upgrade().ok_or(ENDING)?, number, seconds)
+            }
+            Query::EndProfile { number } => {
+                end_profile(&*self.mounted.upgrade().ok_or(ENDING)?, number)
+            }
+            Query::Status | Query::Mount => {
                 let client = self.client.upgrade().ok_or(ENDING)?;
                 let data = self.data.upgrade().ok_or(ENDING)?;
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;

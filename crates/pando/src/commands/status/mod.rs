@@ -4,4 +4,5 @@ mod cluster;
 mod command;
 mod tables;
 
+pub use cluster::ask_all;
 pub use command::{StatusArgs, run};

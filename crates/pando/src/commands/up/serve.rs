@@ -14,7 +14,7 @@ use pando_types::op::Request;
 use super::running::Running;
 use crate::admin::protocol::{MountStatus, Query, Told, VolumeStatus};
 use crate::failure::Failure;
-use crate::mounting::answers::{parse_names, pong, sync, unmount};
+use crate::mounting::answers::{begin_profile, end_profile, parse_names, pong, sync, unmount};
 use crate::process::signals::Stop;
 
 /// What the answers need. Weak, so that a late query does not keep a stopped volume alive.
@@ -56,6 +56,13 @@ impl Parts {
         match query {
             Query::Ping => Ok(pong(&*self.data.upgrade().ok_or(ENDING)?)),
             Query::Status => self.status().ok_or_else(|| ENDING.to_owned()),
+            Query::Mount => self.mount().map(Told::Mount).ok_or_else(|| ENDING.to_owned()),
+            Query::BeginProfile { number, seconds } => {
+                begin_profile(&*self.mounted.upgrade().ok_or(ENDING)?, number, seconds)
+            }
+            Query::EndProfile { number } => {
+                end_profile(&*self.mounted.upgrade().ok_or(ENDING)?, number)
+            }
             Query::Info { names } => {
                 let host = self.host.upgrade().ok_or(ENDING)?;
                 self.info(&host, &names)
@@ -72,9 +79,12 @@ impl Parts {
         }
     }
 
-    fn status(&self) -> Option<Told> {
+    fn mount(&self) -> Option<MountStatus> {
         let (client, data) = (self.client.upgrade()?, self.data.upgrade()?);
-        let mounted = self.mounted.upgrade()?;
+        Some(MountStatus::of(&self.mountpoint, &client, &data, &*self.mounted.upgrade()?))
+    }
+
+    fn status(&self) -> Option<Told> {
         Some(Told::Status(Box::new(VolumeStatus {
             running: true,
             folder: self.folder.clone(),
@@ -83,7 +93,7 @@ impl Parts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_seconds_ago: self.began.elapsed().as_secs(),
             durability: self.durability.to_owned(),
-            mount: MountStatus::of(&self.mountpoint, &client, &data, &mounted),
+            mount: self.mount()?,
             shards: self.host.upgrade()?.status(),
         })))
     }
