@@ -140,3 +140,43 @@ fn a_folder_that_is_no_store_is_refused() {
         assert!(fs::read_dir(&volume.folder).unwrap().next().is_none(), "nothing was made");
     }
 }
+
+#[test]
+fn a_store_is_exported_into_a_folder_of_its_own() {
+    let mut volume = filled();
+    let to = volume.folder.with_extension("export");
+    let path = to.to_str().unwrap().to_owned();
+    let refused = |folder: &Path, extra: &[&str], code: i32, words: &str| {
+        let output = store("export", folder, extra);
+        assert_eq!(output.status.code(), Some(code), "{}", all(&output));
+        assert!(all(&output).contains(words), "{}", all(&output));
+    };
+    refused(&volume.folder, &["--shard", "2", "--to", &path], 4, "pando down");
+    volume.stop();
+    let shard = volume.folder.join("shard-0002");
+    refused(&volume.folder, &["--to", &path], 1, "--shard");
+    refused(&volume.folder, &["--shard", "9", "--to", &path], 1, "has no shard 9");
+    refused(&shard, &["--shard", "2", "--to", &path], 1, "omit --shard");
+    refused(&shard, &["--to", &path, "--snapshot", "none"], 1, "has no snapshot");
+    assert!(!to.exists(), "nothing was made");
+    refused(&shard, &["--to", volume.folder.to_str().unwrap()], 1, "not empty");
+
+    let output = store("export", &volume.folder, &["--shard", "2", "--to", &path, "--json"]);
+    assert!(output.status.success(), "{}", all(&output));
+    let found = json(&output);
+    assert!(found["linked_bytes"].as_u64().unwrap() > 0, "{found}");
+    let lines = |folder: &Path| store("dump", folder, &[]).stdout;
+    assert_eq!(lines(&to), lines(&shard));
+    assert!(lines(&to).len() > 1000);
+    let output = store("check", &to, &["--deep"]);
+    assert!(output.status.success(), "{}", all(&output));
+    refused(&shard, &["--to", &path], 1, "not empty");
+
+    // One that was interrupted.
+    fs::rename(to.join("MANIFEST"), to.join(babu::UNFINISHED_EXPORT)).unwrap();
+    refused(&shard, &["--to", &path], 1, "was not finished");
+    let output = store("check", &to, &[]);
+    assert_eq!(output.status.code(), Some(5), "{}", all(&output));
+    assert!(all(&output).contains("export again"), "{}", all(&output));
+    fs::remove_dir_all(&to).unwrap();
+}

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Inspect the stores of a stopped volume
+/// Inspect or export the stores of a stopped volume
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  pando store check ~/volume\n  pando store stats ~/volume --json | jq '.stores[].levels_from_bottom'\n  pando store dump ~/volume/shard-0000 | head"
+    after_help = "Examples:\n  pando store check ~/volume\n  pando store stats ~/volume --json | jq '.stores[].levels_from_bottom'\n  pando store dump ~/volume/shard-0000 | head\n  pando store export ~/volume --shard 0 --to /backup/shard-0000"
 )]
 pub struct StoreArgsGroup {
     #[command(subcommand)]
@@ -22,6 +22,13 @@ pub enum StoreCommand {
     Stats(StoreArgs),
     /// Print all keys and values, one a line, in the order of keys
     Dump(DumpArgs),
+    /// Make a copy of one store in a folder of its own, by links where that is possible
+    #[command(
+        long_about = "Make a copy of one store in a folder of its own. Index files are linked where that is possible, \
+                      else copied. Files that are linked share their bytes on the disk, so for a backup name a \
+                      folder on another file system. `check`, `stats` and `dump` take the new folder"
+    )]
+    Export(ExportArgs),
 }
 
 #[derive(Args, Debug)]
@@ -54,12 +61,31 @@ pub struct DumpArgs {
     pub json: bool,
 }
 
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    /// Folder of a volume, or of one shard
+    pub folder: PathBuf,
+    /// Number of the shard, from 0 on; needed for the folder of a volume
+    #[arg(long, value_name = "K")]
+    pub shard: Option<u16>,
+    /// Folder to make; may exist if it is empty
+    #[arg(long, value_name = "PATH")]
+    pub to: PathBuf,
+    /// Name of a snapshot to export [default: the present state]
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl StoreCommand {
     pub fn as_json(&self) -> bool {
         match self {
             Self::Check(args) => args.store.json,
             Self::Stats(args) => args.json,
             Self::Dump(args) => args.json,
+            Self::Export(args) => args.json,
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let check = if args.deep { babu::check_deep } else { babu::check };
     for store in stores(&args.store.folder)? {
-        let report = check(&store.disk).map_err(|error| store.refused(&error.into()))?;
+        let report = check(&*store.disk).map_err(|error| store.refused(&error.into()))?;
         reports.push((store.path, report));
     }
     if args.store.json {

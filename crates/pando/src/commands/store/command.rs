@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{check, dump, stats};
+use super::{check, dump, export, stats};
 use crate::commands::store::args::StoreCommand;
 use crate::failure::Failure;
 
@@ -11,5 +11,6 @@ pub fn run(command: &StoreCommand) -> Result<ExitCode, Failure> {
         StoreCommand::Check(args) => check::run(args),
         StoreCommand::Stats(args) => stats::run(args),
         StoreCommand::Dump(args) => dump::run(args),
+        StoreCommand::Export(args) => export::run(args),
     }
 }

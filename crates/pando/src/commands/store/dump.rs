@@ -15,13 +15,7 @@ pub fn run(args: &DumpArgs) -> Result<ExitCode, Failure> {
         let inspection = store.inspect()?;
         let view = match &args.snapshot {
             None => inspection.view(),
-            Some(name) => match inspection.snapshots().find(|(known, _)| known == name) {
-                Some((_, snapshot)) => snapshot.view().clone(),
-                None => {
-                    let path = store.path.display();
-                    return Err(Failure::plain(format!("{path} has no snapshot {name:?}")));
-                }
-            },
+            Some(name) => store.snapshot(&inspection, name)?,
         };
         for (index, name) in inspection.indices() {
             for entry in view.scan_in(index, b"", None) {

@@ -1,9 +1,10 @@
-//! `pando store`: inspects the stores of shards while their volume is stopped.
+//! `pando store`: inspects and exports the stores of shards while their volume is stopped.
 
 mod args;
 mod check;
 mod command;
 mod dump;
+mod export;
 mod open;
 mod stats;
 
