@@ -332,8 +332,8 @@ impl Telling<'_> {
     }
 
     /// How long the kernel may remember these attributes, which it is about to be told.
-    /// `is_settled` means that the mount has no unstored writes to the file. `entry`: where the file
-    /// lies, if that is known.
+    /// `is_settled` means that the mount has no unstored writes to the file. `entry`: where the
+    /// file lies, if that is known.
     pub(crate) fn attributes(
         &self,
         attr: &Attr,

@@ -1,4 +1,4 @@
 //! What clients, and the kernels before them, remember of what they have read.
 
-pub mod kernel;
+mod forgets;
 mod remembers;

@@ -3,52 +3,25 @@
 //!
 //! It forgets what its own programs change, somewhat more of it than Linux does.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pando_client::grounds::{KEPT_MAX, Watch};
 use pando_client::{Client, Grounds, Transport as _};
-use pando_types::{Attr, Errno, FileKind, Ino, Name};
+use pando_types::{Errno, FileKind, Ino, Name};
 
 use crate::base::lock::lock;
 use crate::base::random::Random;
 use crate::base::time::{MILLISECOND, SECOND};
 use crate::clients::client::ClientRun;
 use crate::clients::execute::{Executed, execute, to_stat};
+use crate::clients::kernel::Changes;
 use crate::model::{Call, Op, Value};
 
 /// How long something is remembered at most of attributes of directories.
 const DIR_MOST: u64 = SECOND;
 /// How long it takes to forget, mostly.
 const FORGETS: u64 = 3 * MILLISECOND;
-
-/// What a kernel remembers.
-#[derive(Default)]
-pub struct Kernel {
-    /// Number of the last request that its mount has read.
-    requests: Arc<AtomicU64>,
-    facts: Mutex<Facts>,
-}
-
-#[derive(Default)]
-struct Facts {
-    /// What names lead to, each until a moment.
-    names: BTreeMap<(Ino, Name), (Option<Ino>, u64)>,
-    attrs: BTreeMap<Ino, (Attr, u64)>,
-    changes: Changes,
-}
-
-/// Changes of this kernel's programs, at a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Changes {
-    /// Of anything.
-    all: u64,
-    /// Of attributes of files, otherwise than by their names.
-    of_files: u64,
-    under_way: u64,
-    files_under_way: u64,
-}
 
 /// A change that is under way.
 struct Begun {
@@ -58,23 +31,6 @@ struct Begun {
     leaves: Vec<(Ino, u64)>,
     /// Names that change their places.
     moves: Vec<((Ino, Name), (Ino, Name))>,
-}
-
-impl Facts {
-    fn known(&self, op: &Op, now: u64) -> Option<Result<Attr, Errno>> {
-        let attr = |ino: &Ino| self.attrs.get(ino).filter(|(_, until)| now < *until);
-        match op {
-            Op::GetAttr(ino) => Some(Ok(attr(ino)?.0.clone())),
-            Op::Lookup(dir, name) => {
-                let at = (*dir, name.clone());
-                match self.names.get(&at).filter(|(_, until)| now < *until)?.0 {
-                    Some(ino) => Some(Ok(attr(&ino)?.0.clone())),
-                    None => Some(Err(Errno::ENOENT)),
-                }
-            }
-            _ => None,
-        }
-    }
 }
 
 impl ClientRun {
