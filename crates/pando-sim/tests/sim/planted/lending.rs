@@ -96,8 +96,8 @@ fn a_memory_that_outlives_a_change() {
 
 #[test]
 fn a_write_that_leaves_before_its_object_is_durable() {
-    // In every third seed clients borrow. No such seed from the first to the 449th finds it.
-    let borrowing = |seed| SimConfig::objects(3 * (444 + seed)).with_power_loss();
+    // In every third seed clients borrow. No such seed from the 450th to the 1013th finds it.
+    let borrowing = |seed| SimConfig::objects(3 * (1012 + seed)).with_power_loss();
     at_holders(VOLATILE, Lent::SentBeforeSync, borrowing);
 }
 
