@@ -276,16 +276,7 @@ impl CheckpointJob {
     ) -> Result<(Outcome, MutexGuard<'p, Current>), CheckpointError> {
         let (disk, pool) = (self.disk.clone(), self.pool.clone());
         let numbers = self.numbers.clone();
-        let maker = FileMaker {
-            disk: &*disk,
-            database_id: self.manifest.database_id,
-            sizes: self.sizes,
-            is_run: true,
-            stop: None,
-            numbers: &numbers,
-            made: Vec::new(),
-            bytes_written: 0,
-        };
+        let maker = FileMaker::new(&*disk, self.manifest.database_id, self.sizes, &numbers);
         if keeps_room {
             // The files may use up all room but this.
             published.lock().manifest.keep_room(&*disk)?;

@@ -142,16 +142,7 @@ impl ExportJob {
     ) -> Result<Exported, ReadError> {
         let above = self.files().keys().last().map_or(1, |number| number + 1);
         let numbers = AtomicU64::new(above);
-        let maker = FileMaker {
-            disk: target,
-            database_id: self.database_id,
-            sizes: self.sizes,
-            is_run: true,
-            stop: None,
-            numbers: &numbers,
-            made: Vec::new(),
-            bytes_written: 0,
-        };
+        let maker = FileMaker::new(target, self.database_id, self.sizes, &numbers);
         // Numbers of new files mean other files in the pool of the database.
         let pool = Arc::new(Pool::new(0));
         let version = self.write(&mut Merger { maker, pool: &pool })?;

@@ -142,16 +142,7 @@ impl Ingestion {
         self,
         fill: impl FnOnce(&mut RunFiles<'_, '_>) -> Result<(), E>,
     ) -> Result<Run, E> {
-        let mut maker = FileMaker {
-            disk: &*self.disk,
-            database_id: self.database_id,
-            sizes: self.sizes,
-            is_run: true,
-            stop: None,
-            numbers: &self.numbers,
-            made: Vec::new(),
-            bytes_written: 0,
-        };
+        let mut maker = FileMaker::new(&*self.disk, self.database_id, self.sizes, &self.numbers);
         let result = self.write_files(&mut maker, fill);
         self.written_bytes.fetch_add(maker.bytes_written, Ordering::Relaxed);
         let made = maker.made;

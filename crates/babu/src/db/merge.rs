@@ -149,14 +149,9 @@ impl MergeJob {
         }
         let before = self.published.lock().version.clone();
         let maker = FileMaker {
-            disk: &*self.disk,
-            database_id: self.database_id,
-            sizes: self.sizes,
             is_run: false,
             stop: Some(self.published.is_urgent()),
-            numbers: &self.numbers,
-            made: Vec::new(),
-            bytes_written: 0,
+            ..FileMaker::new(&*self.disk, self.database_id, self.sizes, &self.numbers)
         };
         let mut merger = Merger { maker, pool: &self.pool };
         let after = self.step(&mut merger, &before, reach);

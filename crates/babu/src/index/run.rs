@@ -36,7 +36,18 @@ pub(crate) struct FileMaker<'a> {
     pub(crate) bytes_written: u64,
 }
 
-impl FileMaker<'_> {
+impl<'a> FileMaker<'a> {
+    /// Makes files of runs, as long as it may.
+    pub(crate) fn new(
+        disk: &'a dyn Disk,
+        database_id: u64,
+        sizes: IndexSizes,
+        numbers: &'a AtomicU64,
+    ) -> Self {
+        let (made, bytes_written) = (Vec::new(), 0);
+        Self { disk, database_id, sizes, is_run: true, stop: None, numbers, made, bytes_written }
+    }
+
     /// Fails, as on a full disk, if the room is to be left to another.
     fn go_on(&self) -> Result<(), IoFailure> {
         if !self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {

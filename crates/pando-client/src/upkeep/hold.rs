@@ -197,7 +197,7 @@ impl Client {
     /// The entry in which a file lies: its directory, and its name's [key](Grounds::key). `None`:
     /// it lies elsewhere, or is not known.
     #[must_use]
-    pub fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
+    pub fn lies_in(&self, ino: Ino) -> Option<(Ino, u64)> {
         match self.nodes.find(ino) {
             Ok(Spot::File(FileAt::Name(dir, name))) => {
                 Some((dir.ino, self.transport.grounds()?.key(&name)))

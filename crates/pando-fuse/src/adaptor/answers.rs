@@ -54,7 +54,7 @@ impl Inner {
     /// The entry in which a file lies, where it matters.
     fn lies_in(&self, telling: &Telling<'_>, attr: &Attr) -> Option<(Ino, u64)> {
         let asks = telling.asks_for_entry() && attr.kind != FileKind::Directory && attr.nlink == 1;
-        asks.then(|| self.fs.namespace().entry_of(attr.ino)).flatten()
+        asks.then(|| self.fs.namespace().lies_in(attr.ino)).flatten()
     }
 
     /// The answer that a name in `dir` leads to this.

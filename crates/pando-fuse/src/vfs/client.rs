@@ -90,8 +90,8 @@ impl Namespace for Client {
         self.grounds().filter(|_| !self.holds_for_good()).cloned()
     }
 
-    fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
-        self.entry_of(ino)
+    fn lies_in(&self, ino: Ino) -> Option<(Ino, u64)> {
+        self.lies_in(ino)
     }
 
     fn afterwards(&self) {

@@ -85,7 +85,7 @@ pub trait Namespace: Send + Sync {
     }
     /// The entry in which a file lies: its directory, and its name's key for [`Grounds`]. `None`:
     /// it lies elsewhere, or is not known.
-    fn entry_of(&self, ino: Ino) -> Option<(Ino, u64)> {
+    fn lies_in(&self, ino: Ino) -> Option<(Ino, u64)> {
         let _ = ino;
         None
     }

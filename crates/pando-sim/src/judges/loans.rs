@@ -97,25 +97,31 @@ impl History {
             let is_on_lost_ground = event.lent.on.iter().any(is_above);
             !(is_lost(event) || is_on_lost_ground && changes_nothing(event))
         });
-        let mut ghosts = Vec::new();
+        let is_on_any =
+            |event: &Event| event.lent.on.keys().any(|grant| applied.contains_key(grant));
+        // Each may have happened, whatever its client did then.
+        let mut may_happen = Vec::new();
+        left.retain(|event| {
+            let is_lost = matches!(event.call.op, Op::Release(_)) && is_on_any(event);
+            if is_lost {
+                may_happen.push((event.call.clone(), event.invoked));
+            }
+            !is_lost
+        });
         for (nth, event) in left.all_mut().enumerate() {
             let since = believers.get(&event.call.who);
             event.believes = since.is_some_and(|since| event.invoked >= *since)
                 && file_of(&event.call.op).is_some();
-            if !event.lent.on.keys().any(|grant| applied.contains_key(grant)) {
-                continue;
-            }
-            match event.call.op {
-                Op::Open { .. } | Op::Create { open: true, .. } => {
-                    event.call.who = GHOSTS + nth as Who;
-                    ghosts.push((event.call.who, event.invoked));
-                }
-                Op::Release(_) => event.returned = None,
-                _ => {}
+            if is_on_any(event)
+                && matches!(event.call.op, Op::Open { .. } | Op::Create { open: true, .. })
+            {
+                let who = GHOSTS + nth as Who;
+                event.call.who = who;
+                let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
+                may_happen.push((call, event.invoked));
             }
         }
-        for (who, since) in ghosts {
-            let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
+        for (call, since) in may_happen {
             left.may_happen(call, since);
         }
         left

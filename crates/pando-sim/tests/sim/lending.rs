@@ -76,6 +76,9 @@ fn seeds_that_once_failed_hold() {
         let with_power_loss = SimConfig::lending(seed).with_power_loss();
         assert_eq!(run(with_power_loss).fault, None, "seed {seed}");
     }
+    for seed in [91, 173, 247] {
+        assert_eq!(run(SimConfig::kernels(seed)).fault, None, "seed {seed} of kernels");
+    }
 }
 
 #[test]

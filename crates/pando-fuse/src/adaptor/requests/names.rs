@@ -127,7 +127,7 @@ fn make(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
                 reply,
                 request,
                 |this, by, dir| this.fs.link(by, Ino(old), dir, &name),
-                |_| this.fs.namespace().entry_of(Ino(old))
+                |_| this.fs.namespace().lies_in(Ino(old))
             );
         }
         _ => failed(reply, Errno::ENOSYS),

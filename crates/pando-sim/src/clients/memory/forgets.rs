@@ -81,7 +81,7 @@ impl ClientRun {
         let of_files = |changes: Changes| (changes.of_files, changes.files_under_way);
         let files_are_still = of_files(facts.changes) == (before.of_files, 0);
         if let Some(attr) = &executed.attr {
-            let time = match (attr.kind, client.entry_of(attr.ino)) {
+            let time = match (attr.kind, client.lies_in(attr.ino)) {
                 (FileKind::Directory, _) if is_still => {
                     grounds.tell_dir(attr.ino, moments, DIR_MOST)
                 }
@@ -121,7 +121,7 @@ impl ClientRun {
             }
             Op::Link(ino, dir, _) => {
                 dirs.push(*dir);
-                leaves.extend(client.entry_of(*ino));
+                leaves.extend(client.lies_in(*ino));
             }
             Op::Rename { from, name, to, new_name, flags } => {
                 dirs.extend([*from, *to]);
