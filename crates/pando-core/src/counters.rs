@@ -235,6 +235,8 @@ counters! {
         recovered_arrivals,
         /// Parts lent to sessions.
         parts_lent,
+        /// Parts lent to sessions of directories that have split.
+        parts_lent_split,
         /// Parts that somebody wanted while they were lent.
         parts_recalled,
         /// Parts that their holders gave back.

@@ -7,7 +7,7 @@ use pando_types::reply::{Body, Reply};
 use pando_types::requests::asked::is_change;
 use pando_types::{DirId, Order, ShardIndex, TxnId};
 
-use crate::known::requests::dirs_of;
+use crate::known::reach::{Reach, dirs_of};
 use crate::settings::{OLDEST, UNSENT_MAX};
 use crate::side::State;
 
@@ -36,13 +36,7 @@ impl State {
         if self.requests.was_sent(request.head.id) || request.trail.is_some() {
             return self.travels(request, now);
         }
-        if !self.held_up.is_empty()
-            && dirs_of(&request.op).iter().any(|dir| self.held_up.contains(dir))
-        {
-            return Step::Waits;
-        }
-        if !self.under.is_empty() && dirs_of(&request.op).iter().any(|dir| self.is_any_under(*dir))
-        {
+        if self.holds_up(&request.op) {
             return Step::Waits;
         }
         // Also of parts that are given back by now.
@@ -79,7 +73,8 @@ impl State {
         let Some(lent) = &mut self.lent else { return Step::Travels };
         if !is_held {
             // Whether it concerns a part at all is not known before it has run.
-            return match dirs_of(&request.op).iter().any(|dir| lent.core.has_dir(*dir)) {
+            let is_about = |dir: DirId| !lent.core.about(&request.op, dir).is_empty();
+            return match dirs_of(&request.op).into_iter().any(is_about) {
                 true => Step::Waits,
                 false => Step::Travels,
             };
@@ -121,22 +116,20 @@ impl State {
             return None;
         };
         let is_first = request.head.id.sequence > 0 && !self.queue.is_broken() && !self.is_closed;
-        let under = self.lent.as_ref().filter(|_| is_first)?.core.under(&request.op)?;
+        let core = &self.lent.as_ref().filter(|_| is_first)?.core;
+        let under = core.under(&request.op)?;
+        let reach = Reach::of(&request.op, |name| core.order(name));
         self.under.insert((dir.id, under.grant));
-        self.requests.sent(request);
+        self.requests.sent(request.head.id, reach);
         Some((dir.id, under))
     }
 
     /// Lets a request travel, and gives back what it is about.
     fn travels(&mut self, request: &Request, now: u64) -> Step {
         if let Some(lent) = &self.lent {
-            let dirs = dirs_of(&request.op);
-            let grants: Vec<_> = lent
-                .core
-                .parts()
-                .filter(|(_, part)| dirs.contains(&part.dir.id))
-                .map(|(grant, _)| grant)
-                .collect();
+            let dirs = dirs_of(&request.op).into_iter();
+            let about = dirs.flat_map(|dir| lent.core.about(&request.op, dir));
+            let grants: Vec<_> = about.collect();
             self.give_back(&grants, now);
         }
         Step::Travels
@@ -147,8 +140,9 @@ impl State {
     fn give_up(&mut self, grants: &[TxnId], now: u64) {
         for grant in grants {
             let Some(lent) = &self.lent else { break };
-            if let (Some(dir), Some(its)) = (lent.core.dir_of(*grant), lent.uses.get(grant)) {
-                self.eager.given_up(dir, its.answered, now);
+            let place = lent.core.dir_of(*grant).zip(lent.core.orders_of(*grant));
+            if let (Some((dir, orders)), Some(its)) = (place, lent.uses.get(grant)) {
+                self.eager.given_up(dir, orders, its.answered, now);
             }
         }
         self.give_back(grants, now);

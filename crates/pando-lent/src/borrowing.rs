@@ -20,6 +20,7 @@ use crate::counts::{Counts, Sums, add};
 use crate::known::births::Asked;
 use crate::known::eager::Watched;
 use crate::known::places::Places;
+use crate::known::reach::Reach;
 use crate::known::requests::own;
 use crate::memory::{Asked as Read, Memory};
 use crate::settings::{AGAIN, BATCH, Settings};
@@ -295,7 +296,8 @@ impl<T: Transport> Borrowing<T> {
     ) -> Calling<'a> {
         self.would_borrow(&mut request);
         let id = request.head.id;
-        let watched = Watched::of(&request);
+        let secrets = &self.settings.secrets;
+        let watched = Watched::of(&request, secrets);
         let since = self.inner.machine_nanos();
         let asked = self.memory.sent(&request, since);
         if let Op::Hold(..) = request.op {
@@ -306,7 +308,8 @@ impl<T: Transport> Borrowing<T> {
             self.side(shard).to_read.notify_one();
         }
         if id.sequence > 0 {
-            self.side(shard).lock().requests.sent(&request);
+            let reach = Reach::of(&request.op, |name| secrets.order(name.as_bytes()));
+            self.side(shard).lock().requests.sent(id, reach);
         }
         if self.settings.objects.is_some() && request.op.objects().next().is_some() {
             let sent = ((shard, id, since), (watched, asked));
@@ -344,16 +347,19 @@ impl<T: Transport> Borrowing<T> {
             side.to_send.notify_one();
         }
         state.requests.answered(id);
-        if let (Some(watched), Ok(body)) = (watched, &reply.result)
-            && !id.session.is_local()
-            && id.session != SessionId(0)
-        {
-            state.take_session(id.session);
-            if state.session == id.session {
-                state.eager.note(watched, body, (now, self.settings.eager_after));
+        let is_its = !id.session.is_local() && id.session != SessionId(0);
+        match (watched, &reply.result) {
+            (Some(Watched::Counted(dir)), Ok(body)) => state.eager.counted(dir, body),
+            (Some(Watched::Changed(dir, order)), Ok(body)) if is_its => {
+                state.take_session(id.session);
+                if state.session == id.session {
+                    let when = (now, self.settings.eager_after);
+                    state.eager.changed((dir, order), body, when);
+                }
             }
+            _ => {}
         }
-        let (borrows, is_held_up) = (state.eager.has_ready(), !state.held_up.is_empty());
+        let (borrows, is_held_up) = (state.eager.has_ready(), state.borrowing.is_some());
         drop(state);
         if is_held_up {
             side.changed.notify_waiters();

@@ -19,6 +19,8 @@ pub(crate) const LINGER: u64 = 2 * MILLIS;
 /// Age of an element that its shard has not acknowledged, at which no further change is answered,
 /// nanoseconds.
 pub(crate) const OLDEST: u64 = 1_000 * MILLIS;
+/// Bytes of rows that are here at most before a further part is borrowed.
+pub(crate) const ROWS_MAX: usize = 128 << 20;
 /// A part that is not used for so long is returned, nanoseconds.
 pub(crate) const IDLE: u64 = 5_000 * MILLIS;
 /// Pause before something is sent again that was lost, nanoseconds.

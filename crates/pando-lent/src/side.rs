@@ -1,22 +1,25 @@
 //! What a holder knows of one shard, and holds of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use pando_client::Grounds;
 use pando_client::grounds::Kind;
 use pando_core::LentCore;
 use pando_core::contract::Now;
+use pando_placement::Secrets;
 use pando_types::lend::{Act, Element, GrantState, HOLD, Inos, Standing};
 use pando_types::op::Op;
 use pando_types::reply::Reply;
-use pando_types::{DirId, Epoch, Lsn, SessionId, ShardIndex, TxnId};
+use pando_types::{DirId, Epoch, Lsn, Name, SessionId, ShardIndex, TxnId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::known::births::Birth;
 use crate::known::clock::Clock;
 use crate::known::eager::Eager;
+use crate::known::reach::{Reach, dirs_of};
 use crate::known::requests::Requests;
 use crate::queue::Queue;
 
@@ -49,8 +52,10 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     pub(crate) eager: Eager,
     pub(crate) queue: Queue,
-    /// Directories about which requests wait. They are being borrowed, or were fenced, and the
-    /// shard is yet to hear what is open in them.
+    /// The part that is being borrowed. Requests about it wait.
+    pub(crate) borrowing: Option<Borrowed>,
+    /// Directories about which requests wait. A part was fenced, and the shard is yet to hear what
+    /// is open in it.
     pub(crate) held_up: HashSet<DirId>,
     /// Directories about which requests wait: shards change something in the part of this grant, or
     /// the directory's entry there.
@@ -89,6 +94,21 @@ pub(crate) struct State {
     /// Numbers of inodes that count once the shard is durable up to a position.
     inos: BTreeMap<TxnId, (Vec<Inos>, (Epoch, Lsn))>,
     told: Told,
+}
+
+/// A part that is being borrowed, as far as is known where it lies.
+pub(crate) struct Borrowed {
+    pub(crate) dir: DirId,
+    pub(crate) orders: Range<u64>,
+    pub(crate) secrets: Secrets,
+}
+
+impl Borrowed {
+    /// Whether an operation is about the part.
+    fn concerns(&self, op: &Op) -> bool {
+        let order = |name: &Name| self.secrets.order(name.as_bytes());
+        Reach::of(op, order).iter().any(|it| it.is_in(self.dir, &self.orders))
+    }
 }
 
 /// Parts that are here.
@@ -173,6 +193,15 @@ impl State {
         let amended = std::mem::take(&mut self.amended);
         let lost: Vec<_> = amended.iter().filter(|(_, at)| is_lost(at)).map(|it| *it.0).collect();
         self.give_back(&lost, now);
+    }
+
+    /// Whether an operation waits: a part is on its way here that it is about, or a shard changes
+    /// something there, or is yet to hear what is open.
+    pub(crate) fn holds_up(&self, op: &Op) -> bool {
+        let is_any = !self.held_up.is_empty() || !self.under.is_empty();
+        let is_held = |dir: &DirId| self.held_up.contains(dir) || self.is_any_under(*dir);
+        is_any && dirs_of(op).iter().any(is_held)
+            || self.borrowing.as_ref().is_some_and(|it| it.concerns(op))
     }
 
     /// The start of the shard that has answered last.
@@ -307,7 +336,7 @@ impl State {
     /// Borrows no more, and gives all parts back. False: a part is being borrowed, so not yet.
     pub(crate) fn close(&mut self, now: u64) -> bool {
         self.is_closed = true;
-        if !self.held_up.is_empty() {
+        if self.borrowing.is_some() || !self.held_up.is_empty() {
             return false;
         }
         let parts = self.lent.iter().flat_map(|lent| lent.core.parts());

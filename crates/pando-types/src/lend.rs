@@ -32,6 +32,8 @@ pub struct Inos {
 pub struct Loan {
     /// The grant, by its generation.
     pub grant: TxnId,
+    /// The partition that is lent.
+    pub partition: PartitionIndex,
     /// Numbers of inodes that the holder may give.
     pub inos: Vec<Inos>,
     /// Most entries of the part: with more, it is returned and splits.

@@ -1,7 +1,7 @@
 //! The version of frames, and how long they may be.
 
 /// Version of frames that this build speaks.
-pub const VERSION: u8 = 21;
+pub const VERSION: u8 = 22;
 /// Longest frame, in bytes after its length field. A page of a split, or a file's inline data, fits
 /// many times.
 pub const FRAME_MAX: u32 = 16 << 20;

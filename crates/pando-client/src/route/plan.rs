@@ -83,9 +83,8 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
             (Route::Order(*dir, *from), false)
         }
 
-        Op::Borrow(_, _, part) | Op::BorrowToRead(_, _, part) => {
-            (Route::Partition(part.dir, part.partition), false)
-        }
+        Op::Borrow(_, _, dir, order) => (Route::Order(*dir, *order), false),
+        Op::BorrowToRead(_, _, part) => (Route::Partition(part.dir, part.partition), false),
         // A repetition changes nothing.
         Op::LentRows(shard, ..) | Op::Attend { shard, .. } | Op::Stream { shard, .. } => {
             (Route::Shard(*shard), false)

@@ -88,6 +88,7 @@ impl Shard {
         ]);
         let loan = Loan {
             grant: birth.grant,
+            partition: PartitionIndex(0),
             inos: vec![birth.inos],
             entries_max: self.threshold(dir.id, PartitionIndex(0)),
         };

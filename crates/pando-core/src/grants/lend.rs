@@ -6,7 +6,7 @@ use pando_types::lend::{
     Inos, LentPage, LentRow, LentRows, Loan, Part, PartOpen, Standing, request_epoch,
 };
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, Errno, Ino, KeyId, Order, Radix, SessionId, TxnId};
+use pando_types::{DirId, DirRef, Errno, Ino, KeyId, Order, SessionId, TxnId};
 
 use crate::contract::{Halt, Need};
 use crate::grants::gate::locks_of;
@@ -31,6 +31,8 @@ const INOS_MAX: u64 = 32_768;
 pub fn inos_after(applied: u64) -> u64 {
     applied.saturating_mul(2).clamp(INOS_MIN, INOS_MAX)
 }
+/// Most entries of a part that cannot split, if it is lent: its holder reads them all.
+const UNSPLIT_MAX: u64 = 65_536;
 /// Bytes at which a page of rows ends.
 const PAGE_BYTES: usize = 256 << 10;
 
@@ -59,21 +61,16 @@ impl Shard {
         locks_of(part.dir.id, part.partition, self.is_home(part.dir.id))
     }
 
-    /// The header of a part for which a session asks.
+    /// The header of the part with an order of a directory, for which a session asks.
     pub(crate) fn header_for(
         &mut self,
         ctx: &Ctx<'_>,
         session: SessionId,
-        part: Part,
+        (dir, order): (DirRef, Order),
     ) -> Result<Header, Stop> {
-        if !self.sessions.is_alive(session) {
-            return Err(Refusal::NoSession.into());
-        }
-        let start = Order(pando_placement::range(part.partition, Radix::MAX).start);
-        let header = self.find_header(ctx, part.dir, start)?;
-        match header.partition == part.partition {
-            true => Ok(header),
-            false => Err(Errno::EAGAIN.into()),
+        match self.sessions.is_alive(session) {
+            true => self.find_header(ctx, dir, order),
+            false => Err(Refusal::NoSession.into()),
         }
     }
 
@@ -83,16 +80,17 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         key: KeyId,
         (session, number): (SessionId, u64),
-        part: Part,
+        (dir, order): (DirRef, Order),
     ) -> Result<Ran, Stop> {
         if !self.config.lends || session.is_local() {
             return Err(Errno::EOPNOTSUPP.into());
         }
-        let header = self.header_for(ctx, session, part)?;
-        let entries_max = self.threshold(part.dir.id, part.partition);
+        let header = self.header_for(ctx, session, (dir, order))?;
+        let part = Part { dir, partition: header.partition };
+        let (partition, entries_max) = (header.partition, self.lent_entries_max(dir.id, &header));
         if let Some((grant, inos)) = self.is_lent_to(session, part) {
             let page = self.first_page(ctx, session, part.dir.id, &header)?;
-            let loan = Loan { grant, inos, entries_max };
+            let loan = Loan { grant, partition, inos, entries_max };
             return Ok(Ran::Answer(Body::Lent(loan, page), Need::Synced));
         }
         // A copy that comes late would get a grant of which its holder does not know.
@@ -115,8 +113,9 @@ impl Shard {
         .unwrap_or(generation);
         let inos = self.numbers.inos(ctx, INOS);
         self.give(ctx, generation, part, ((session, key), inos));
+        self.counters.parts_lent_split += u64::from(header.radix.0 > 0);
         let inos = Vec::from([inos]);
-        let loan = Loan { grant: generation, inos, entries_max };
+        let loan = Loan { grant: generation, partition, inos, entries_max };
         // The holder's changes must not outlive the grant, nor the rows that it reads.
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::LentUnsynced) {
@@ -172,6 +171,12 @@ impl Shard {
         (is_new && is_its).then(|| (generation, grant.inos.clone()))
     }
 
+    /// Most entries of a part that is lent: so many that it is about to split, if it can.
+    fn lent_entries_max(&self, dir: DirId, header: &Header) -> u64 {
+        let threshold = self.threshold(dir, header.partition);
+        if self.may_split(header) { threshold } else { threshold.max(UNSPLIT_MAX) }
+    }
+
     /// Whether nobody but the session uses a part, and nothing is about to happen to it.
     fn may_lend(
         &self,
@@ -195,7 +200,7 @@ impl Shard {
             && !self.grants.pauses.is_paused((dir, part.partition), ctx.now.nanos)
             && self.grants.count_of(session) < GRANTS_MAX
             && !self.grants.pauses.is_barred(key, ctx.now.nanos)
-            && header.entries <= self.threshold(dir, part.partition)
+            && header.entries <= self.lent_entries_max(dir, header)
             && !ctx.now.is_full
             && self.is_quiet(dir, &orders)
             && !self.is_open_by_others(ctx, session, dir, (&orders, header.entries))?)

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use pando_types::lend::{Part, request_epoch};
 use pando_types::reply::Body;
-use pando_types::{Errno, KeyId, Lsn, Radix, SessionId, TxnId};
+use pando_types::{Errno, KeyId, Lsn, Order, Radix, SessionId, TxnId};
 
 use crate::contract::{Halt, Need, Now};
 use crate::grants::gate::locks_of;
@@ -101,7 +101,11 @@ impl Shard {
         if session.is_local() {
             return Err(Errno::EOPNOTSUPP.into());
         }
-        let header = self.header_for(ctx, session, part)?;
+        let start = Order(pando_placement::range(part.partition, Radix::MAX).start);
+        let header = self.header_for(ctx, session, (part.dir, start))?;
+        if header.partition != part.partition {
+            return Err(Errno::EAGAIN.into());
+        }
         // A copy that comes late would take the place of a grant that is used.
         let is_its_own = request_epoch(number) == ctx.now.epoch;
         let is_new = is_its_own && self.grants.is_new_request(session, number, true);

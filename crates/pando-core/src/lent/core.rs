@@ -6,7 +6,7 @@ use core::ops::Range;
 use pando_types::lend::{Act, Change, Element, Inos, LentPage, Loan, Part, PartOpen};
 use pando_types::op::{CHANGE_MAX, Op, Request};
 use pando_types::reply::{Body, HashSlotNews, Refusal};
-use pando_types::requests::asked::{Asked, changes_at, is_change, reads_at};
+use pando_types::requests::asked::{Asked, changes_at, is_change, names_of, reads_at};
 use pando_types::{DirId, DirRef, Ino, KeyId, Name, Order, PartitionIndex, SessionId, TxnId};
 
 use crate::contract::{Config, Halt, Now, Write};
@@ -76,13 +76,13 @@ impl LentCore {
     }
 
     /// Takes in a part that was lent, as yet without rows.
-    pub fn begin(&mut self, loan: Loan, part: Part) {
-        let Loan { grant: generation, inos, entries_max } = loan;
+    pub fn begin(&mut self, loan: Loan, dir: DirRef) {
+        let Loan { grant: generation, partition, inos, entries_max } = loan;
         let part = LentPart {
             generation,
             entries_max,
-            dir: part.dir,
-            partition: part.partition,
+            dir,
+            partition,
             orders: 0..0,
             is_whole: false,
             number: 0,
@@ -90,7 +90,7 @@ impl LentCore {
             inos,
             given: Ino(0),
         };
-        self.dirs.entry(part.dir.id).or_default().push(generation);
+        self.dirs.entry(dir.id).or_default().push(generation);
         self.parts.insert(generation, part);
     }
 
@@ -293,6 +293,39 @@ impl LentCore {
         self.parts.get(&generation).map(|part| part.dir)
     }
 
+    /// The orders of a grant's part. Empty before its rows are here.
+    #[must_use]
+    pub fn orders_of(&self, generation: TxnId) -> Option<Range<u64>> {
+        self.parts.get(&generation).map(|part| part.orders.clone())
+    }
+
+    /// The order of a name.
+    #[must_use]
+    pub fn order(&self, name: &Name) -> Order {
+        self.shard.order(name)
+    }
+
+    /// The grant of the part with an order of a directory, if one of its rows is here.
+    #[must_use]
+    pub fn grant_at(&self, dir: DirId, order: Order) -> Option<TxnId> {
+        let is_it = |part: &&LentPart| part.orders.contains(&order.0);
+        self.parts_of(dir).find(is_it).map(|part| part.generation)
+    }
+
+    /// The parts of a directory that an operation is about: those with its names, or else all.
+    #[must_use]
+    pub fn about(&self, op: &Op, dir: DirId) -> Vec<TxnId> {
+        let named = names_of(op);
+        let is_about = |part: &&LentPart| match &named {
+            Some(names) => names
+                .iter()
+                .flatten()
+                .any(|(of, name)| of.id == dir && part.orders.contains(&self.shard.order(name).0)),
+            None => true,
+        };
+        self.parts_of(dir).filter(is_about).map(|part| part.generation).collect()
+    }
+
     /// The directory of a grant.
     #[must_use]
     pub fn dir_of(&self, generation: TxnId) -> Option<DirId> {
@@ -377,11 +410,14 @@ impl LentCore {
         match op {
             Op::ReadDir { dir, from, .. } => self.at(*dir, *from),
             Op::PartitionStat(dir, index) => self.partition(*dir, *index),
-            Op::DirGetAttr(dir) | Op::DirSetAttr(dir, _) if self.is_unsplit(dir.id) => {
+            Op::DirSetAttr(dir, _) if self.is_unsplit(dir.id) => {
                 self.partition(*dir, PartitionIndex(0))
             }
-            // Nobody moves a directory of which the content is lent.
-            Op::DirAccess(dir, _) | Op::Parent(dir) => self.partition(*dir, PartitionIndex(0)),
+            // Of the partitions that are not here, the client asks itself. Nobody moves a directory
+            // of which the content is lent.
+            Op::DirGetAttr(dir) | Op::DirAccess(dir, _) | Op::Parent(dir) => {
+                self.partition(*dir, PartitionIndex(0))
+            }
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use pando_types::op::AccessMask;
-use pando_types::reply::{Body, DirAttr, Inspected};
+use pando_types::reply::{Body, DirAttr, Inspected, SplitHistory};
 use pando_types::{Credentials, DirId, DirRef, FileKind, PartitionIndex};
 
 use crate::namespace::perm;
@@ -37,8 +37,15 @@ impl Shard {
             base: content.base,
             generation: content.generation,
             deltas: headers.iter().map(|h| h.delta(self.config.shard)).collect(),
-            history: history(self.config.shard, &headers),
+            history: self.told_history(ctx, &headers),
         })
+    }
+
+    /// What this shard's partitions tell of a directory. A holder may have some of them only.
+    fn told_history(&self, ctx: &Ctx<'_>, headers: &[Header]) -> SplitHistory {
+        let whole = history(self.config.shard, headers);
+        let of = whole.of.filter(|_| ctx.lent.is_none());
+        SplitHistory { of, ..whole }
     }
 
     pub(crate) fn partition_stat(

@@ -46,7 +46,9 @@ impl Shard {
             Op::SyncFile(file) => self.sync_file(ctx, file),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::Hold(session, says) => self.hold(ctx, tag.1, *session, *says).map(Ran::from),
-            Op::Borrow(session, nth, part) => self.borrow_part(ctx, tag.1, (*session, *nth), *part),
+            Op::Borrow(session, nth, dir, order) => {
+                self.borrow_part(ctx, tag.1, (*session, *nth), (*dir, *order))
+            }
             Op::BorrowToRead(session, nth, part) => {
                 self.borrow_to_read(ctx, tag.1, (*session, *nth), *part)
             }

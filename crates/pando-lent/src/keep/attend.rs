@@ -172,7 +172,7 @@ mod tests {
     use pando_core::LentCore;
     use pando_core::contract::Config;
     use pando_placement::{ClusterMap, Secrets};
-    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Loan, Part};
+    use pando_types::lend::{Act, Change, Element, GrantState, HOLD, Loan};
     use pando_types::{DirRef, Epoch, Ino, Lsn, PartitionIndex};
 
     use super::*;
@@ -187,8 +187,11 @@ mod tests {
         let config = Config::new(ShardIndex(0), ClusterMap::new(1), secrets);
         let mut state = State::default();
         let mut core = LentCore::new(config, SessionId(1), state.moment(0)).unwrap();
-        let part = Part { dir: DirRef::ROOT, partition: PartitionIndex(0) };
-        core.begin(Loan { grant: GRANT, inos: Vec::new(), entries_max: 0 }, part);
+        let partition = PartitionIndex(0);
+        core.begin(
+            Loan { grant: GRANT, partition, inos: Vec::new(), entries_max: 0 },
+            DirRef::ROOT,
+        );
         state.lent = Some(Lent { core, until: 0, uses: BTreeMap::new() });
         state.take_news(
             GRANT.shard,

@@ -3,10 +3,10 @@
 
 use pando_client::{Called, Transport};
 use pando_types::op::{Op, Request};
-use pando_types::{DirId, SetAttr, ShardIndex, TxnId};
+use pando_types::requests::asked::names_of;
+use pando_types::{DirId, Name, SetAttr, ShardIndex, TxnId};
 
 use crate::borrowing::Borrowing;
-use crate::known::requests::dirs_of;
 
 /// Whether a change concerns the directory's entry, too.
 pub(crate) const fn is_in_entry(set: &SetAttr) -> bool {
@@ -21,7 +21,7 @@ impl<T: Transport> Borrowing<T> {
             Op::Rmdir(dir, name) => grants.extend(self.places.child(dir.id, name)),
             Op::DirSetAttr(dir, set) if is_in_entry(set) => {
                 let parent = self.places.place(dir.id);
-                grants.extend(parent.into_iter().flat_map(|(parent, _)| self.parts_of(parent)));
+                grants.extend(parent.and_then(|(parent, name)| self.part_of(parent, &name)));
             }
             Op::Rename { from, name, to, new_name, .. } => {
                 grants.extend(self.places.child(from.id, name));
@@ -31,8 +31,8 @@ impl<T: Transport> Borrowing<T> {
             _ => return grants,
         }
         if matches!(request.op, Op::Rename { .. } | Op::Link(..)) {
-            let dirs = dirs_of(&request.op);
-            let others = dirs.into_iter().flat_map(|dir| self.parts_of(dir));
+            let names = names_of(&request.op).into_iter().flatten().flatten();
+            let others = names.filter_map(|(dir, name)| self.part_of(dir.id, name));
             grants.extend(others.filter(|(at, _)| *at != shard));
         }
         grants.retain(|(at, grant)| self.is_here(*at, *grant));
@@ -44,14 +44,13 @@ impl<T: Transport> Borrowing<T> {
         state.lent.as_ref().is_some_and(|lent| lent.uses.contains_key(&grant))
     }
 
-    /// Parts of a directory that are here.
-    pub(crate) fn parts_of(&self, dir: DirId) -> Vec<(ShardIndex, TxnId)> {
-        let at = |shard| {
+    /// The part of a directory with a name, if it is here.
+    pub(crate) fn part_of(&self, dir: DirId, name: &Name) -> Option<(ShardIndex, TxnId)> {
+        let order = self.settings.secrets.order(name.as_bytes());
+        self.shards().find_map(|shard| {
             let state = self.side(shard).lock();
-            let grants = state.lent.as_ref().map_or_else(Vec::new, |it| it.core.grants_in(dir));
-            grants.into_iter().map(move |grant| (shard, grant))
-        };
-        self.shards().flat_map(at).collect()
+            Some((shard, state.lent.as_ref()?.core.grant_at(dir, order)?))
+        })
     }
 
     /// Lets a request travel once the shards of these parts have them back.

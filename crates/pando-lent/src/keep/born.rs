@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pando_client::Transport;
-use pando_types::lend::{Act, Born, Element, HOLD, Part, Standing};
+use pando_types::lend::{Act, Born, Element, HOLD, Standing};
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirRef, Errno, PartitionIndex, SHARDS_MAX, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, SHARDS_MAX, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::{Borrowing, either};
 use crate::known::births::{Birth, Doubt, probe, standing_of};
@@ -68,7 +68,6 @@ impl<T: Transport> Borrowing<T> {
     ) {
         let Born { home, loan, page } = born;
         let (grant, side, now) = (loan.grant, self.side(home), self.inner.machine_nanos());
-        let part = Part { dir, partition: PartitionIndex(0) };
         {
             let mut state = side.lock();
             if state.knows(grant) {
@@ -82,7 +81,7 @@ impl<T: Transport> Borrowing<T> {
             let is_here = is_new
                 && !state.lent.as_ref().is_some_and(|it| it.core.has_dir(dir.id))
                 && self.notes_begin(home, &mut state)
-                && state.enter(session, (loan, part), asked, || self.config_of(home));
+                && state.enter(session, (loan, dir), asked, || self.config_of(home));
             let has_rows = is_here
                 && state.lent.as_mut().is_some_and(|it| it.core.take_page(grant, page).is_ok());
             match has_rows {

@@ -7,54 +7,69 @@ use std::sync::atomic::Ordering;
 use pando_client::Transport;
 use pando_core::LentCore;
 use pando_core::contract::Config;
-use pando_types::lend::{HOLD, LentPage, LentRows, Loan, Part, request_number};
+use pando_types::lend::{HOLD, LentPage, LentRows, Loan, request_number};
 use pando_types::op::Op;
 use pando_types::reply::Body;
-use pando_types::{DirId, DirRef, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Order, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::{Borrowing, either};
 use crate::counts::add;
-use crate::settings::{STILL_WITHIN, Settings};
-use crate::side::{Lent, State, Use};
-
-/// What became of a request for a part.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Lent,
-    Refused,
-    /// Refused, because the directory has several partitions.
-    Split,
-}
+use crate::known::eager::Wanted;
+use crate::settings::{ROWS_MAX, STILL_WITHIN, Settings};
+use crate::side::{Borrowed, Lent, Side, State, Use};
 
 impl<T: Transport> Borrowing<T> {
-    /// Borrows directories that are worth it, until the transport is stopped.
+    /// Borrows parts that are worth it, until the transport is stopped.
     pub(crate) async fn borrow(&self, shard: ShardIndex) {
         let side = self.side(shard);
         loop {
+            let has_room = self.has_room();
             let next = {
                 let mut state = side.lock();
-                state.eager.take_ready().map(|dir| {
-                    let is_free = !state.is_closed
+                state.eager.take_ready().map(|wanted| {
+                    let is_free = has_room
+                        && !state.is_closed
                         && self.notes_begin(shard, &mut state)
-                        && !state.lent.as_ref().is_some_and(|it| it.core.has_dir(dir.id));
-                    (dir, state.session, is_free)
+                        && !state.lent.as_ref().is_some_and(|it| wanted.is_at(&it.core));
+                    (wanted, state.session, is_free)
                 })
             };
-            let Some((dir, session, is_free)) = next else {
+            let Some((wanted, session, is_free)) = next else {
                 side.to_borrow.notified().await;
                 continue;
             };
             if !is_free {
                 continue;
             }
-            let Some(answer) = self.borrow_one(shard, session, dir).await else { return };
-            if answer != Answer::Lent {
-                let is_split = answer == Answer::Split;
-                side.lock().eager.refused(dir.id, is_split, self.inner.machine_nanos());
+            let wanted = self.with_content_first(shard, wanted);
+            let Some(is_lent) = self.borrow_one(shard, session, &wanted).await else { return };
+            if !is_lent {
+                side.lock().eager.refused(&wanted, self.inner.machine_nanos());
             }
             side.changed.notify_waiters();
             side.to_attend.notify_one();
             side.to_send.notify_one();
+        }
+    }
+
+    /// Whether there is room for the rows of one more part.
+    fn has_room(&self) -> bool {
+        let bytes = |side: &Side| side.lock().lent.as_ref().map_or(0, |lent| lent.core.bytes());
+        self.begun().map(bytes).sum::<usize>() < ROWS_MAX
+    }
+
+    /// What is to be borrowed first: at the home of a directory, the part with its content. Whoever
+    /// asks for attributes there would else want all its parts back.
+    fn with_content_first(&self, shard: ShardIndex, wanted: Wanted) -> Wanted {
+        let dir = wanted.dir.id;
+        let is_home = self.settings.map.home(dir) == shard;
+        let first = || {
+            let state = self.side(shard).lock();
+            state.lent.as_ref().and_then(|lent| lent.core.grant_at(dir, Order(0)))
+        };
+        match is_home && wanted.orders.start > 0 && first().is_none() {
+            true => self.side(shard).lock().eager.first_of(wanted.dir),
+            false => wanted,
         }
     }
 
@@ -88,74 +103,82 @@ impl<T: Transport> Borrowing<T> {
         !state.queue.is_broken()
     }
 
-    /// Borrows partition 0 of a directory. Requests about it wait. `None`: the transport is
+    /// Borrows a part. Requests about it wait. Returns whether it is here; `None`: the transport is
     /// stopped.
     async fn borrow_one(
         &self,
         shard: ShardIndex,
         session: SessionId,
-        dir: DirRef,
-    ) -> Option<Answer> {
+        wanted: &Wanted,
+    ) -> Option<bool> {
+        let (dir, side) = (wanted.dir.id, self.side(shard));
         // Before requests wait: shards are told what is open.
-        self.end_read_of(shard, dir.id).await;
-        if !self.side(shard).lock().held_up.insert(dir.id) {
-            self.memory.has_borrowed(dir.id);
-            return Some(Answer::Refused);
-        }
-        // What was sent before must not run after the grant.
-        let answer = match self.is_still(shard, dir.id).await {
-            true => self.ask_for(shard, session, dir).await,
-            false => Some(Answer::Refused),
+        self.end_read_of(shard, dir).await;
+        let is_free = {
+            let mut state = side.lock();
+            let is_free = !state.held_up.contains(&dir);
+            let (orders, secrets) = (wanted.orders.clone(), self.settings.secrets.clone());
+            state.borrowing = is_free.then_some(Borrowed { dir, orders, secrets });
+            is_free
         };
-        self.memory.has_borrowed(dir.id);
-        let mut state = self.side(shard).lock();
-        // Whoever reopens its files lets requests go on.
-        if !state.reopening.values().any(|other| *other == dir.id) {
-            state.held_up.remove(&dir.id);
-        }
-        answer
+        // What was sent before would meet the grant, and want it back.
+        let is_lent = match is_free && self.is_still(shard, wanted).await {
+            true => self.ask_for(shard, session, wanted).await,
+            false => Some(false),
+        };
+        self.memory.has_borrowed(dir);
+        side.lock().borrowing = None;
+        is_lent
     }
 
-    async fn ask_for(&self, shard: ShardIndex, session: SessionId, dir: DirRef) -> Option<Answer> {
-        let part = Part { dir, partition: PartitionIndex(0) };
+    async fn ask_for(
+        &self,
+        shard: ShardIndex,
+        session: SessionId,
+        wanted: &Wanted,
+    ) -> Option<bool> {
         let number = {
             let mut state = self.side(shard).lock();
             state.borrowed += 1;
             request_number(state.epoch(), state.borrowed)
         };
         let asked = self.inner.machine_nanos();
-        let reply = self.ask(shard, Op::Borrow(session, number, part)).await?;
-        let Ok(Body::Lent(loan, page)) = reply.result else { return Some(Answer::Refused) };
+        let borrow = Op::Borrow(session, number, wanted.dir, wanted.order);
+        let reply = self.ask(shard, borrow).await?;
+        let Ok(Body::Lent(loan, page)) = reply.result else { return Some(false) };
         let grant = loan.grant;
-        let answer = match self.enter(shard, session, (loan, part), asked) {
+        let is_lent = match self.enter(shard, session, (loan, wanted.dir), asked) {
             true => self.get_rows(shard, grant, page).await?,
-            false => Answer::Refused,
+            false => false,
         };
-        if answer != Answer::Lent {
+        if !is_lent {
             self.side(shard).lock().give_back(&[grant], self.inner.machine_nanos());
         }
-        Some(answer)
+        Some(is_lent)
     }
 
     /// Notes that all rows of a part are here.
     pub(crate) fn is_lent(&self, state: &State, (shard, grant): (ShardIndex, TxnId)) {
         add(&self.sums.lent, 1);
-        state.stand(shard, grant);
         let Some(lent) = &state.lent else { return };
+        // By a part of a directory its kernel may not remember the rest.
+        if lent.core.is_all(grant) {
+            state.stand(shard, grant);
+        }
         if let (Some(dir), Some(place)) = (lent.core.dir_of(grant), lent.core.place_of(grant)) {
             self.places.note(dir, place, (shard, grant));
         }
     }
 
-    /// Waits until no request is under way that concerns a directory. New ones wait. False: that
-    /// takes too long.
-    async fn is_still(&self, shard: ShardIndex, dir: DirId) -> bool {
+    /// Waits until no request is under way that is about a part. New ones wait. False: that takes
+    /// too long.
+    async fn is_still(&self, shard: ShardIndex, wanted: &Wanted) -> bool {
         let side = self.side(shard);
         let until = self.inner.machine_nanos().saturating_add(STILL_WITHIN);
         loop {
             let mut changed = pin!(side.changed.notified());
             changed.as_mut().enable();
-            if !side.lock().requests.concern(dir) {
+            if !side.lock().requests.concern(wanted.dir.id, &wanted.orders) {
                 return true;
             }
             let left = until.saturating_sub(self.inner.machine_nanos());
@@ -166,9 +189,8 @@ impl<T: Transport> Borrowing<T> {
         }
     }
 
-    /// Gets all rows of a part, unless its directory has others: its attributes need all of them.
-    /// `None`: the transport is stopped.
-    async fn get_rows(&self, shard: ShardIndex, grant: TxnId, first: LentPage) -> Option<Answer> {
+    /// Gets all rows of a part. Returns whether they are here; `None`: the transport is stopped.
+    async fn get_rows(&self, shard: ShardIndex, grant: TxnId, first: LentPage) -> Option<bool> {
         let side = self.side(shard);
         side.to_attend.notify_one();
         let mut page = first;
@@ -176,22 +198,18 @@ impl<T: Transport> Borrowing<T> {
             let from = page.next.clone();
             {
                 let mut state = side.lock();
-                let Some(lent) = &mut state.lent else { return Some(Answer::Refused) };
-                if lent.core.take_page(grant, page).is_err() || !lent.uses.contains_key(&grant) {
-                    return Some(Answer::Refused);
-                }
-                if !lent.core.is_all(grant) {
-                    return Some(Answer::Split);
+                if !state.take_page(grant, page) {
+                    return Some(false);
                 }
                 if from.is_empty() {
                     self.is_lent(&state, (shard, grant));
-                    return Some(Answer::Lent);
+                    return Some(true);
                 }
             }
             let op = Op::LentRows(shard, grant, LentRows::Part(from));
             // Otherwise the part was recalled meanwhile.
             let Ok(Body::LentRows(next)) = self.ask(shard, op).await?.result else {
-                return Some(Answer::Refused);
+                return Some(false);
             };
             page = next;
         }
@@ -199,7 +217,13 @@ impl<T: Transport> Borrowing<T> {
 
     /// Enters a part without rows, which may be used for a hold from `asked` on. False: it belongs
     /// to another session than what is here.
-    fn enter(&self, shard: ShardIndex, session: SessionId, lent: (Loan, Part), asked: u64) -> bool {
+    fn enter(
+        &self,
+        shard: ShardIndex,
+        session: SessionId,
+        lent: (Loan, DirRef),
+        asked: u64,
+    ) -> bool {
         let config = || self.config_of(shard);
         self.side(shard).lock().enter(session, lent, asked, config)
     }
@@ -217,7 +241,7 @@ impl State {
     pub(crate) fn enter(
         &mut self,
         session: SessionId,
-        (loan, part): (Loan, Part),
+        (loan, dir): (Loan, DirRef),
         asked: u64,
         config: impl FnOnce() -> Config,
     ) -> bool {
@@ -233,12 +257,30 @@ impl State {
         }
         let grant = loan.grant;
         if let Some(lent) = &mut self.lent {
-            lent.core.begin(loan, part);
+            lent.core.begin(loan, dir);
             let until = asked.saturating_add(HOLD);
             lent.uses.insert(grant, Use { last: asked, until, answered: 0 });
         }
         if let Some(journal) = &mut self.queue.journal {
             journal.part(grant);
+        }
+        true
+    }
+
+    /// Takes in a page of a part's rows, and where the part lies. False: it is not here any more, or
+    /// the rows cannot be decoded.
+    fn take_page(&mut self, grant: TxnId, page: LentPage) -> bool {
+        let Some(lent) = self.lent.as_mut().filter(|it| it.uses.contains_key(&grant)) else {
+            return false;
+        };
+        if lent.core.take_page(grant, page).is_err() {
+            return false;
+        }
+        if let Some((dir, orders)) = lent.core.dir_of(grant).zip(lent.core.orders_of(grant)) {
+            if let Some(borrowing) = &mut self.borrowing {
+                borrowing.orders = orders.clone();
+            }
+            self.eager.learn(dir, orders);
         }
         true
     }

@@ -139,8 +139,7 @@ impl<T: Transport> Borrowing<T> {
             return None;
         }
         let (parent, name) = self.places.place(dir.id)?;
-        let parts = self.parts_of(parent);
-        let [(shard, grant)] = parts[..] else { return None };
+        let (shard, grant) = self.part_of(parent, &name)?;
         let mut state = self.side(shard).lock();
         let moment = state.moment(self.inner.machine_nanos());
         let is_free = !state.is_closed && !state.is_under(dir.id, grant);

@@ -1,119 +1,173 @@
-//! Which directories a session changes so often that it is worth borrowing them.
+//! Which parts of directories a session changes so often that it is worth borrowing them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 
+use pando_core::LentCore;
+use pando_placement::{Secrets, hash_of_order, is_partition, partition_of, range};
 use pando_types::op::{Op, Request};
 use pando_types::reply::Body;
 use pando_types::requests::asked::changes_at;
-use pando_types::{DirId, DirRef, Radix};
+use pando_types::{DirId, DirRef, Order, Radix};
 
 use crate::settings::MILLIS;
 
-/// Directories that are watched at most.
-const MOST: usize = 1_024;
-/// Time after a refusal in which a directory is not asked for, nanoseconds. It doubles with each
-/// loan that was not worth it.
+/// Parts that are watched at most.
+const MOST: usize = 4_096;
+/// Time after a refusal in which a part is not asked for, nanoseconds. It doubles with each loan
+/// that was not worth it.
 const REFUSED_FOR: u64 = 500 * MILLIS;
 /// Longest such time, nanoseconds.
 const REFUSED_MAX: u64 = 32 * REFUSED_FOR;
 /// Shortest such time after a loan that was not worth it, nanoseconds.
 const REFUSED_MIN: u64 = 20 * MILLIS;
+/// Rows that are read in the time of a change that travels.
+const ROWS_A_CHANGE: u64 = 256;
 /// A loan was worth it that has answered so many requests.
 const WORTH: u32 = 16;
 
-/// Changes by directory.
+/// Changes by part. Where the parts of a directory lie is guessed by what shards tell: a guess that
+/// is wrong costs a request.
 #[derive(Default, Debug)]
 pub(crate) struct Eager {
-    counts: HashMap<DirId, Changes>,
-    ready: VecDeque<DirRef>,
+    /// Of each directory, parts that are disjoint, by the first order.
+    parts: HashMap<DirId, BTreeMap<u64, Changes>>,
+    count: usize,
+    ready: VecDeque<Wanted>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Changes {
+    /// One past the last order of the part.
+    end: u64,
+    /// How many entries it had when that was told last.
+    entries: u64,
     count: u32,
     not_before: u64,
     /// The last pause.
     pause: u64,
-    is_split: bool,
 }
 
-/// What a request tells about a directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Watched {
-    /// It changes entries, or inodes in these.
-    Changed(DirRef),
-    /// It looks at the directory's attributes.
-    Looked(DirRef),
-}
-
-impl Watched {
-    /// What a request tells about the one directory that it concerns.
-    pub(crate) fn of(request: &Request) -> Option<Self> {
-        if let Op::DirGetAttr(dir) = &request.op {
-            return Some(Self::Looked(*dir));
-        }
-        let [first, second] = changes_at(&request.op).filter(|_| request.head.id.sequence > 0)?;
-        let dir = first?.0;
-        second.is_none_or(|(other, _)| other == dir).then_some(Self::Changed(dir))
-    }
+/// A part that is to be borrowed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// The directory.
+    pub(crate) dir: DirRef,
+    /// An order in the part.
+    pub(crate) order: Order,
+    /// Where the part is thought to lie.
+    pub(crate) orders: Range<u64>,
 }
 
 impl Changes {
-    /// Whether the directory is to be borrowed now. Then it begins anew.
-    fn is_due(&mut self, now: u64, after: u32) -> bool {
-        let is_due = self.count >= after && !self.is_split && self.not_before <= now;
-        if is_due {
-            self.count = 0;
+    /// Whether so much was changed that it pays to read all of the part. `after`: number of changes
+    /// after which an empty part is borrowed.
+    fn is_worth(&self, after: u32) -> bool {
+        u64::from(self.count) >= u64::from(after).saturating_add(self.entries / ROWS_A_CHANGE)
+    }
+}
+
+impl Wanted {
+    /// Whether a core has the part.
+    pub(crate) fn is_at(&self, core: &LentCore) -> bool {
+        core.grant_at(self.dir.id, self.order).is_some()
+    }
+}
+
+/// What a request tells about parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Watched {
+    /// It changes entries of the part with this order, or inodes in these.
+    Changed(DirRef, Order),
+    /// It asks how many entries parts of this directory have.
+    Counted(DirId),
+}
+
+impl Watched {
+    /// What a request tells about parts.
+    pub(crate) fn of(request: &Request, secrets: &Secrets) -> Option<Self> {
+        if let Op::DirGetAttr(dir) | Op::PartitionStat(dir, _) = &request.op {
+            return Some(Self::Counted(dir.id));
         }
-        is_due
+        let [first, second] = changes_at(&request.op).filter(|_| request.head.id.sequence > 0)?;
+        let (dir, name) = first?;
+        let is_one = second.is_none_or(|(other, _)| other == dir);
+        is_one.then(|| Self::Changed(dir, secrets.order(name.as_bytes())))
     }
 }
 
 impl Eager {
-    /// Notes what a shard has answered.
-    pub(crate) fn note(&mut self, watched: Watched, body: &Body, (now, after): (u64, u32)) {
-        let dir = match watched {
-            Watched::Changed(dir) => self.note_change(dir, body),
-            Watched::Looked(dir) => self.note_attr(dir, body),
-        };
-        let Some(changes) = self.counts.get_mut(&dir.id) else { return };
-        if changes.is_due(now, after) {
-            self.ready.push_back(dir);
-        }
-    }
-
-    fn note_change(&mut self, dir: DirRef, body: &Body) -> DirRef {
-        self.make_room(dir.id);
-        let changes = self.counts.entry(dir.id).or_default();
-        changes.count += 1;
-        if let Body::Created(_, _, radix) = body {
-            changes.is_split = *radix > Radix(0);
-        }
-        dir
-    }
-
-    fn note_attr(&mut self, dir: DirRef, body: &Body) -> DirRef {
-        if let (Body::Dir(attr), Some(changes)) = (body, self.counts.get_mut(&dir.id))
-            && let [first] = &attr.deltas[..]
+    /// Notes that a shard has changed something in the part with this order.
+    pub(crate) fn changed(
+        &mut self,
+        (dir, order): (DirRef, Order),
+        body: &Body,
+        (now, after): (u64, u32),
+    ) {
+        if let Body::Created(_, _, radix) = body
+            && let Some(orders) = range_of(order, *radix)
         {
-            changes.is_split = first.radix > Radix(0);
+            self.learn(dir.id, orders);
         }
-        dir
-    }
-
-    /// Notes that a directory was not lent, and whether because it has several partitions.
-    pub(crate) fn refused(&mut self, dir: DirId, is_split: bool, now: u64) {
-        if let Some(changes) = self.counts.get_mut(&dir) {
-            changes.is_split |= is_split;
-            changes.not_before = now.saturating_add(REFUSED_FOR);
+        let (start, changes) = self.part(dir.id, order);
+        changes.count = changes.count.saturating_add(1);
+        if changes.is_worth(after) && changes.not_before <= now {
+            changes.count = 0;
+            let orders = start..changes.end;
+            self.ready.push_back(Wanted { dir, order, orders });
         }
     }
 
-    /// Notes that a directory was given back because this session needed more than that, after it
-    /// has answered so many requests.
-    pub(crate) fn given_up(&mut self, dir: DirId, answered: u32, now: u64) {
-        self.make_room(dir);
-        let changes = self.counts.entry(dir).or_default();
+    /// Notes how many entries a shard's parts of a directory have.
+    pub(crate) fn counted(&mut self, dir: DirId, body: &Body) {
+        // A directory in which nothing changes is not watched.
+        if !self.parts.contains_key(&dir) {
+            return;
+        }
+        let deltas = match body {
+            Body::Delta(delta) => std::slice::from_ref(delta),
+            Body::Dir(attr) => &attr.deltas[..],
+            _ => &[],
+        };
+        for its in deltas.iter().filter(|its| is_partition(its.partition, its.radix)) {
+            let orders = range(its.partition, its.radix);
+            let order = Order(orders.start);
+            self.learn(dir, orders);
+            self.part(dir, order).1.entries = its.entries;
+        }
+    }
+
+    /// Notes where a part lies.
+    pub(crate) fn learn(&mut self, dir: DirId, orders: Range<u64>) {
+        let (start, known) = self.part(dir, Order(orders.start));
+        if start == orders.start && known.end == orders.end {
+            return;
+        }
+        let Some(parts) = self.parts.get_mut(&dir) else { return };
+        let overlapping: Vec<_> = parts
+            .range(..orders.end)
+            .rev()
+            .take_while(|(_, its)| its.end > orders.start)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in overlapping {
+            parts.remove(&start);
+            self.count -= 1;
+        }
+        parts.insert(orders.start, Changes { end: orders.end, ..Changes::default() });
+        self.count += 1;
+    }
+
+    /// Notes that a part was not lent.
+    pub(crate) fn refused(&mut self, wanted: &Wanted, now: u64) {
+        let (_, changes) = self.part(wanted.dir.id, wanted.order);
+        changes.not_before = now.saturating_add(REFUSED_FOR);
+    }
+
+    /// Notes that a part was given back because this session needed more than that, after it has
+    /// answered so many requests.
+    pub(crate) fn given_up(&mut self, dir: DirId, orders: Range<u64>, answered: u32, now: u64) {
+        let (_, changes) = self.part(dir, Order(orders.start));
         changes.pause = match answered < WORTH {
             true => (changes.pause * 2).clamp(REFUSED_MIN, REFUSED_MAX),
             false => 0,
@@ -121,19 +175,174 @@ impl Eager {
         changes.not_before = now.saturating_add(changes.pause);
     }
 
-    fn make_room(&mut self, dir: DirId) {
-        if self.counts.len() >= MOST && !self.counts.contains_key(&dir) {
-            self.counts.clear();
+    /// The part of a directory that has an order, with its first order: one that is known, or else
+    /// what lies between these.
+    fn part(&mut self, dir: DirId, order: Order) -> (u64, &mut Changes) {
+        let known = self.parts.get(&dir).and_then(|parts| {
+            let (start, its) = parts.range(..=order.0).next_back()?;
+            (order.0 < its.end).then_some(*start)
+        });
+        if known.is_none() {
+            if self.count >= MOST {
+                self.parts.clear();
+                self.count = 0;
+            }
+            self.count += 1;
         }
+        let parts = self.parts.entry(dir).or_default();
+        let start = known
+            .unwrap_or_else(|| parts.range(..=order.0).next_back().map_or(0, |(_, its)| its.end));
+        let end = parts.range(start + 1..).next().map_or(Order::END, |(next, _)| *next);
+        let changes = parts.entry(start).or_insert(Changes { end, ..Changes::default() });
+        (start, changes)
     }
 
-    /// Whether a directory is to be borrowed.
+    /// The part of a directory with the first order.
+    pub(crate) fn first_of(&mut self, dir: DirRef) -> Wanted {
+        let (start, changes) = self.part(dir.id, Order(0));
+        Wanted { dir, order: Order(0), orders: start..changes.end }
+    }
+
+    /// Whether a part is to be borrowed.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes a directory that is to be borrowed.
-    pub(crate) fn take_ready(&mut self) -> Option<DirRef> {
+    /// Takes a part that is to be borrowed.
+    pub(crate) fn take_ready(&mut self) -> Option<Wanted> {
         self.ready.pop_front()
+    }
+}
+
+/// The orders of the partition that holds an order, and has this depth. `None`: no partition has.
+fn range_of(order: Order, radix: Radix) -> Option<Range<u64>> {
+    (radix <= Radix::MAX).then(|| range(partition_of(hash_of_order(order), radix), radix))
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_types::reply::{Body, Delta};
+    use pando_types::{Ino, PartitionIndex, ShardIndex, Timestamp};
+
+    use super::*;
+
+    const DIR: DirRef = DirRef { id: DirId([7; 16]), ino: Ino(9) };
+    const AFTER: u32 = 8;
+
+    /// So many changes at an order, of which shards tell nothing. Returns what is to be borrowed.
+    fn changes(eager: &mut Eager, order: Order, count: u32, now: u64) -> Vec<Wanted> {
+        for _ in 0..count {
+            eager.changed((DIR, order), &Body::Done, (now, AFTER));
+        }
+        std::iter::from_fn(|| eager.take_ready()).collect()
+    }
+
+    fn counted(eager: &mut Eager, (partition, radix): (u32, u8), entries: u64) {
+        let delta = Delta {
+            partition: PartitionIndex(partition),
+            radix: Radix(radix),
+            shard: ShardIndex(0),
+            entries,
+            subdirs: 0,
+            change: 0,
+            mtime: Timestamp::default(),
+            generation: 0,
+        };
+        eager.counted(DIR.id, &Body::Delta(delta));
+    }
+
+    const LOW: Order = Order(5);
+    const HIGH: Order = Order(Order::END - 5);
+
+    #[test]
+    fn a_directory_of_which_nothing_is_known_is_one_part() {
+        let mut eager = Eager::default();
+        assert_eq!(changes(&mut eager, LOW, AFTER - 1, 0), []);
+        let wanted = changes(&mut eager, HIGH, 1, 0);
+        assert_eq!(wanted, [Wanted { dir: DIR, order: HIGH, orders: 0..Order::END }]);
+        assert_eq!(changes(&mut eager, HIGH, AFTER - 1, 0), []);
+    }
+
+    #[test]
+    fn parts_are_counted_apart_once_it_is_known_where_they_lie() {
+        let mut eager = Eager::default();
+        assert_eq!(changes(&mut eager, LOW, 1, 0), []);
+        counted(&mut eager, (1, 1), 3);
+        let half = Order::END / 2;
+        assert_eq!(changes(&mut eager, LOW, AFTER - 1, 0), []);
+        let wanted = changes(&mut eager, HIGH, AFTER, 0);
+        assert_eq!(wanted, [Wanted { dir: DIR, order: HIGH, orders: half..Order::END }]);
+        // What lies beside a part that is known is another one.
+        let wanted = changes(&mut eager, LOW, AFTER, 0);
+        assert_eq!(wanted, [Wanted { dir: DIR, order: LOW, orders: 0..half }]);
+    }
+
+    #[test]
+    fn what_is_told_last_counts() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (0, 2), 3);
+        counted(&mut eager, (0, 1), 3);
+        let wanted = changes(&mut eager, LOW, AFTER, 0);
+        assert_eq!(wanted[0].orders, 0..Order::END / 2, "two parts have become one");
+        counted(&mut eager, (2, 2), 3);
+        let wanted = changes(&mut eager, LOW, AFTER, 0);
+        assert_eq!(wanted[0].orders, 0..Order::END / 4, "it has split");
+    }
+
+    #[test]
+    fn a_part_is_read_only_if_that_costs_no_more_than_what_was_changed() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (0, 0), 100 * ROWS_A_CHANGE);
+        assert_eq!(changes(&mut eager, LOW, AFTER + 98, 0), []);
+        assert_eq!(changes(&mut eager, LOW, 1, 0).len(), 1);
+    }
+
+    #[test]
+    fn a_refusal_concerns_one_part() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (0, 1), 0);
+        counted(&mut eager, (1, 1), 0);
+        let wanted = changes(&mut eager, LOW, AFTER, 1);
+        eager.refused(&wanted[0], 1);
+        assert_eq!(changes(&mut eager, LOW, AFTER, REFUSED_FOR), []);
+        assert_eq!(changes(&mut eager, HIGH, AFTER, 1).len(), 1);
+        assert_eq!(changes(&mut eager, LOW, 1, 1 + REFUSED_FOR).len(), 1);
+    }
+
+    #[test]
+    fn a_loan_that_was_not_worth_it_pauses_longer_each_time() {
+        let mut eager = Eager::default();
+        for pause in [REFUSED_MIN, 2 * REFUSED_MIN] {
+            eager.given_up(DIR.id, 0..Order::END, WORTH - 1, 0);
+            assert_eq!(changes(&mut eager, LOW, AFTER, pause - 1), []);
+            assert_eq!(changes(&mut eager, LOW, AFTER, pause).len(), 1);
+        }
+        eager.given_up(DIR.id, 0..Order::END, WORTH, 0);
+        assert_eq!(changes(&mut eager, LOW, AFTER, 0).len(), 1);
+    }
+
+    #[test]
+    fn what_no_shard_can_tell_is_no_part() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (5, 2), 3);
+        counted(&mut eager, (0, 25), 3);
+        assert_eq!(changes(&mut eager, LOW, AFTER, 0)[0].orders, 0..Order::END);
+        assert_eq!(range_of(LOW, Radix(200)), None);
+    }
+
+    #[test]
+    fn only_so_many_parts_are_watched() {
+        let mut eager = Eager::default();
+        for n in 0..3 * MOST as u128 {
+            let dir = DirRef { id: DirId(n.to_be_bytes()), ino: Ino(9) };
+            eager.changed((dir, LOW), &Body::Done, (0, AFTER));
+        }
+        let watched = |eager: &Eager| eager.parts.values().map(BTreeMap::len).sum::<usize>();
+        assert_eq!(watched(&eager), eager.count);
+        assert!(eager.count <= MOST);
     }
 }

@@ -5,4 +5,5 @@ pub(crate) mod births;
 pub(crate) mod clock;
 pub(crate) mod eager;
 pub(crate) mod places;
+pub(crate) mod reach;
 pub(crate) mod requests;

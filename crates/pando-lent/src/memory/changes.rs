@@ -6,7 +6,7 @@ use pando_types::op::{Op, RequestId};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirId, FileKind, SessionId, SetAttr};
 
-use crate::known::requests::dirs_of;
+use crate::known::reach::dirs_of;
 
 /// Directories of which the last change is known, at most.
 const MOST: usize = 16_384;

@@ -47,6 +47,8 @@ counts! {
     pub struct Loans {
         /// Parts lent.
         pub lent: u64,
+        /// Parts lent of directories that have split.
+        pub lent_split: u64,
         /// Parts that somebody wanted meanwhile.
         pub recalled: u64,
         /// Parts that their holders gave back.
@@ -154,6 +156,7 @@ impl Loans {
     pub(crate) const fn of(counters: &Counters) -> Self {
         Self {
             lent: counters.parts_lent,
+            lent_split: counters.parts_lent_split,
             recalled: counters.parts_recalled,
             returned: counters.parts_returned,
             fenced: counters.parts_fenced,

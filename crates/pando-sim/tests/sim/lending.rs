@@ -14,6 +14,7 @@ fn what_is_lent_is_seen_by_nobody_else_and_all_that_was_answered_comes_back() {
     let Some(stats) = all_hold(SEEDS, false, SimConfig::lending).if_enough() else { return };
     let (loans, runs) = (stats.loans, stats.runs);
     hit("parts lent", loans.lent, runs * 6);
+    hit("parts lent of directories that have split", loans.lent_split, runs / 2);
     hit("parts wanted by others", loans.recalled, runs * 6);
     hit("parts given back", loans.returned, runs * 6);
     hit("changes of holders", loans.elements, runs * 50);

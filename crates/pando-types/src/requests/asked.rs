@@ -62,6 +62,23 @@ pub fn changes_at(op: &Op) -> Option<[Option<(DirRef, &Name)>; 2]> {
     first.map(|first| [Some(first), None])
 }
 
+/// The names in parts that an operation is about, as far as it is about names alone: a rename has
+/// two. `None`: it is about whole directories, or inodes.
+#[must_use]
+pub fn names_of(op: &Op) -> Option<[Option<(DirRef, &Name)>; 2]> {
+    if let Some(names) = changes_at(op) {
+        return names[0].is_some().then_some(names);
+    }
+    match op {
+        Op::Mkdir(dir, at, _) | Op::Rmdir(dir, at) => Some([Some((*dir, at)), None]),
+        Op::Rename { from, name: at, to, new_name, .. } => {
+            Some([Some((*from, at)), Some((*to, new_name))])
+        }
+        Op::Link(file, dir, at) => Some([Some((*dir, at)), name(file)]),
+        _ => reads_at(op).map(|at| [Some(at), None]),
+    }
+}
+
 /// The directory of which an operation changes attributes, if an element may have it. The element
 /// changes neither mode nor owner: these are in the parent, too.
 #[must_use]

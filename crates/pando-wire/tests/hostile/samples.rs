@@ -518,7 +518,8 @@ fn birth() -> Birth {
 /// A loan that came with its directory.
 fn born() -> Born {
     let Birth { grant, home, inos, .. } = birth();
-    let loan = Loan { grant, inos: vec![inos], entries_max: 300 };
+    let partition = PartitionIndex(3);
+    let loan = Loan { grant, partition, inos: vec![inos], entries_max: 300 };
     let rows = vec![LentRow(vec![1, 2], vec![3]), LentRow(vec![1, 3], Vec::new())];
     Born { home, loan, page: LentPage { rows, next: vec![4], opens: Vec::new() } }
 }

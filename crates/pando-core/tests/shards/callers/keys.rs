@@ -127,7 +127,7 @@ fn all_ops() -> Vec<Op> {
         Op::OpenLocalSession,
         Op::LockOf(Target::Dir(ROOT), lock()),
         Op::SyncFile(file()),
-        Op::Borrow(SessionId(1), 1, Part { dir: ROOT, partition: PartitionIndex(0) }),
+        Op::Borrow(SessionId(1), 1, ROOT, Order(0)),
         Op::LentRows(HERE, grant, LentRows::Part(Vec::new())),
         Op::Attend { shard: HERE, session: SessionId(1), recalled: Vec::new(), over: Vec::new() },
         Op::Stream { shard: HERE, elements: Vec::new(), synced: false },

@@ -8,7 +8,7 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Ino, ShardIndex, TxnId};
 
 use super::others::another;
-use super::{Holder, cluster, first};
+use super::{Holder, cluster};
 use crate::support::{Asked, Cluster};
 
 const PARENT: ShardIndex = ShardIndex(0);
@@ -35,7 +35,7 @@ fn would_borrow(c: &mut Cluster, name: &str, slot: u16) -> Request {
 fn enter(c: &Cluster, answer: Result<Body, Refusal>) -> (DirRef, Holder, Born) {
     let Ok(Body::Born(dir, _, born)) = answer else { panic!("{answer:?}") };
     let mut holder = Holder::new(c, born.home);
-    holder.core.begin(born.loan.clone(), first(dir));
+    holder.core.begin(born.loan.clone(), dir);
     holder.core.take_page(born.loan.grant, born.page.clone()).unwrap();
     (dir, holder, *born)
 }

@@ -9,7 +9,7 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::requests::asked::Asked;
-use pando_types::{Credentials, DirRef, Ino, Judge, PartitionIndex, ShardIndex, Trail};
+use pando_types::{Credentials, DirRef, Ino, Judge, Order, PartitionIndex, ShardIndex, Trail};
 
 use super::{Holder, NOT_NOW, cluster, first, lent};
 use crate::support::Cluster;
@@ -238,7 +238,7 @@ fn a_liar_that_acknowledges_nothing_leaves_a_bounded_number_of_rows() {
     let shard = c.home(dir);
     let holder = Holder::new(&c, shard);
     for nth in 1..5_000 {
-        let borrow = Op::Borrow(holder.session, super::number(&c, nth), first(dir));
+        let borrow = Op::Borrow(holder.session, super::number(&c, nth), dir, Order(0));
         let Ok(Body::Lent(Loan { grant, .. }, _)) = c.run(shard, borrow) else {
             return;
         };

@@ -6,6 +6,7 @@ pub mod failures;
 pub mod hostile;
 mod liars;
 pub mod others;
+mod parts;
 pub mod reading;
 mod under;
 
@@ -13,7 +14,7 @@ use pando_core::{LentCore, Said};
 use pando_types::lend::{Element, GrantNews, GrantState, LentRows, Part, Standing};
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, Order, PartitionIndex, Radix, SessionId, ShardIndex, TxnId};
 
 use crate::support::Cluster;
 
@@ -57,13 +58,14 @@ impl Holder {
     pub fn borrow(&mut self, c: &mut Cluster, part: Part) -> Result<TxnId, Refusal> {
         c.session = self.session;
         self.borrowed += 1;
-        let borrow = Op::Borrow(self.session, number(c, self.borrowed), part);
+        let order = Order(pando_placement::range(part.partition, Radix::MAX).start);
+        let borrow = Op::Borrow(self.session, number(c, self.borrowed), part.dir, order);
         let loan = match c.run(self.shard, borrow)? {
             Body::Lent(loan, _) => loan,
             other => panic!("{other:?}"),
         };
         let generation = loan.grant;
-        self.core.begin(loan, part);
+        self.core.begin(loan, part.dir);
         let mut from = Vec::new();
         loop {
             let which = LentRows::Part(from);

@@ -4,7 +4,7 @@ use pando_core::Need;
 use pando_core::keys::{self, Table};
 use pando_types::op::{ATTEND_FOR, FileAt, FileRef, Op};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, HashSlot, SetAttr, ShardIndex};
+use pando_types::{DirRef, Errno, HashSlot, Order, SetAttr, ShardIndex};
 
 use super::{Holder, NOT_NOW, cluster, first, lent};
 use crate::support::{Cluster, dir_at};
@@ -131,7 +131,7 @@ pub fn a_grant_is_durable_before_its_holder_begins() {
     let mut holder = Holder::new(&c, ShardIndex(0));
     holder.borrowed += 1;
     let number = super::number(&c, holder.borrowed);
-    let borrow = Op::Borrow(holder.session, number, first(DirRef::ROOT));
+    let borrow = Op::Borrow(holder.session, number, DirRef::ROOT, Order(0));
     assert!(c.run(holder.shard, borrow).is_ok());
     assert_eq!(c.last_need, Some(Need::Synced), "a loss of power may take the grant back");
 }
@@ -156,7 +156,7 @@ fn what_others_have_open_or_locked_is_not_lent() {
     let grant = holder.borrow(&mut c, first(dir)).unwrap();
     // Nobody else gets it. A repetition gets the same grant.
     let number = super::number(&c, holder.borrowed);
-    let again = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
+    let again = c.run(holder.shard, Op::Borrow(holder.session, number, dir, Order(0)));
     assert!(matches!(again, Ok(Body::Lent(ref loan, _)) if loan.grant == grant), "{again:?}");
     another(&mut c);
     let mut second = Holder::new(&c, c.home(dir));
@@ -215,7 +215,7 @@ fn a_request_for_a_part_that_comes_late_gets_nothing() {
     let (dir, mut holder, grant) = lent(&mut c);
     holder.give_back(&mut c, grant);
     let number = super::number(&c, holder.borrowed);
-    let late = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
+    let late = c.run(holder.shard, Op::Borrow(holder.session, number, dir, Order(0)));
     assert_eq!(late, Err(NOT_NOW), "a grant of which nobody knows");
     let grant = holder.borrow(&mut c, first(dir)).unwrap();
     let number = super::number(&c, holder.borrowed);
@@ -223,7 +223,7 @@ fn a_request_for_a_part_that_comes_late_gets_nothing() {
     // Another start of the shard does not know which it has had.
     c.epoch += 1;
     c.restart(c.all());
-    let late = c.run(holder.shard, Op::Borrow(holder.session, number, first(dir)));
+    let late = c.run(holder.shard, Op::Borrow(holder.session, number, dir, Order(0)));
     assert_eq!(late, Err(NOT_NOW), "a grant of which nobody knows");
     assert!(holder.borrow(&mut c, first(dir)).is_ok());
 }
