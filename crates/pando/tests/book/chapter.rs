@@ -39,9 +39,12 @@ pub fn sources() -> PathBuf {
 }
 
 impl Chapter {
-    /// Reads a chapter. Panics at anything that might be a block and is not understood.
     pub fn read(name: &'static str) -> Self {
-        let text = fs::read_to_string(sources().join(name)).unwrap();
+        Self::of_text(name, &fs::read_to_string(sources().join(name)).unwrap())
+    }
+
+    /// Finds the blocks. Panics at anything that might be a block and is not understood.
+    pub fn of_text(name: &'static str, text: &str) -> Self {
         let mut blocks: Vec<Block> = Vec::new();
         let mut section = String::new();
         let mut mark = None;
@@ -58,7 +61,7 @@ impl Chapter {
                 let read = comment.and_then(Mark::read);
                 assert!(mark.is_none(), "{at}: a second mark of one block");
                 mark = Some(read.unwrap_or_else(|| panic!("{at}: no mark of a block: {line}")));
-            } else if let Some(language) = line.trim_start().strip_prefix("```") {
+            } else if let Some(language) = line.strip_prefix("```") {
                 let body =
                     |(line, _): (&str, usize)| (line != "```").then(|| line.to_owned() + "\n");
                 let content: String = lines.by_ref().map_while(body).collect();
@@ -79,6 +82,9 @@ impl Chapter {
                 }
                 is_after_shell = language == "sh";
             } else if !line.is_empty() {
+                let is_fence =
+                    ["```", "~~~"].iter().any(|fence| line.trim_start().starts_with(fence));
+                assert!(!is_fence, "{at}: begin a block with ``` at the line's beginning");
                 assert!(mark.is_none(), "{at}: a mark without a block");
                 is_after_shell = false;
             }

@@ -29,7 +29,7 @@ mount --bind \"/mnt/$2/root\" /root
 pub struct Hosts {
     hosts: Vec<Namespace>,
     _lan: Lan,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Hosts {
@@ -50,7 +50,16 @@ impl Hosts {
             namespace
         };
         let hosts = (1..=HOSTS).map(host).collect();
-        Self { hosts, _lan: lan, _scratch: scratch }
+        Self { hosts, _lan: lan, scratch }
+    }
+
+    /// Ends all that runs on the hosts. Nothing of them may be left.
+    pub fn end(self) {
+        let folder = self.scratch.path().to_owned();
+        drop(self);
+        assert!(!folder.exists(), "{} is left", folder.display());
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(folder.to_str().unwrap()), "{} is mounted", folder.display());
     }
 
     /// Runs a script on a host as its root does who has just logged in, but ends it at the first

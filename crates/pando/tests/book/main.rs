@@ -52,6 +52,9 @@ fn run(chapter: &Chapter) {
             panic!("{at}does not print\n{line}\nbut\n{printed}");
         }
     }
+    if let Some(hosts) = hosts {
+        hosts.end();
+    }
 }
 
 /// The files that the summary names.
@@ -101,16 +104,44 @@ fn a_mounted_volume_of_three_servers_takes_less_than_ten_commands() {
     }
 }
 
+/// No block is passed over silently.
 #[test]
-fn what_is_no_block_and_no_mark_is_told() {
-    for (text, is_right) in [
-        ("run: host2", true),
-        ("run: host2, exit 3", true),
-        ("not run: it needs a printer", true),
-        ("not run: ", false),
-        ("run: elsewhere", false),
-        ("runs: host2", false),
+fn a_block_that_is_neither_run_nor_marked_is_an_error() {
+    let is_read =
+        |text: &'static str| std::panic::catch_unwind(|| Chapter::of_text("text", text)).is_ok();
+    for right in [
+        "words\n\n```sh\ntrue\n```\n\n```text\nprinted\n```\n",
+        "<!-- run: host2 -->\n```sh\ntrue\n```\n",
+        "<!-- run: host2, exit 3 -->\n```sh\nexit 3\n```\n",
+        "<!-- not run: it needs a printer -->\n```sh\nlp file\n```\n",
     ] {
-        assert_eq!(Mark::read(text).is_some(), is_right, "{text}");
+        assert!(is_read(right), "{right}");
     }
+    for wrong in [
+        "```\ntrue\n```\n",
+        "```bash\ntrue\n```\n",
+        "```console\n$ true\n```\n",
+        "  ```sh\n  true\n  ```\n",
+        "~~~sh\ntrue\n~~~\n",
+        "```text\nnothing prints this\n```\n",
+        "<!-- not run: -->\n```sh\ntrue\n```\n",
+        "<!-- not run:  -->\n```sh\ntrue\n```\n",
+        "<!-- run: elsewhere -->\n```sh\ntrue\n```\n",
+        "<!-- run: host1, exit -->\n```sh\ntrue\n```\n",
+        "<!-- not run: far from its block -->\nwords\n```sh\ntrue\n```\n",
+        "<!-- run: host2 -->\n",
+    ] {
+        assert!(!is_read(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn what_a_block_prints_is_compared_but_for_words_with_digits() {
+    let text = "```sh\ntrue\n```\n```text\none 1 word\n...\nthe end ...\n```\n";
+    let chapter = Chapter::of_text("text", text);
+    let missing = |printed: &str| chapter.blocks[0].missing(printed).map(str::to_owned);
+    assert_eq!(missing("one 23 word\nmore\nan end\n"), Some("the end ...".to_owned()));
+    assert_eq!(missing("before\none 23 word\nmore\nthe end  of it\n"), None);
+    assert_eq!(missing("one two word\nthe end of it\n"), Some("one 1 word".to_owned()));
+    assert_eq!(missing("the end of it\none 1 word\n"), Some("the end ...".to_owned()));
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -54,9 +55,17 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The namespace, with its mounts, ends with its last process.
-        for process in self.processes() {
-            let _ = kill_process(process, Signal::KILL);
+        // The namespace, with its mounts, ends with its last process. A process that is being
+        // killed may still write, and so hinder that its folder is removed.
+        let begun = Instant::now();
+        while let inside = self.processes()
+            && !inside.is_empty()
+            && begun.elapsed() < Duration::from_secs(30)
+        {
+            for process in inside {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         let _ = self.holder.kill();
         let _ = self.holder.wait();
