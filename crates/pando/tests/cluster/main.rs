@@ -8,8 +8,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
-mod keeper;
-mod lan;
 mod people;
 mod site;
 mod station;

@@ -11,12 +11,14 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::common::lan::Lan;
 use crate::common::{Scratch, all, pando};
-use crate::lan::{Lan, address};
+
 use crate::station::Station;
 
 pub const SERVERS: u8 = 4;
 pub const MOUNTS: u8 = 2;
+const NETWORK: &str = "10.99.7";
 const PORT: u16 = 7400;
 /// Sizes that are so small that splits, renames between shards and checkpoints run all the time.
 pub const TINY: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "120000"];
@@ -61,7 +63,7 @@ impl Site {
         let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
         assert!(made.status.success(), "{}", all(&made));
         let key = folder.join("keys/admin.pem");
-        let lan = Lan::new(SERVERS + MOUNTS);
+        let lan = Lan::new(NETWORK, SERVERS + MOUNTS);
         let processes = (0..=SERVERS + MOUNTS).map(|_| None).collect();
         let station = |number| {
             let mount = scratch.path().join(format!("mount-{number}"));
@@ -91,7 +93,7 @@ impl Site {
     }
 
     pub fn address_of(shard: u8) -> String {
-        format!("{}:{PORT}", address(Process::Server(shard).host()))
+        format!("{NETWORK}.{}:{PORT}", Process::Server(shard).host())
     }
 
     /// A `pando` command on a host.

@@ -15,8 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub mod exposition;
+pub mod keeper;
+pub mod lan;
 pub mod locker;
 pub mod model;
+pub mod namespace;
 pub mod programs;
 pub mod random;
 pub mod site;

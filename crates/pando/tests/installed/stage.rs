@@ -5,18 +5,18 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
-use crate::common::site::{Site, until};
+use crate::common::namespace::Namespace;
+use crate::common::site::Site;
 use crate::common::{all, pando};
 
 /// A volume that servers serve, and a mount namespace.
 pub struct Stage {
-    /// Keeps the namespace, and does nothing else.
-    holder: Child,
+    namespace: Namespace,
     pub site: Site,
     /// An empty folder to mount at.
     pub dir: PathBuf,
@@ -32,27 +32,19 @@ impl Stage {
         }
         let dir = site.scratch().join("tree");
         fs::create_dir(&dir).unwrap();
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c"]);
-        command.arg("mount --bind \"$1\" \"$(readlink -f /sbin)\" && mount -t tmpfs run /run && exec sleep infinity");
-        let holder = command.arg("sh").arg(&sbin).stdin(Stdio::null()).spawn().unwrap();
-        let mut stage = Self { holder, site, dir };
+        let namespace = Namespace::new(
+            Command::new("unshare"),
+            "mount --bind \"$1\" \"$(readlink -f /sbin)\"; mount -t tmpfs run /run",
+            &[&sbin],
+        );
+        let mut stage = Self { namespace, site, dir };
         stage.site.serve("all", &["--listen", "127.0.0.1:0"]);
-        until("the namespace has the helpers", || {
-            let list = fs::read_to_string(format!("/proc/{}/mountinfo", stage.holder.id()));
-            list.unwrap().contains(sbin.file_name().unwrap().to_str().unwrap())
-                && stage
-                    .run("mountpoint", &["-q".as_ref(), real_sbin().as_os_str()])
-                    .status
-                    .success()
-        });
         stage
     }
 
     /// Runs a program within the namespace.
     pub fn run<T: AsRef<OsStr>>(&self, program: &str, arguments: &[T]) -> Output {
-        let mut command = Command::new("nsenter");
-        command.args(["--target", &self.holder.id().to_string(), "--mount", "--", program]);
+        let mut command = self.namespace.command(program);
         let own = pando();
         for (name, value) in own.get_envs() {
             command.env(name, value.unwrap());
@@ -77,21 +69,14 @@ impl Stage {
 
     /// The options of the mount, as the kernel lists them. `None`: nothing is mounted.
     pub fn listed(&self) -> Option<String> {
-        let list = fs::read_to_string(format!("/proc/{}/mountinfo", self.holder.id())).unwrap();
+        let list = fs::read_to_string(format!("/proc/{}/mountinfo", self.holder())).unwrap();
         let line = list.lines().find(|line| line.split(' ').nth(4) == self.dir.to_str())?;
         line.split(' ').nth(5).map(str::to_owned)
     }
 
     /// Processes of Pando within the namespace: of mounts.
     pub fn processes(&self) -> Vec<Pid> {
-        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        let own = self.holder.id().to_string();
-        let wanted = namespace(&own);
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let names = all.filter_map(|entry| entry.file_name().into_string().ok());
-        let inside = names.filter(|pid| pid.starts_with(|digit: char| digit.is_ascii_digit()));
-        let inside = inside.filter(|pid| *pid != own && namespace(pid) == wanted);
-        inside.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+        self.namespace.processes()
     }
 
     /// A key of the volume, as its owner issues it.
@@ -109,27 +94,12 @@ impl Stage {
 
     /// A file within the mount, with `/proc` as the way into the namespace.
     pub fn through(&self, name: &str) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder()));
         root.join(self.dir.strip_prefix("/").unwrap()).join(name)
     }
 
+    /// A process that keeps the namespace.
     pub fn holder(&self) -> u32 {
-        self.holder.id()
-    }
-}
-
-/// Where mount(8) looks for helpers.
-fn real_sbin() -> PathBuf {
-    Path::new("/sbin").canonicalize().unwrap()
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // The namespace, with its mounts, ends with its last process.
-        for process in self.processes() {
-            let _ = kill_process(process, Signal::KILL);
-        }
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
+        self.namespace.id()
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::keeper::Keeper;
+use super::keeper::Keeper;
 
 /// Hosts on one network. A host's number is the last byte of its address, from 1.
 pub struct Lan {
@@ -28,7 +28,8 @@ fn ip(words: &[&str]) {
 }
 
 impl Lan {
-    pub fn new(hosts: u8) -> Self {
+    /// `network`: the first three bytes of each address.
+    pub fn new(network: &str, hosts: u8) -> Self {
         static LANS: AtomicU32 = AtomicU32::new(0);
         let number = LANS.fetch_add(1, Ordering::Relaxed);
         let name = format!("pando-test-{}-{number}", std::process::id());
@@ -43,7 +44,7 @@ impl Lan {
             let pair = ["type", "veth", "peer", "name", "eth0", "netns", &namespace];
             ip(&[&["link", "add", &port, "netns", &switch], &pair[..]].concat());
             ip(&["-n", &switch, "link", "set", &port, "master", "switch", "up"]);
-            ip(&["-n", &namespace, "addr", "add", &format!("{}/24", address(host)), "dev", "eth0"]);
+            ip(&["-n", &namespace, "addr", "add", &format!("{network}.{host}/24"), "dev", "eth0"]);
             ip(&["-n", &namespace, "link", "set", "eth0", "up"]);
             ip(&["-n", &namespace, "link", "set", "lo", "up"]);
         }
@@ -83,10 +84,6 @@ impl Lan {
         command.args(["-n", &self.switch(), "link", "set", &port(host), state]);
         self.keeper.run(&command);
     }
-}
-
-pub fn address(host: u8) -> String {
-    format!("10.99.7.{host}")
 }
 
 fn port(host: u8) -> String {
