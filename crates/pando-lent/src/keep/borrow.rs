@@ -267,8 +267,8 @@ impl State {
         true
     }
 
-    /// Takes in a page of a part's rows, and where the part lies. False: it is not here any more, or
-    /// the rows cannot be decoded.
+    /// Takes in a page of a part's rows, and where the part lies. False: it is not here any more,
+    /// or the rows cannot be decoded.
     fn take_page(&mut self, grant: TxnId, page: LentPage) -> bool {
         let Some(lent) = self.lent.as_mut().filter(|it| it.uses.contains_key(&grant)) else {
             return false;
