@@ -500,8 +500,8 @@ pub enum Op {
     /// Lends the session the part of a directory that has this order
     /// ([`Body::Lent`](crate::reply::Body::Lent)). The session numbers these requests for a start
     /// of a shard ([`request_number`](crate::lend::request_number)). A repetition, and an older
-    /// one, gets no other grant than it got. `EAGAIN`: not now, since others use it, or have just used it.
-    /// `EOPNOTSUPP`: this shard lends nothing.
+    /// one, gets no other grant than it got. `EAGAIN`: not now, since others use it, or have just
+    /// used it. `EOPNOTSUPP`: this shard lends nothing.
     Borrow(SessionId, u64, DirRef, Order),
     /// Reads rows of a part that the client's key has ([`Body::LentRows`]). `ESTALE`: it has not,
     /// or no more.
