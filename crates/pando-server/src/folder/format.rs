@@ -82,9 +82,10 @@ impl Folder {
         replace(&path, bytes).map_err(io_error("write", &path))
     }
 
-    /// Writes the volume's UUID into the folder of objects, unless that is elsewhere.
+    /// Writes the volume's UUID into the folder of objects, unless that is elsewhere. A mount takes
+    /// a folder with that mark for the one that all mounts share.
     pub fn mark_objects(&self, uuid: &str) -> Result<(), FolderError> {
-        if self.told_objects() != self.objects() {
+        if !self.has_objects() {
             return Ok(());
         }
         let objects = self.objects();
@@ -134,6 +135,18 @@ mod tests {
         assert!(joined.stores().unwrap().is_empty());
         fs::create_dir(joined.shard(1)).unwrap();
         assert_eq!(joined.stores().unwrap(), [1]);
+    }
+
+    /// A mount beside it would store there what no other mount can read.
+    #[test]
+    fn a_joined_folder_at_the_path_of_the_objects_has_none() {
+        let temp = tempfile::tempdir().unwrap();
+        let joined = Folder::new(&temp.path().join("volume")).unwrap();
+        let there = joined.objects().display().to_string();
+        joined.join(&Superblock::new(2, 1).unwrap().encode(), &there).unwrap();
+        joined.mark_objects("5ae1cc6b").unwrap();
+        assert!(!joined.has_objects() && !joined.objects().exists());
+        assert_eq!(joined.told_objects(), joined.objects());
     }
 
     #[test]

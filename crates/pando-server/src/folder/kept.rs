@@ -3,7 +3,7 @@
 use pando_types::SHARDS_MAX;
 
 use crate::folder::error::{FolderError, io_error};
-use crate::folder::layout::{Folder, OBJECTS_AT};
+use crate::folder::layout::Folder;
 use crate::folder::move_notes::Given;
 
 impl Folder {
@@ -19,7 +19,7 @@ impl Folder {
     pub fn stores(&self) -> Result<Vec<u16>, FolderError> {
         let superblock = self.read()?;
         // A folder that was made to move shards to has no shards of its own.
-        let made = if self.path.join(OBJECTS_AT).exists() { 0 } else { superblock.shards };
+        let made = if self.has_objects() { superblock.shards } else { 0 };
         let mut stores = Vec::new();
         for shard in 0..SHARDS_MAX {
             match self.check_kept(shard) {

@@ -74,6 +74,12 @@ impl Folder {
         }
     }
 
+    /// Whether the volume's file data is in this folder. A folder that was made to move shards to
+    /// has none, though it may be at the same path as the folder that has, on another machine.
+    pub fn has_objects(&self) -> bool {
+        !self.path.join(OBJECTS_AT).exists()
+    }
+
     /// Path of file data in this folder.
     pub fn objects(&self) -> PathBuf {
         self.path.join(OBJECTS)
