@@ -9,6 +9,7 @@ mod fenced;
 mod kernels;
 mod killed;
 mod reading;
+mod split;
 mod under;
 
 use std::fs::{self, File};
