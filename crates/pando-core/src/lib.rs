@@ -73,7 +73,7 @@ pub use contract::{
     ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
 pub use counters::{Count, Counters, TxnKind};
-pub use lent::{LentCore, Said};
+pub use lent::{Counted, LentCore, Said};
 pub use namespace::perm::may;
 #[cfg(feature = "planted")]
 pub use planted::Planted;

@@ -140,9 +140,8 @@ impl State {
     fn give_up(&mut self, grants: &[TxnId], now: u64) {
         for grant in grants {
             let Some(lent) = &self.lent else { break };
-            let place = lent.core.dir_of(*grant).zip(lent.core.orders_of(*grant));
-            if let (Some((dir, orders)), Some(its)) = (place, lent.uses.get(grant)) {
-                self.eager.given_up(dir, orders, its.answered, now);
+            if let Some((part, its)) = lent.core.counted(*grant).zip(lent.uses.get(grant)) {
+                self.eager.given_up(part, its.answered, now);
             }
         }
         self.give_back(grants, now);
@@ -155,11 +154,12 @@ impl State {
         !self.queue.has_room() || self.queue.is_late((UNSENT_MAX, before), its)
     }
 
-    /// The grants of the directory of a file.
+    /// The grant of the part that has a file. A shard is asked itself about a file of another part
+    /// of the directory: what it may have to wait for is not known here.
     fn grants_of(&self, file: &FileRef) -> Vec<TxnId> {
         let Some(lent) = &self.lent else { return Vec::new() };
-        let dirs = dirs_of(&Op::GetAttr(file.clone()));
-        dirs.into_iter().flat_map(|dir| lent.core.grants_in(dir)).collect()
+        let op = Op::GetAttr(file.clone());
+        dirs_of(&op).into_iter().flat_map(|dir| lent.core.about(&op, dir)).collect()
     }
 
     fn note_used(&mut self, op: &Op, now: u64) {

@@ -326,6 +326,9 @@ impl State {
     /// Drops a part. Returns the element that gives it back, if the part was here.
     pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
         self.grounds.fall(grant);
+        if let Some(part) = self.lent.as_ref().and_then(|lent| lent.core.counted(grant)) {
+            self.eager.learn(part);
+        }
         self.under.retain(|(_, of)| *of != grant);
         self.amended.remove(&grant);
         let lent = self.lent.as_mut()?;
@@ -399,7 +402,9 @@ impl State {
         self.returning.remove(&grant);
         self.falling.remove(&grant);
         self.queue.keep_back(grant, false);
-        if let Some(dir) = self.reopening.remove(&grant) {
+        if let Some(dir) = self.reopening.remove(&grant)
+            && !self.reopening.values().any(|other| *other == dir)
+        {
             self.held_up.remove(&dir);
         }
         self.inos.remove(&grant);

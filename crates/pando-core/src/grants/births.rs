@@ -90,7 +90,7 @@ impl Shard {
             grant: birth.grant,
             partition: PartitionIndex(0),
             inos: vec![birth.inos],
-            entries_max: self.threshold(dir.id, PartitionIndex(0)),
+            entries_max: self.lent_entries_max(dir.id, &header),
         };
         let page = LentPage { rows, ..LentPage::default() };
         let born = Born { home: birth.home, loan, page };

@@ -68,9 +68,13 @@ impl Shard {
         session: SessionId,
         (dir, order): (DirRef, Order),
     ) -> Result<Header, Stop> {
-        match self.sessions.is_alive(session) {
-            true => self.find_header(ctx, dir, order),
-            false => Err(Refusal::NoSession.into()),
+        if !self.sessions.is_alive(session) {
+            return Err(Refusal::NoSession.into());
+        }
+        match self.find_header(ctx, dir, order) {
+            // The holder's requests wait for the answer: they are better off at the shard.
+            Err(Stop::Wait(_)) => Err(Errno::EAGAIN.into()),
+            found => found,
         }
     }
 
@@ -172,7 +176,7 @@ impl Shard {
     }
 
     /// Most entries of a part that is lent: so many that it is about to split, if it can.
-    fn lent_entries_max(&self, dir: DirId, header: &Header) -> u64 {
+    pub(crate) fn lent_entries_max(&self, dir: DirId, header: &Header) -> u64 {
         let threshold = self.threshold(dir, header.partition);
         if self.may_split(header) { threshold } else { threshold.max(UNSPLIT_MAX) }
     }

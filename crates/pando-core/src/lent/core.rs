@@ -33,6 +33,28 @@ pub enum Said {
     Travel(Vec<TxnId>),
 }
 
+/// A part, as far as is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// Its directory.
+    pub dir: DirId,
+    /// Where it lies.
+    pub orders: Range<u64>,
+    /// How many entries it has.
+    pub entries: u64,
+}
+
+impl Counted {
+    /// What the first page of a part's rows tells.
+    #[must_use]
+    pub fn of(dir: DirId, page: &LentPage) -> Option<Self> {
+        let is_header = |key: &[u8]| keys::kind_of(key) == Some(Kind::Header as u8);
+        let row = page.rows.iter().find(|row| is_header(&row.0))?;
+        let header = Header::decode(&row.1).ok()?;
+        Some(Self { dir, orders: header.range(), entries: header.entries })
+    }
+}
+
 /// A part that this session has.
 #[derive(Debug)]
 pub(super) struct LentPart {
@@ -122,6 +144,8 @@ impl LentCore {
             self.shard.namespace.opens.update(&change);
         }
         part.is_whole = page.next.is_empty();
+        // No merge follows from it here.
+        self.shard.namespace.dirs.take_loaded();
         Ok(())
     }
 
@@ -293,10 +317,22 @@ impl LentCore {
         self.parts.get(&generation).map(|part| part.dir)
     }
 
-    /// The orders of a grant's part. Empty before its rows are here.
+    /// Where a part lies, and how many entries it has. `None`: its rows are not here.
     #[must_use]
-    pub fn orders_of(&self, generation: TxnId) -> Option<Range<u64>> {
-        self.parts.get(&generation).map(|part| part.orders.clone())
+    pub fn counted(&self, generation: TxnId) -> Option<Counted> {
+        let header = self.header(generation)?;
+        Some(Counted {
+            dir: self.parts.get(&generation)?.dir.id,
+            orders: header.range(),
+            entries: header.entries,
+        })
+    }
+
+    fn header(&self, generation: TxnId) -> Option<Header> {
+        let part = self.parts.get(&generation).filter(|part| !part.orders.is_empty())?;
+        let key = keys::dir(part.dir.id, Kind::Header, part.orders.start);
+        let header = crate::contract::Rows::get(&self.store, &key).ok().flatten()?;
+        Header::decode(&header).ok()
     }
 
     /// The order of a name.
@@ -437,10 +473,7 @@ impl LentCore {
     /// Whether a part is to be returned because it would split.
     pub(super) fn is_grown(&self, generation: TxnId) -> bool {
         let Some(part) = self.parts.get(&generation) else { return false };
-        let key = keys::dir(part.dir.id, Kind::Header, part.orders.start);
-        let header = crate::contract::Rows::get(&self.store, &key);
-        let header = header.ok().flatten().and_then(|bytes| Header::decode(&bytes).ok());
-        header.is_none_or(|header| header.entries > part.entries_max)
+        self.header(generation).is_none_or(|header| header.entries > part.entries_max)
     }
 
     /// The parts that a request is about which travels.

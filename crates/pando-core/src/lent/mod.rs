@@ -5,4 +5,4 @@ mod core;
 mod store;
 mod under;
 
-pub use core::{LentCore, Said};
+pub use core::{Counted, LentCore, Said};

@@ -28,7 +28,11 @@ impl Shard {
         dir: DirId,
         content: Content,
     ) -> Result<DirAttr, Stop> {
-        let headers = self.headers(ctx, dir)?;
+        let mut headers = self.headers(ctx, dir)?;
+        if ctx.lent.is_some() {
+            // The client asks a holder for its other parts one by one: each has a hold of its own.
+            headers.retain(|header| header.partition == PartitionIndex(0));
+        }
         for header in &headers {
             self.counts_are_here(ctx, dir, header)?;
             self.counts_are_settled(dir, header)?;
@@ -41,7 +45,7 @@ impl Shard {
         })
     }
 
-    /// What this shard's partitions tell of a directory. A holder may have some of them only.
+    /// What these partitions tell of a directory. A holder does not know which others there are.
     fn told_history(&self, ctx: &Ctx<'_>, headers: &[Header]) -> SplitHistory {
         let whole = history(self.config.shard, headers);
         let of = whole.of.filter(|_| ctx.lent.is_none());

@@ -216,6 +216,20 @@ mod tests {
         assert_ne!(until, 5 + HOLD);
     }
 
+    /// Two parts of a directory were fenced, and the shard has heard what is open in one of them.
+    #[test]
+    fn requests_wait_until_all_parts_of_a_directory_are_reopened() {
+        let other = TxnId { number: GRANT.number + 1, ..GRANT };
+        let dir = DirRef::ROOT.id;
+        let mut state = State::default();
+        state.held_up.insert(dir);
+        state.reopening.extend([(GRANT, dir), (other, dir)]);
+        state.is_over(GRANT);
+        assert!(state.holds_up(&Op::DirGetAttr(DirRef::ROOT)));
+        state.is_over(other);
+        assert!(!state.holds_up(&Op::DirGetAttr(DirRef::ROOT)));
+    }
+
     /// It takes the head of a journal, and no more.
     struct Full;
 

@@ -19,8 +19,11 @@ impl<T: Transport> Borrowing<T> {
         let mut grants: Vec<(ShardIndex, TxnId)> = Vec::new();
         match &request.op {
             Op::Rmdir(dir, name) => grants.extend(self.places.child(dir.id, name)),
-            Op::DirSetAttr(dir, set) if is_in_entry(set) => {
-                let parent = self.places.place(dir.id);
+            Op::DirSetAttr(dir, set) => {
+                // Each part of the directory has a copy.
+                let others = self.parts_of(dir.id);
+                grants.extend(others.into_iter().filter(|(at, _)| *at != shard));
+                let parent = self.places.place(dir.id).filter(|_| is_in_entry(set));
                 grants.extend(parent.and_then(|(parent, name)| self.part_of(parent, &name)));
             }
             Op::Rename { from, name, to, new_name, .. } => {
@@ -42,6 +45,16 @@ impl<T: Transport> Borrowing<T> {
     fn is_here(&self, shard: ShardIndex, grant: TxnId) -> bool {
         let state = self.side(shard).lock();
         state.lent.as_ref().is_some_and(|lent| lent.uses.contains_key(&grant))
+    }
+
+    /// Parts of a directory that are here.
+    fn parts_of(&self, dir: DirId) -> Vec<(ShardIndex, TxnId)> {
+        let at = |shard| {
+            let state = self.side(shard).lock();
+            let grants = state.lent.as_ref().map_or_else(Vec::new, |it| it.core.grants_in(dir));
+            grants.into_iter().map(move |grant| (shard, grant))
+        };
+        self.shards().flat_map(at).collect()
     }
 
     /// The part of a directory with a name, if it is here.

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 
 use pando_client::Transport;
-use pando_core::LentCore;
 use pando_core::contract::Config;
+use pando_core::{Counted, LentCore};
 use pando_types::lend::{HOLD, LentPage, LentRows, Loan, request_number};
 use pando_types::op::Op;
-use pando_types::reply::Body;
-use pando_types::{DirRef, Order, SessionId, ShardIndex, TxnId};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirId, DirRef, Order, SessionId, ShardIndex, TxnId};
 
 use crate::borrowing::{Borrowing, either};
 use crate::counts::add;
@@ -41,7 +41,7 @@ impl<T: Transport> Borrowing<T> {
             if !is_free {
                 continue;
             }
-            let wanted = self.with_content_first(shard, wanted);
+            let Some(wanted) = self.with_content_first(shard, wanted) else { continue };
             let Some(is_lent) = self.borrow_one(shard, session, &wanted).await else { return };
             if !is_lent {
                 side.lock().eager.refused(&wanted, self.inner.machine_nanos());
@@ -59,17 +59,17 @@ impl<T: Transport> Borrowing<T> {
     }
 
     /// What is to be borrowed first: at the home of a directory, the part with its content. Whoever
-    /// asks for attributes there would else want all its parts back.
-    fn with_content_first(&self, shard: ShardIndex, wanted: Wanted) -> Wanted {
-        let dir = wanted.dir.id;
-        let is_home = self.settings.map.home(dir) == shard;
-        let first = || {
-            let state = self.side(shard).lock();
-            state.lent.as_ref().and_then(|lent| lent.core.grant_at(dir, Order(0)))
-        };
-        match is_home && wanted.orders.start > 0 && first().is_none() {
-            true => self.side(shard).lock().eager.first_of(wanted.dir),
-            false => wanted,
+    /// asks for attributes there would else want all its parts back. `None`: that is not lent now.
+    fn with_content_first(&self, shard: ShardIndex, wanted: Wanted) -> Option<Wanted> {
+        let (dir, now) = (wanted.dir.id, self.inner.machine_nanos());
+        let mut state = self.side(shard).lock();
+        let first = state.lent.as_ref().and_then(|lent| lent.core.grant_at(dir, Order(0)));
+        // What is known since this mount began counts before its map.
+        let is_home = state.eager.is_home(dir);
+        let is_home = is_home.unwrap_or_else(|| self.settings.map.home(dir) == shard);
+        match is_home && wanted.orders.start > 0 && first.is_none() {
+            true => state.eager.first_of(&wanted, (now, self.settings.eager_after)),
+            false => Some(wanted),
         }
     }
 
@@ -145,8 +145,16 @@ impl<T: Transport> Borrowing<T> {
         let asked = self.inner.machine_nanos();
         let borrow = Op::Borrow(session, number, wanted.dir, wanted.order);
         let reply = self.ask(shard, borrow).await?;
-        let Ok(Body::Lent(loan, page)) = reply.result else { return Some(false) };
+        let (loan, page) = match reply.result {
+            Ok(Body::Lent(loan, page)) => (loan, page),
+            Err(Refusal::Redirect(_) | Refusal::HashSlot(_)) if wanted.order == Order(0) => {
+                self.side(shard).lock().eager.is_not_home(wanted.dir.id);
+                return Some(false);
+            }
+            _ => return Some(false),
+        };
         let grant = loan.grant;
+        self.side(shard).lock().lies_at(wanted.dir.id, &page);
         let is_lent = match self.enter(shard, session, (loan, wanted.dir), asked) {
             true => self.get_rows(shard, grant, page).await?,
             false => false,
@@ -165,7 +173,11 @@ impl<T: Transport> Borrowing<T> {
         if lent.core.is_all(grant) {
             state.stand(shard, grant);
         }
-        if let (Some(dir), Some(place)) = (lent.core.dir_of(grant), lent.core.place_of(grant)) {
+        let first = lent.core.dir_of(grant).filter(|dir| {
+            // Beside the directory's content.
+            lent.core.grant_at(*dir, Order(0)) == Some(grant)
+        });
+        if let (Some(dir), Some(place)) = (first, lent.core.place_of(grant)) {
             self.places.note(dir, place, (shard, grant));
         }
     }
@@ -267,22 +279,22 @@ impl State {
         true
     }
 
-    /// Takes in a page of a part's rows, and where the part lies. False: it is not here any more,
-    /// or the rows cannot be decoded.
+    /// Takes in a page of a part's rows. False: it is not here any more, or the rows cannot be
+    /// decoded.
     fn take_page(&mut self, grant: TxnId, page: LentPage) -> bool {
         let Some(lent) = self.lent.as_mut().filter(|it| it.uses.contains_key(&grant)) else {
             return false;
         };
-        if lent.core.take_page(grant, page).is_err() {
-            return false;
+        lent.core.take_page(grant, page).is_ok()
+    }
+
+    /// Notes where the part lies that is being borrowed, also if it was wanted back before it came.
+    fn lies_at(&mut self, dir: DirId, first: &LentPage) {
+        let Some(part) = Counted::of(dir, first) else { return };
+        if let Some(borrowing) = &mut self.borrowing {
+            borrowing.orders = part.orders.clone();
         }
-        if let Some((dir, orders)) = lent.core.dir_of(grant).zip(lent.core.orders_of(grant)) {
-            if let Some(borrowing) = &mut self.borrowing {
-                borrowing.orders = orders.clone();
-            }
-            self.eager.learn(dir, orders);
-        }
-        true
+        self.eager.learn(part);
     }
 
     /// Whether a grant that comes now is void: the shard wanted its part back before that, and has

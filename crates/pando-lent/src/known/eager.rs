@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
-use pando_core::LentCore;
-use pando_placement::{Secrets, hash_of_order, is_partition, partition_of, range};
+use pando_core::{Counted, LentCore};
+use pando_placement::{Secrets, hash_of_order, partition_of, range};
 use pando_types::op::{Op, Request};
 use pando_types::reply::Body;
 use pando_types::requests::asked::changes_at;
@@ -26,14 +26,23 @@ const ROWS_A_CHANGE: u64 = 256;
 /// A loan was worth it that has answered so many requests.
 const WORTH: u32 = 16;
 
-/// Changes by part. Where the parts of a directory lie is guessed by what shards tell: a guess that
-/// is wrong costs a request.
+/// Changes by part. Where the parts of a directory lie is guessed by what the shard tells: a guess
+/// that is wrong costs a request.
 #[derive(Default, Debug)]
 pub(crate) struct Eager {
-    /// Of each directory, parts that are disjoint, by the first order.
-    parts: HashMap<DirId, BTreeMap<u64, Changes>>,
+    known: HashMap<DirId, Known>,
+    /// Number of all parts.
     count: usize,
     ready: VecDeque<Wanted>,
+}
+
+/// What is known of a directory at this shard.
+#[derive(Default, Debug)]
+struct Known {
+    /// Parts that are disjoint, by the first order.
+    parts: BTreeMap<u64, Changes>,
+    /// Whether the shard is its home. `None`: it has not told.
+    is_home: Option<bool>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -57,6 +66,8 @@ pub(crate) struct Wanted {
     pub(crate) order: Order,
     /// Where the part is thought to lie.
     pub(crate) orders: Range<u64>,
+    /// After how many changes it is wanted.
+    count: u32,
 }
 
 impl Changes {
@@ -64,6 +75,19 @@ impl Changes {
     /// after which an empty part is borrowed.
     fn is_worth(&self, after: u32) -> bool {
         u64::from(self.count) >= u64::from(after).saturating_add(self.entries / ROWS_A_CHANGE)
+    }
+
+    /// If the part is to be borrowed now, after how many changes. They count anew.
+    fn take_due(&mut self, now: u64, after: u32) -> Option<u32> {
+        let is_due = self.is_worth(after) && self.not_before <= now;
+        is_due.then(|| std::mem::take(&mut self.count))
+    }
+
+    /// How many entries it has in a range, if they are spread evenly. `start`: its first order.
+    fn entries_in(&self, start: u64, orders: &Range<u64>) -> u64 {
+        let common = self.end.min(orders.end).saturating_sub(start.max(orders.start));
+        let share = u128::from(self.entries) * u128::from(common);
+        u64::try_from(share / u128::from((self.end - start).max(1))).unwrap_or(u64::MAX)
     }
 }
 
@@ -107,55 +131,66 @@ impl Eager {
         if let Body::Created(_, _, radix) = body
             && let Some(orders) = range_of(order, *radix)
         {
-            self.learn(dir.id, orders);
+            self.lies_at(dir.id, orders);
         }
         let (start, changes) = self.part(dir.id, order);
         changes.count = changes.count.saturating_add(1);
-        if changes.is_worth(after) && changes.not_before <= now {
-            changes.count = 0;
+        if let Some(count) = changes.take_due(now, after) {
             let orders = start..changes.end;
-            self.ready.push_back(Wanted { dir, order, orders });
+            self.ready.push_back(Wanted { dir, order, orders, count });
         }
     }
 
     /// Notes how many entries a shard's parts of a directory have.
     pub(crate) fn counted(&mut self, dir: DirId, body: &Body) {
         // A directory in which nothing changes is not watched.
-        if !self.parts.contains_key(&dir) {
-            return;
-        }
+        let Some(known) = self.known.get_mut(&dir) else { return };
         let deltas = match body {
             Body::Delta(delta) => std::slice::from_ref(delta),
-            Body::Dir(attr) => &attr.deltas[..],
+            Body::Dir(attr) => {
+                known.is_home = Some(true);
+                &attr.deltas[..]
+            }
             _ => &[],
         };
-        for its in deltas.iter().filter(|its| is_partition(its.partition, its.radix)) {
+        for its in deltas {
             let orders = range(its.partition, its.radix);
-            let order = Order(orders.start);
-            self.learn(dir, orders);
-            self.part(dir, order).1.entries = its.entries;
+            self.learn(Counted { dir, orders, entries: its.entries });
         }
     }
 
-    /// Notes where a part lies.
-    pub(crate) fn learn(&mut self, dir: DirId, orders: Range<u64>) {
+    /// Notes where a part lies, and how many entries it has.
+    pub(crate) fn learn(&mut self, part: Counted) {
+        let Counted { dir, orders, entries } = part;
+        let order = Order(orders.start);
+        if self.lies_at(dir, orders) {
+            self.part(dir, order).1.entries = entries;
+        }
+    }
+
+    /// Notes where a part lies. False: nowhere.
+    fn lies_at(&mut self, dir: DirId, orders: Range<u64>) -> bool {
+        if orders.is_empty() {
+            return false;
+        }
         let (start, known) = self.part(dir, Order(orders.start));
         if start == orders.start && known.end == orders.end {
-            return;
+            return true;
         }
-        let Some(parts) = self.parts.get_mut(&dir) else { return };
+        let Some(Known { parts, .. }) = self.known.get_mut(&dir) else { return false };
         let overlapping: Vec<_> = parts
             .range(..orders.end)
             .rev()
             .take_while(|(_, its)| its.end > orders.start)
-            .map(|(start, _)| *start)
+            .map(|(start, its)| (*start, its.entries_in(*start, &orders)))
             .collect();
-        for start in overlapping {
-            parts.remove(&start);
-            self.count -= 1;
+        for (start, _) in &overlapping {
+            parts.remove(start);
         }
-        parts.insert(orders.start, Changes { end: orders.end, ..Changes::default() });
-        self.count += 1;
+        let entries = overlapping.iter().map(|(_, entries)| entries).sum();
+        parts.insert(orders.start, Changes { end: orders.end, entries, ..Changes::default() });
+        self.count = self.count + 1 - overlapping.len();
+        true
     }
 
     /// Notes that a part was not lent.
@@ -166,8 +201,10 @@ impl Eager {
 
     /// Notes that a part was given back because this session needed more than that, after it has
     /// answered so many requests.
-    pub(crate) fn given_up(&mut self, dir: DirId, orders: Range<u64>, answered: u32, now: u64) {
-        let (_, changes) = self.part(dir, Order(orders.start));
+    pub(crate) fn given_up(&mut self, part: Counted, answered: u32, now: u64) {
+        let (dir, order) = (part.dir, Order(part.orders.start));
+        self.learn(part);
+        let (_, changes) = self.part(dir, order);
         changes.pause = match answered < WORTH {
             true => (changes.pause * 2).clamp(REFUSED_MIN, REFUSED_MAX),
             false => 0,
@@ -178,18 +215,18 @@ impl Eager {
     /// The part of a directory that has an order, with its first order: one that is known, or else
     /// what lies between these.
     fn part(&mut self, dir: DirId, order: Order) -> (u64, &mut Changes) {
-        let known = self.parts.get(&dir).and_then(|parts| {
-            let (start, its) = parts.range(..=order.0).next_back()?;
+        let known = self.known.get(&dir).and_then(|known| {
+            let (start, its) = known.parts.range(..=order.0).next_back()?;
             (order.0 < its.end).then_some(*start)
         });
         if known.is_none() {
             if self.count >= MOST {
-                self.parts.clear();
+                self.known.clear();
                 self.count = 0;
             }
             self.count += 1;
         }
-        let parts = self.parts.entry(dir).or_default();
+        let parts = &mut self.known.entry(dir).or_default().parts;
         let start = known
             .unwrap_or_else(|| parts.range(..=order.0).next_back().map_or(0, |(_, its)| its.end));
         let end = parts.range(start + 1..).next().map_or(Order::END, |(next, _)| *next);
@@ -197,10 +234,26 @@ impl Eager {
         (start, changes)
     }
 
-    /// The part of a directory with the first order.
-    pub(crate) fn first_of(&mut self, dir: DirRef) -> Wanted {
-        let (start, changes) = self.part(dir.id, Order(0));
-        Wanted { dir, order: Order(0), orders: start..changes.end }
+    /// Whether the shard is the home of a directory. `None`: it has not told.
+    pub(crate) fn is_home(&self, dir: DirId) -> Option<bool> {
+        self.known.get(&dir)?.is_home
+    }
+
+    /// Notes that the shard has no part with the first order: it is not the home.
+    pub(crate) fn is_not_home(&mut self, dir: DirId) {
+        if let Some(known) = self.known.get_mut(&dir) {
+            known.is_home = Some(false);
+        }
+    }
+
+    /// The part with the first order of its directory, which has to be borrowed before another one
+    /// that is wanted. `None`: not now. What was changed in the other one counts for it.
+    pub(crate) fn first_of(&mut self, wanted: &Wanted, (now, after): (u64, u32)) -> Option<Wanted> {
+        let (start, changes) = self.part(wanted.dir.id, Order(0));
+        changes.count = changes.count.saturating_add(wanted.count);
+        let count = changes.take_due(now, after)?;
+        let orders = start..changes.end;
+        Some(Wanted { dir: wanted.dir, order: Order(0), orders, count })
     }
 
     /// Whether a part is to be borrowed.
@@ -251,6 +304,10 @@ mod tests {
         eager.counted(DIR.id, &Body::Delta(delta));
     }
 
+    fn whole() -> Counted {
+        Counted { dir: DIR.id, orders: 0..Order::END, entries: 0 }
+    }
+
     const LOW: Order = Order(5);
     const HIGH: Order = Order(Order::END - 5);
 
@@ -259,7 +316,7 @@ mod tests {
         let mut eager = Eager::default();
         assert_eq!(changes(&mut eager, LOW, AFTER - 1, 0), []);
         let wanted = changes(&mut eager, HIGH, 1, 0);
-        assert_eq!(wanted, [Wanted { dir: DIR, order: HIGH, orders: 0..Order::END }]);
+        assert_eq!(wanted, [Wanted { dir: DIR, order: HIGH, orders: 0..Order::END, count: AFTER }]);
         assert_eq!(changes(&mut eager, HIGH, AFTER - 1, 0), []);
     }
 
@@ -271,10 +328,10 @@ mod tests {
         let half = Order::END / 2;
         assert_eq!(changes(&mut eager, LOW, AFTER - 1, 0), []);
         let wanted = changes(&mut eager, HIGH, AFTER, 0);
-        assert_eq!(wanted, [Wanted { dir: DIR, order: HIGH, orders: half..Order::END }]);
+        assert_eq!((wanted[0].order, wanted[0].orders.clone()), (HIGH, half..Order::END));
         // What lies beside a part that is known is another one.
         let wanted = changes(&mut eager, LOW, AFTER, 0);
-        assert_eq!(wanted, [Wanted { dir: DIR, order: LOW, orders: 0..half }]);
+        assert_eq!((wanted[0].order, wanted[0].orders.clone()), (LOW, 0..half));
     }
 
     #[test]
@@ -316,11 +373,11 @@ mod tests {
     fn a_loan_that_was_not_worth_it_pauses_longer_each_time() {
         let mut eager = Eager::default();
         for pause in [REFUSED_MIN, 2 * REFUSED_MIN] {
-            eager.given_up(DIR.id, 0..Order::END, WORTH - 1, 0);
+            eager.given_up(whole(), WORTH - 1, 0);
             assert_eq!(changes(&mut eager, LOW, AFTER, pause - 1), []);
             assert_eq!(changes(&mut eager, LOW, AFTER, pause).len(), 1);
         }
-        eager.given_up(DIR.id, 0..Order::END, WORTH, 0);
+        eager.given_up(whole(), WORTH, 0);
         assert_eq!(changes(&mut eager, LOW, AFTER, 0).len(), 1);
     }
 
@@ -334,6 +391,50 @@ mod tests {
         assert_eq!(range_of(LOW, Radix(200)), None);
     }
 
+    /// Who asks a home for attributes would want all other parts back without it.
+    #[test]
+    fn the_first_part_goes_before_others_if_that_pays() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (0, 1), 20 * ROWS_A_CHANGE);
+        counted(&mut eager, (1, 1), 0);
+        let wanted = changes(&mut eager, HIGH, AFTER, 0).remove(0);
+        let mut asked = 1;
+        let first = loop {
+            match eager.first_of(&wanted, (0, AFTER)) {
+                Some(first) => break first,
+                None => asked += 1,
+            }
+        };
+        assert_eq!((first.order, first.orders.clone()), (Order(0), 0..Order::END / 2));
+        assert_eq!(asked, (AFTER + 20).div_ceil(AFTER));
+        eager.refused(&first, 0);
+        for _ in 0..100 {
+            assert_eq!(eager.first_of(&wanted, (REFUSED_FOR - 1, AFTER)), None);
+        }
+    }
+
+    #[test]
+    fn a_shard_tells_whether_it_is_the_home() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        assert_eq!(eager.is_home(DIR.id), None);
+        counted(&mut eager, (0, 1), 0);
+        assert_eq!(eager.is_home(DIR.id), None, "any shard tells of a part");
+        eager.is_not_home(DIR.id);
+        assert_eq!(eager.is_home(DIR.id), Some(false));
+    }
+
+    #[test]
+    fn parts_of_a_part_have_its_entries() {
+        let mut eager = Eager::default();
+        changes(&mut eager, LOW, 1, 0);
+        counted(&mut eager, (0, 0), 100 * ROWS_A_CHANGE);
+        assert!(eager.lies_at(DIR.id, 0..Order::END / 2));
+        assert_eq!(changes(&mut eager, LOW, AFTER + 49, 0), []);
+        assert_eq!(changes(&mut eager, LOW, 1, 0).len(), 1);
+    }
+
     #[test]
     fn only_so_many_parts_are_watched() {
         let mut eager = Eager::default();
@@ -341,7 +442,8 @@ mod tests {
             let dir = DirRef { id: DirId(n.to_be_bytes()), ino: Ino(9) };
             eager.changed((dir, LOW), &Body::Done, (0, AFTER));
         }
-        let watched = |eager: &Eager| eager.parts.values().map(BTreeMap::len).sum::<usize>();
+        let watched =
+            |eager: &Eager| eager.known.values().map(|known| known.parts.len()).sum::<usize>();
         assert_eq!(watched(&eager), eager.count);
         assert!(eager.count <= MOST);
     }

@@ -84,7 +84,7 @@ pub(super) struct ReadGrants {
     /// What the kernel may remember.
     grounds: Arc<Grounds>,
     /// Directories that are being borrowed. Of these none is asked for.
-    borrowing: HashSet<DirId>,
+    borrowing: HashMap<DirId, u32>,
     is_closed: bool,
 }
 
@@ -135,7 +135,7 @@ impl ReadGrants {
     /// Notes a request about a directory that travels. Returns whether there is something to ask
     /// this shard for.
     pub(super) fn asked_about(&mut self, dir: DirRef, shard: ShardIndex, now: u64) -> bool {
-        let has_one = self.dirs.contains_key(&dir.id) || self.borrowing.contains(&dir.id);
+        let has_one = self.dirs.contains_key(&dir.id) || self.borrowing.contains_key(&dir.id);
         if self.is_closed || self.session == SessionId(0) || has_one {
             return false;
         }
@@ -161,7 +161,7 @@ impl ReadGrants {
     pub(super) fn take_ready(&mut self, shard: ShardIndex) -> Option<(SessionId, DirRef)> {
         let side = self.sides.get_mut(&shard)?;
         while let Some(dir) = side.ready.pop_front() {
-            if !self.borrowing.contains(&dir.id) {
+            if !self.borrowing.contains_key(&dir.id) {
                 (side.asking, side.is_void) = (Some(dir.id), false);
                 side.void.clear();
                 return Some((self.session, dir));
@@ -215,7 +215,7 @@ impl ReadGrants {
     /// none is asked for.
     pub(super) fn borrows(&mut self, dir: DirId) {
         self.give_back(dir);
-        self.borrowing.insert(dir);
+        *self.borrowing.entry(dir).or_default() += 1;
         for side in self.sides.values_mut() {
             side.is_void |= side.asking == Some(dir);
         }
@@ -223,7 +223,12 @@ impl ReadGrants {
 
     /// Notes that a directory is lent, or not.
     pub(super) fn has_borrowed(&mut self, dir: DirId) {
-        self.borrowing.remove(&dir);
+        if let Some(count) = self.borrowing.get_mut(&dir) {
+            *count -= 1;
+            if *count == 0 {
+                self.borrowing.remove(&dir);
+            }
+        }
     }
 
     /// Whether a read grant of this directory ends.
@@ -422,6 +427,20 @@ mod tests {
         assert_eq!(grants.end_lapsed(SHARD, 20 + HOLD), [DIR.id]);
         grants.prolong(SHARD, 20 + HOLD);
         assert_eq!(grants.of(DIR.id, 21 + HOLD), None, "what has lapsed is over");
+    }
+
+    /// Parts of one directory are borrowed from two shards at once.
+    #[test]
+    fn nothing_is_granted_while_any_part_is_being_borrowed() {
+        let mut grants = with_grant();
+        grants.borrows(DIR.id);
+        grants.borrows(DIR.id);
+        grants.has_borrowed(DIR.id);
+        for _ in 0..2 * AFTER {
+            assert!(!grants.asked_about(DIR, SHARD, 11), "one is asked for");
+        }
+        grants.has_borrowed(DIR.id);
+        assert!((0..2 * AFTER).any(|_| grants.asked_about(DIR, SHARD, 11)));
     }
 
     #[test]

@@ -105,6 +105,27 @@ fn parts_go_from_mount_to_mount_with_all_that_was_done_in_them() {
     agree(&site, FILES + 240);
 }
 
+/// A kernel that remembered all of the directory by the loan of one part would not notice.
+#[test]
+fn a_mount_that_has_some_parts_sees_what_changes_in_the_others() {
+    let site = site();
+    let [here, there] = [0, 1].map(|mount| site.at(mount, "large"));
+    let mode = |file: &Path| fs::metadata(file).unwrap().mode() & 0o777;
+    for nth in 0..FILES {
+        // Each mount keeps its parts for a while, since both change files.
+        fs::set_permissions(file(&here, nth), Permissions::from_mode(0o640)).unwrap();
+        let other = (nth * 7 + 1) % FILES;
+        let seen = mode(&file(&here, other));
+        fs::set_permissions(file(&there, other), Permissions::from_mode(seen ^ 0o001)).unwrap();
+        assert_eq!(mode(&file(&here, other)), seen ^ 0o001, "file {other}, after {nth}");
+        fs::rename(file(&there, other), there.join("away")).unwrap();
+        assert!(!file(&here, other).exists());
+        fs::rename(there.join("away"), file(&there, other)).unwrap();
+        assert!(file(&here, other).exists());
+    }
+    agree(&site, FILES);
+}
+
 /// It grows while it is lent, so its parts split, and shrinks until it is removed.
 #[test]
 fn a_directory_grows_and_goes_while_its_parts_are_lent() {

@@ -67,6 +67,33 @@ fn name_in(c: &Cluster, partition: u32) -> String {
     (0..).map(|n| format!("new{n}")).find(is_in).unwrap()
 }
 
+/// Each part has a hold of its own, and that of the first one says nothing of the others.
+#[test]
+fn a_holder_of_two_parts_tells_of_each_by_itself() {
+    let (mut c, dir, mut holder) = split();
+    holder.borrow(&mut c, first(dir)).unwrap();
+    let grant = holder.borrow(&mut c, second(dir)).unwrap();
+    let attr = attr_of(holder.say(&mut c, Op::DirGetAttr(dir)));
+    let partitions: Vec<_> = attr.deltas.iter().map(|delta| delta.partition).collect();
+    assert_eq!(partitions, [PartitionIndex(0)]);
+    let of_second = Op::PartitionStat(dir, PartitionIndex(1));
+    let Ok(Body::Delta(delta)) = holder.here(&mut c, of_second.clone()) else { panic!() };
+    assert_eq!(delta.entries + attr.deltas[0].entries, 24);
+    assert_eq!(holder.core.grants_of(&of_second), [grant]);
+}
+
+/// What its holder knows of one part says nothing of a file in another: an `fsync` of it travels.
+#[test]
+fn an_operation_is_about_the_part_that_has_its_name() {
+    let (mut c, dir, mut holder) = split();
+    let grant = holder.borrow(&mut c, second(dir)).unwrap();
+    for (partition, expected) in [(0, Vec::new()), (1, vec![grant])] {
+        let lookup = Op::Lookup(dir, c.name(&name_in(&c, partition)));
+        assert_eq!(holder.core.about(&lookup, dir.id), expected, "partition {partition}");
+    }
+    assert_eq!(holder.core.about(&Op::DirGetAttr(dir), dir.id), [grant]);
+}
+
 #[test]
 fn a_holder_of_another_part_gives_it_back_before_the_home_is_asked() {
     let (mut c, dir, mut holder) = split();
