@@ -8,6 +8,8 @@
 //!     └──── reply ◄── pending: unanswered requests ◄── watch: signals, threads that are stuck
 //! ```
 //!
+//! Where the kernel offers it, requests come by [`rings`](rings) instead, one for each CPU.
+//!
 //! The library `fuser` does not suffice. It cannot answer an interrupt, so some programs could not
 //! be killed. It also binds each request to the thread that read it.
 //!
@@ -26,8 +28,9 @@ pub(crate) mod handshake;
 pub(crate) mod notify;
 pub(crate) mod pending;
 pub(crate) mod reply;
+pub(crate) mod rings;
 pub(crate) mod running;
-pub(crate) mod serve;
+pub(crate) mod serving;
 pub(crate) mod session;
 pub(crate) mod staffing;
 pub(crate) mod threads;

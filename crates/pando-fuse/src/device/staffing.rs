@@ -106,6 +106,8 @@ impl Session {
             }
         }
         let _leaving = Leaving(&self.reader_pool);
+        // The thread that started this one may be on one CPU alone.
+        self.leave_cpu();
         READS_FOR.set(Some(Arc::clone(&self)));
         self.fs.thread_begins();
         let mut buffer = Vec::new();
