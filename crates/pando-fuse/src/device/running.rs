@@ -124,7 +124,6 @@ pub(crate) fn start_with(
     let session = Arc::new(Session {
         reader_pool: ReaderPool::new(config.readers.max(1) + queues + 1),
         rings,
-        affinity: rustix::thread::sched_getaffinity(None).ok(),
         channels,
         fs,
         config,

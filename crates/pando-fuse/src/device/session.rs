@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
 
 use crate::device::counting::counted::{Counted, OPCODES};
 use crate::device::dropper::Dropper;
 use crate::device::pending::Pending;
 use crate::device::rings::Rings;
 use crate::device::rings::way::Way;
-use crate::device::serving::holds_queue;
 use crate::device::threads::reader_pool::ReaderPool;
 use crate::device::threads::task::Tasks;
 use crate::device::threads::watch::Watch;
@@ -89,8 +87,6 @@ pub struct Session {
     pub(crate) channels: Vec<OwnedFd>,
     /// Rings for requests, if the kernel has agreed to them.
     pub(crate) rings: Option<Rings>,
-    /// The CPUs that the process may use. A thread that was on one CPU alone goes back to these.
-    pub(crate) affinity: Option<CpuSet>,
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) config: Config,
     pub(crate) pending: Pending,
@@ -197,8 +193,9 @@ impl Session {
             return Err(Errno::NODEV);
         }
         queue.answer(entry, unique, errno, parts);
-        if holds_queue(self, number) {
-            return Ok(queue.commit(&self.channels[0], entry).map_err(|_| Errno::NODEV)?);
+        let holds = queue.is_served_here() && self.reader_pool.is_held_here();
+        if holds {
+            return queue.commit(&self.channels[0], entry).map_err(|_| Errno::NODEV);
         }
         queue.commit_later(entry);
         Ok(())

@@ -13,9 +13,10 @@
 //! 1. A thread that has given the kernel an entry lives as long as the session. The kernel has this
 //!    thread write the next request, and would lose the request with it.
 //! 2. Only the holder of a queue's post gives entries to the kernel, so that few threads are bound.
-//! 3. While a thread handles a request that came alone, the kernel has no entry of its queue. So no
-//!    request waits for a thread that is busy, once another has the post.
+//! 3. The kernel has entries for the next requests before they come. It uses those first that were
+//!    given last, so those of a new holder.
 
+pub(crate) mod cpu;
 pub(crate) mod entry;
 pub(crate) mod queue;
 pub(crate) mod way;
@@ -44,6 +45,7 @@ impl std::fmt::Debug for Rings {
 impl Rings {
     /// Makes the rings, without entries.
     pub(crate) fn new() -> io::Result<Self> {
+        cpu::note_all();
         let cpus = possible_cpus()?;
         if cpus > CPUS_MAX {
             return Err(io::ErrorKind::Unsupported.into());

@@ -1,5 +1,6 @@
 //! One queue of a mount's requests: a ring of io_uring, and its entries.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,10 @@ use crate::protocol::abi::{UringCommand, uring};
 
 /// Most entries of a queue: requests that it may have unanswered.
 pub(crate) const ENTRIES_MAX: usize = 1024;
+/// Entries that the kernel has at least, while there may be more. A new entry takes no request that
+/// waits already: only the next answer does (`fuse_uring_do_register`, Linux 6.18). So there must
+/// be one before it is needed.
+const READY: usize = 32;
 /// Most requests that wait for a lock of a file. Others must come through, to unlock.
 const LOCK_WAITS_MAX: usize = ENTRIES_MAX / 2;
 /// Commands that are submitted at once: one. Each is submitted as soon as it is made.
@@ -22,6 +27,11 @@ const SUBMITTED: u32 = 4;
 const WAKE: u64 = u64::MAX;
 /// Tries to submit, where the kernel has no memory for a moment.
 const TRIES: u32 = 100;
+
+thread_local! {
+    /// The queue that this thread serves. It is only compared.
+    static SERVED: Cell<*const Queue> = const { Cell::new(std::ptr::null()) };
+}
 
 /// One queue. Requests of callers on its CPU come here.
 pub(crate) struct Queue {
@@ -192,9 +202,23 @@ impl Queue {
         let _ = unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
     }
 
-    /// Whether the kernel has an entry for the next request.
-    pub(crate) fn is_armed(&self) -> bool {
-        self.lock().armed > 0
+    /// Makes entries until the kernel has enough for the next requests.
+    pub(crate) fn keep_ready(&self, channel: &OwnedFd) {
+        while self.lock().armed < READY && self.add(channel).is_ok() {}
+    }
+
+    /// Notes that this thread serves the queue.
+    pub(crate) fn begin_serving(&self) {
+        SERVED.set(self);
+    }
+
+    pub(crate) fn end_serving() {
+        SERVED.set(std::ptr::null());
+    }
+
+    /// Whether this thread serves the queue. It may have lost the post meanwhile.
+    pub(crate) fn is_served_here(&self) -> bool {
+        std::ptr::eq(SERVED.get(), self)
     }
 
     /// Whether the kernel has given all entries back, so that nothing can come.

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use crate::device::session::Session;
 use crate::device::threads::reader_pool::Post;
 
-pub(crate) use ring::holds_queue;
-
 impl Session {
     /// Works at a post until the thread loses it or the session is over.
     pub(crate) fn hold(self: &Arc<Self>, post: Post, buffer: &mut Vec<u8>) {

@@ -1,31 +1,18 @@
 //! Requests that come by a queue of a ring. The thread of a queue stays on the queue's CPU, so that
 //! no other CPU is woken for a request.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::channel::IN_A_ROW_MAX;
+use crate::device::rings::cpu;
 use crate::device::rings::queue::{Came, Queue};
 use crate::device::rings::way::Way;
 use crate::device::session::Session;
-use crate::device::threads::reader_pool::{IS_BOUND, POST, Post};
+use crate::device::threads::reader_pool::{IS_BOUND, Post};
 use crate::protocol::abi::opcode;
 use crate::protocol::channel::BUFFER_SIZE;
-
-thread_local! {
-    /// Session and queue that this thread serves, while it holds the post.
-    static SERVES: Cell<Option<(*const Session, usize)>> = const { Cell::new(None) };
-}
-
-/// Whether this thread holds the post of a queue, as far as it knows.
-pub(crate) fn holds_queue(session: &Session, queue: usize) -> bool {
-    let is_served =
-        SERVES.get().is_some_and(|serves| serves == (std::ptr::from_ref(session), queue));
-    is_served && POST.get().is_some_and(|post| session.reader_pool.is_held(post))
-}
 
 /// What a thread of a queue does while nothing comes, in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,17 +36,12 @@ impl Session {
         if buffer.is_empty() {
             *buffer = vec![0; BUFFER_SIZE];
         }
-        let mut only = CpuSet::new();
-        if number < CpuSet::MAX_CPU {
-            only.set(number);
-            // A CPU that is not there has no callers.
-            let _ = sched_setaffinity(None, &only);
-        }
+        cpu::stay_on(number);
         IS_BOUND.set(true);
-        SERVES.set(Some((Arc::as_ptr(self), number)));
+        queue.begin_serving();
         self.serve_queue(post, queue, number, buffer);
-        SERVES.set(None);
-        self.leave_cpu();
+        Queue::end_serving();
+        cpu::leave();
     }
 
     fn serve_queue(
@@ -71,7 +53,9 @@ impl Session {
     ) {
         let channel = &self.channels[0];
         // Of entries that a previous holder has given to the kernel, that thread brings requests.
+        // The kernel uses the newest one first.
         let _ = queue.add(channel);
+        queue.keep_ready(channel);
         let (mut idle, mut in_a_row) = (Idle::Yields, 0u32);
         while !self.reader_pool.is_over() {
             queue.commit_late(channel);
@@ -92,10 +76,7 @@ impl Session {
                     });
                     let Some(again) = held else { return };
                     post = again;
-                    if !queue.is_armed() {
-                        // The request waits. Another one needs another entry.
-                        let _ = queue.add(channel);
-                    }
+                    queue.keep_ready(channel);
                     if is_due {
                         self.fs.afterwards();
                     }
@@ -150,12 +131,5 @@ impl Session {
             return refused(unique.map_or(0, u64::from_ne_bytes), Errno::NOLCK);
         }
         self.take(&buffer[..len], way);
-    }
-
-    /// Lets this thread run on all CPUs of the process again.
-    pub(crate) fn leave_cpu(&self) {
-        if let (Some(all), Some(_)) = (&self.affinity, &self.rings) {
-            let _ = sched_setaffinity(None, all);
-        }
     }
 }

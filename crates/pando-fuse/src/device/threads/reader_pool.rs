@@ -109,9 +109,10 @@ impl ReaderPool {
         self.leave(POST.take()?)
     }
 
-    /// Whether a thread still holds the post that it works at.
-    pub(crate) fn is_held(&self, post: Post) -> bool {
-        self.stamps[post.role].0.load(Ordering::SeqCst) == post.stamp
+    /// Whether this thread still holds the post that it works at.
+    pub(crate) fn is_held_here(&self) -> bool {
+        let is_held = |post: Post| self.stamps[post.role].0.load(Ordering::SeqCst) == post.stamp;
+        POST.get().is_some_and(is_held)
     }
 
     /// Makes an odd stamp even. Returns `None` if another thread did so first.
