@@ -285,3 +285,40 @@ impl Command {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry with a request, as if the kernel had written one.
+    fn slot() -> Slot {
+        let entry = Entry::new().unwrap();
+        Slot { entry, commit_id: 0, is_armed: false, waits_for_lock: false }
+    }
+
+    #[test]
+    fn waits_for_locks_leave_entries_for_unlocks() {
+        let queue = Queue::new(0).expect("this test needs io_uring");
+        queue.lock().slots.extend((0..=LOCK_WAITS_MAX).map(|_| slot()));
+        for entry in 0..LOCK_WAITS_MAX {
+            assert!(queue.may_wait_for_lock(entry));
+        }
+        assert!(!queue.may_wait_for_lock(LOCK_WAITS_MAX));
+        queue.answer(7, 14, 0, &[]);
+        assert!(queue.may_wait_for_lock(LOCK_WAITS_MAX));
+    }
+
+    #[test]
+    fn answers_of_other_threads_wake_once() {
+        let queue = Queue::new(0).expect("this test needs io_uring");
+        assert_eq!(queue.next(), None);
+        queue.commit_later(3);
+        queue.commit_later(5);
+        queue.wait();
+        assert_eq!(queue.next(), Some(Came::Wake));
+        assert_eq!(queue.next(), None);
+        assert_eq!(std::mem::take(&mut queue.lock().late), [3, 5]);
+        queue.commit_later(3);
+        assert_eq!(queue.next(), Some(Came::Wake));
+    }
+}
