@@ -1,9 +1,9 @@
 //! The reader pool: the threads of a session, and the posts that they hold.
 //!
 //! A *post* is a duty that at most one thread has at a time. There is one post for reading each
-//! channel, and one for running woken tasks. The thread that reads a request also handles it. A
-//! wake-up on another CPU costs more than most requests do. If the work takes long, another thread
-//! gets the post:
+//! channel, one for each queue of a ring, and one for running woken tasks. The thread that reads a
+//! request also handles it. A wake-up on another CPU costs more than most requests do. If the work
+//! takes long, another thread gets the post:
 //!
 //! ```text
 //! reader ── knows that it will wait (fsync, an object to store): steps aside ─────────┐
