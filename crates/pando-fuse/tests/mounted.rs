@@ -2,6 +2,7 @@
 //! impossible. They leave nothing mounted.
 
 mod common;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -42,6 +43,7 @@ impl Mount {
         let setup = setup();
         let mounted = pando_fuse::mount(setup.fs.clone(), &path, options)
             .unwrap_or_else(|error| panic!("this test needs to mount: {error}"));
+        ways::check(&mounted);
         Self { path, mounted: Some(mounted), setup }
     }
 
@@ -55,6 +57,13 @@ impl Drop for Mount {
         drop(self.mounted.take());
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// Other tests must not start processes meanwhile: see [`STARTS`].
+#[test]
+fn all_is_the_same_by_the_device() {
+    let _turn = take_turns();
+    ways::again_by_device("all_is_the_same_by_the_device");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! mounting is impossible. They leave nothing mounted.
 
 mod gated;
+mod ways;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -38,6 +39,7 @@ impl Mount {
         let options = Options { threads, ..Options::default() };
         let mounted = mount_filesystem(Arc::new(gated.clone()), &path, &options)
             .unwrap_or_else(|error| panic!("this test needs to mount: {error}"));
+        ways::check(&mounted);
         Self { path, fs: gated, mounted: Some(mounted) }
     }
 
@@ -75,6 +77,11 @@ impl Drop for Mount {
         assert!(!is_mountpoint(&self.path).unwrap_or(true) || std::thread::panicking());
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+#[test]
+fn all_is_the_same_by_the_device() {
+    ways::again_by_device("all_is_the_same_by_the_device");
 }
 
 /// A program that is killed when the test ends.

@@ -3,6 +3,7 @@
 //! They leave nothing mounted.
 
 mod gated;
+mod ways;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -36,6 +37,7 @@ fn main() {
         _ => {
             it_ends_where_another_process_drops_its_pages();
             it_ends_once_its_connection_is_aborted();
+            ways::again_by_device("");
             println!("ok");
         }
     }
@@ -53,6 +55,7 @@ fn serve(path: &Path, has_dropper: bool) {
     gated.hold("read");
     let mounted = mount_filesystem(Arc::new(gated.clone()), path, &options)
         .unwrap_or_else(|error| panic!("this test needs to mount: {error}"));
+    ways::check(&mounted);
     println!("ready");
     gated.until("somebody reads", |counts| counts.waiting == 1);
     let _ = mounted.notifier().drop_pages(2);

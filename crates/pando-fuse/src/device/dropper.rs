@@ -14,6 +14,8 @@
 //! ```
 //!
 //! If the mount has a keeper, a successor answers. Then the dropper answers nothing, and only ends.
+//! Requests that came by rings can be answered by no other process. Then the dropper aborts the
+//! connection.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -35,23 +37,37 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::protocol::abi::{self, notify, opcode};
 use crate::protocol::channel::{BUFFER_SIZE, clone_channel, write};
+use crate::protocol::connection::{abort, open_abort};
 
 /// A message: number of the request, then the node (to the dropper) or the errno (from it).
 type Words = [u64; 2];
-/// Number of the message that says that a keeper holds the mount's channels. No request has it.
+/// Number of the message that says what becomes of the mount without its process. No request has
+/// it. The second word is [`IS_KEPT`], or the number of the connection that is to be aborted.
+const AFTERWARDS: u64 = 0;
+/// A keeper holds the mount's channels. No connection has this number.
 const IS_KEPT: u64 = 0;
 /// Interval at which a dropper checks whether any of its threads still waits, once the mount is
 /// gone.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// What becomes of requests once the process that served them is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Afterwards {
+    /// The dropper fails them.
+    Fail,
+    /// A successor answers them.
+    Leave,
+    /// The connection of this number is aborted.
+    Abort(u64),
+}
+
 /// The mount's side of the dropper.
 #[derive(Debug)]
 pub(crate) struct Dropper {
     /// Program to run, and its arguments. It calls [`drop_pages`].
     program: Vec<OsString>,
-    /// Whether the mount outlives this process.
-    is_kept: bool,
+    afterwards: Afterwards,
     helper: Mutex<Option<Arc<Helper>>>,
 }
 
@@ -84,8 +100,8 @@ fn get(mut socket: &UnixStream) -> io::Result<Words> {
 }
 
 impl Dropper {
-    pub(crate) fn new(program: Vec<OsString>, is_kept: bool) -> Self {
-        Self { program, is_kept, helper: Mutex::default() }
+    pub(crate) fn new(program: Vec<OsString>, afterwards: Afterwards) -> Self {
+        Self { program, afterwards, helper: Mutex::default() }
     }
 
     /// Has all pages of a node dropped, and waits until they are. Returns `None` if there is no
@@ -126,8 +142,10 @@ impl Dropper {
             // process.
             .process_group(0)
             .spawn()?;
-        if self.is_kept {
-            put(&ours, [IS_KEPT, 0])?;
+        match self.afterwards {
+            Afterwards::Fail => {}
+            Afterwards::Leave => put(&ours, [AFTERWARDS, IS_KEPT])?,
+            Afterwards::Abort(connection) => put(&ours, [AFTERWARDS, connection])?,
         }
         let helper = Arc::new(Helper { socket: ours, waiting: Mutex::default() });
         let hearing = Arc::clone(&helper);
@@ -172,10 +190,15 @@ impl Helper {
 pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     let (device, mount) = (Arc::new(device), Arc::new(UnixStream::from(mount)));
     let (underway, sending) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
-    let mut is_kept = false;
+    let (mut is_kept, mut abort_file) = (false, None);
     while let Ok([number, node]) = get(&mount) {
-        if number == IS_KEPT {
-            is_kept = true;
+        if number == AFTERWARDS {
+            is_kept = node == IS_KEPT;
+            if !is_kept {
+                // Without it this process could not end the mount.
+                let Ok(file) = open_abort(node) else { return };
+                abort_file = Some(file);
+            }
             continue;
         }
         underway.fetch_add(1, Ordering::SeqCst);
@@ -200,7 +223,11 @@ pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
             answer(libc::EAGAIN);
         }
     }
-    if !is_kept {
+    if let Some(file) = abort_file {
+        if underway.load(Ordering::SeqCst) > 0 {
+            let _ = abort(&file);
+        }
+    } else if !is_kept {
         bury(&device, &underway);
     }
 }

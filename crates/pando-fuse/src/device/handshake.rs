@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use crate::device::rings::Rings;
 use crate::device::session::Config;
 use crate::protocol::abi;
 use crate::protocol::channel::{BUFFER_SIZE, write};
@@ -16,6 +17,15 @@ use crate::protocol::request::Request;
 /// Agrees with the kernel on version and flags over `channel`. Blocks until the kernel has sent
 /// INIT.
 pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
+    shake_hands_with(channel, None, config).map(|_| ())
+}
+
+/// The same. Returns the rings if the kernel has agreed to them.
+pub(crate) fn shake_hands_with(
+    channel: &OwnedFd,
+    rings: Option<Rings>,
+    config: &Config,
+) -> io::Result<Option<Rings>> {
     let mut buffer = vec![0; BUFFER_SIZE];
     loop {
         let len = match rustix::io::read(channel, &mut buffer) {
@@ -41,9 +51,11 @@ pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
             continue;
         };
         let &Config { readdir_plus, file_locks, .. } = config;
-        match agree(&offer, Abilities { readdir_plus, file_locks }) {
+        match agree(&offer, Abilities { readdir_plus, file_locks, rings: rings.is_some() }) {
             Agreement::Agreed(out) => {
-                return Ok(write(channel, request.unique, 0, &[out.as_bytes()])?);
+                write(channel, request.unique, 0, &[out.as_bytes()])?;
+                let flags = u64::from(out.flags2) << 32;
+                return Ok(rings.filter(|_| flags & abi::init::OVER_IO_URING != 0));
             }
             Agreement::Again(out) => write(channel, request.unique, 0, &[out.as_bytes()])?,
             Agreement::TooOld => {

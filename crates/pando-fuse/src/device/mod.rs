@@ -8,12 +8,14 @@
 //!     └──── reply ◄── pending: unanswered requests ◄── watch: signals, threads that are stuck
 //! ```
 //!
+//! Where the kernel offers it, requests come by `rings` instead, one for each CPU.
+//!
 //! The library `fuser` does not suffice. It cannot answer an interrupt, so some programs could not
 //! be killed. It also binds each request to the thread that read it.
 //!
 //! Invariants:
 //! 1. Every request that wants an answer gets exactly one, whatever becomes of its handler.
-//! 2. Each post has at most one thread: one reader for each channel, one task runner
+//! 2. Each post has at most one thread: one reader for each channel and queue, one task runner
 //!    (`threads/reader_pool.rs`).
 //! 3. A waker only queues its task. It runs no other code (`threads/task.rs`).
 //! 4. If an answer does not reach the kernel, the handler undoes what the kernel does not know of
@@ -26,8 +28,9 @@ pub(crate) mod handshake;
 pub(crate) mod notify;
 pub(crate) mod pending;
 pub(crate) mod reply;
+pub(crate) mod rings;
 pub(crate) mod running;
-pub(crate) mod serve;
+pub(crate) mod serving;
 pub(crate) mod session;
 pub(crate) mod staffing;
 pub(crate) mod threads;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use crate::device::rings::way::Way;
 use crate::device::session::Session;
 use crate::device::staffing::is_in_reader_pool;
 use crate::protocol::abi::{self, notify};
@@ -52,7 +53,7 @@ impl Notifier {
     pub(crate) fn forget_attributes_of_known(&self, ino: u64) -> io::Result<bool> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         let out = abi::InvalInodeOut { ino, off: -1, len: 0 };
-        match session.write(0, 0, notify::INVAL_INODE, &[out.as_bytes()]) {
+        match session.write(Way::Channel(0), 0, notify::INVAL_INODE, &[out.as_bytes()]) {
             Err(Errno::NOENT) => Ok(false),
             other => Ok(other.map(|_| true)?),
         }
@@ -76,7 +77,7 @@ impl Notifier {
 
     fn say(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
-        match session.write(0, 0, code, parts) {
+        match session.write(Way::Channel(0), 0, code, parts) {
             // The kernel does not know the node, so nothing of it is out of date.
             Err(Errno::NOENT) => Ok(()),
             other => Ok(other?),

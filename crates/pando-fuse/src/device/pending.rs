@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 
 use crate::device::counting::counted::Read;
+use crate::device::rings::way::Way;
 use crate::protocol::abi::RESENT;
 
 /// Number of interrupts kept that came before their request. The next request shows which of them
@@ -20,8 +21,8 @@ const EARLY_MAX: usize = 256;
 /// One request that was read and is not answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Underway {
-    /// Channel that the answer must go to.
-    pub(crate) channel: usize,
+    /// Where the answer must go.
+    pub(crate) way: Way,
     /// Thread of the caller; 0 if unknown.
     pub(crate) pid: u32,
     /// What a signal means for the request.
@@ -51,8 +52,8 @@ pub(crate) struct Early {
     pub(crate) target: u64,
     /// Number of the interrupt itself.
     pub(crate) unique: u64,
-    /// Channel that the interrupt came by.
-    pub(crate) channel: usize,
+    /// Where the interrupt came from.
+    pub(crate) way: Way,
 }
 
 /// All pending requests of one session.
@@ -91,8 +92,15 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request that was read.
-    pub(crate) fn begin(&self, unique: u64, mut request: Underway) -> Begun {
+    /// Adds a request that was read. If `interrupts_overtake`, an interrupt may be read before
+    /// requests that the kernel has sent before it. Then each waits for its own request, and those
+    /// that have none make room for later ones.
+    pub(crate) fn begin(
+        &self,
+        unique: u64,
+        mut request: Underway,
+        interrupts_overtake: bool,
+    ) -> Begun {
         let mut inner = self.lock();
         let mut begun = Begun::default();
         if !inner.early.is_empty() {
@@ -103,6 +111,9 @@ impl Pending {
                     false
                 }
             });
+            if interrupts_overtake {
+                inner.early = std::mem::take(&mut begun.unknown);
+            }
             request.interrupted = begun.is_interrupted.then(Instant::now);
         }
         inner.newest = inner.newest.max(unique & !RESENT);
@@ -178,15 +189,15 @@ mod tests {
         let after_signal = Duration::from_secs(seconds);
         let patience = Patience { after_signal, at_exit: false };
         let read = Read { opcode: 1, uid: 0, bytes: 0, at: Instant::now() };
-        Underway { channel: 0, pid: 7, patience, interrupted: None, seen: None, read }
+        Underway { way: Way::Channel(0), pid: 7, patience, interrupted: None, seen: None, read }
     }
 
     #[test]
     fn a_request_is_answered_once() {
         let pending = Pending::default();
-        assert!(!pending.begin(2, underway(1)).is_interrupted);
+        assert!(!pending.begin(2, underway(1), false).is_interrupted);
         assert!(pending.is_wanted(2));
-        pending.interrupt(Early { target: 2, unique: 3, channel: 0 }).unwrap();
+        pending.interrupt(Early { target: 2, unique: 3, way: Way::Channel(0) }).unwrap();
         assert!(!pending.is_wanted(2));
         assert!(pending.end(2).is_some());
         assert!(pending.end(2).is_none());
@@ -196,11 +207,11 @@ mod tests {
     #[test]
     fn a_request_that_is_sent_again_is_not_the_newest_one() {
         let pending = Pending::default();
-        pending.begin(8 | RESENT, underway(1));
+        pending.begin(8 | RESENT, underway(1), false);
         assert_eq!(pending.newest(), 8);
-        pending.begin(10, underway(1));
+        pending.begin(10, underway(1), false);
         assert_eq!(pending.newest(), 10);
-        let early = Early { target: 8 | RESENT, unique: 9 | RESENT, channel: 0 };
+        let early = Early { target: 8 | RESENT, unique: 9 | RESENT, way: Way::Channel(0) };
         assert!(pending.interrupt(early).is_ok());
         // It is answered by the number that was read.
         assert!(pending.end(8).is_none());
@@ -210,10 +221,10 @@ mod tests {
     #[test]
     fn an_interrupt_may_come_first_and_one_about_nothing_is_found_out() {
         let pending = Pending::default();
-        let early = |target| Early { target, unique: target | 1, channel: 0 };
+        let early = |target| Early { target, unique: target | 1, way: Way::Channel(0) };
         assert_eq!(pending.interrupt(early(4)).unwrap_err(), None);
         assert_eq!(pending.interrupt(early(6)).unwrap_err(), None);
-        let begun = pending.begin(4, underway(0));
+        let begun = pending.begin(4, underway(0), false);
         assert!(begun.is_interrupted);
         assert_eq!(begun.unknown, [early(6)]);
         let later = Instant::now() + Duration::from_secs(1);
@@ -221,13 +232,23 @@ mod tests {
             pending.doubtful(later, Duration::MAX),
             [Doubtful { unique: 4, pid: 7, is_up: true }]
         );
-        assert!(pending.begin(8, underway(9)).unknown.is_empty());
+        assert!(pending.begin(8, underway(9), false).unknown.is_empty());
+    }
+
+    #[test]
+    fn an_interrupt_that_overtakes_its_request_outlasts_other_requests() {
+        let pending = Pending::default();
+        let early = Early { target: 6, unique: 7, way: Way::Channel(0) };
+        assert_eq!(pending.interrupt(early).unwrap_err(), None);
+        let begun = pending.begin(4, underway(1), true);
+        assert!(!begun.is_interrupted && begun.unknown.is_empty());
+        assert!(pending.begin(6, underway(1), true).is_interrupted);
     }
 
     #[test]
     fn early_interrupts_do_not_pile_up() {
         let pending = Pending::default();
-        let early = |target| Early { target, unique: target | 1, channel: 0 };
+        let early = |target| Early { target, unique: target | 1, way: Way::Channel(0) };
         let dropped = (0..300).filter_map(|n| pending.interrupt(early(2 * n)).unwrap_err());
         assert_eq!(dropped.count(), 300 - EARLY_MAX);
     }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
+use crate::device::rings::way::Way;
 use crate::device::session::{Delivery, Reply, Session};
 use crate::protocol::abi;
 use crate::protocol::entry::Entry;
 use crate::protocol::listing::Listing;
 
 impl Reply {
-    pub(crate) fn new(session: Arc<Session>, channel: usize, unique: u64) -> Self {
-        Self { session, channel, unique, is_answered: false }
+    pub(crate) fn new(session: Arc<Session>, way: Way, unique: u64) -> Self {
+        Self { session, way, unique, is_answered: false }
     }
 
     /// Replies with an error.
@@ -122,7 +123,7 @@ impl Reply {
 
     fn send(mut self, errno: i32, parts: &[&[u8]]) -> Delivery {
         self.is_answered = true;
-        self.session.answer(self.channel, self.unique, errno, parts)
+        self.session.answer(self.way, self.unique, errno, parts)
     }
 }
 
@@ -130,7 +131,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_answered {
             let errno = Errno::IO.raw_os_error();
-            let _ = self.session.answer(self.channel, self.unique, errno, &[]);
+            let _ = self.session.answer(self.way, self.unique, errno, &[]);
         }
     }
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::device::counting::counted::{Counted, Measured, OPCODES};
 use crate::device::counting::profile::Profiled;
-use crate::device::dropper::Dropper;
+use crate::device::dropper::{Afterwards, Dropper};
 use crate::device::notify::Notifier;
 use crate::device::pending::Pending;
+use crate::device::rings::Rings;
 use crate::device::session::{Config, Counts, FileSystem, Session};
 use crate::device::threads::reader_pool::ReaderPool;
 use crate::device::threads::watch::Watch;
@@ -41,8 +42,20 @@ impl Running {
 
     /// Sets the command that drops pages for this mount, in a process of its own. It calls
     /// [`drop_pages`](crate::drop_pages()). If the mount `is_kept`, it outlives this process.
-    pub fn drop_pages_by(&self, program: Vec<OsString>, is_kept: bool) {
-        let _ = self.session.dropper.set(Dropper::new(program, is_kept));
+    /// `connection` is the minor number of its device.
+    pub fn drop_pages_by(&self, program: Vec<OsString>, is_kept: bool, connection: u64) {
+        let afterwards = match &self.session.rings {
+            Some(_) => Afterwards::Abort(connection),
+            None if is_kept => Afterwards::Leave,
+            None => Afterwards::Fail,
+        };
+        let _ = self.session.dropper.set(Dropper::new(program, afterwards));
+    }
+
+    /// Whether requests come by rings of io_uring.
+    #[must_use]
+    pub fn has_rings(&self) -> bool {
+        self.session.rings().is_some()
     }
 
     /// A sender of notifications to the kernel.
@@ -97,8 +110,20 @@ pub fn start(
     fs: Arc<dyn FileSystem>,
     config: Config,
 ) -> io::Result<Running> {
+    start_with(channels, None, fs, config)
+}
+
+/// The same, with rings that the kernel has agreed to.
+pub(crate) fn start_with(
+    channels: Vec<OwnedFd>,
+    rings: Option<Rings>,
+    fs: Arc<dyn FileSystem>,
+    config: Config,
+) -> io::Result<Running> {
+    let queues = rings.as_ref().map_or(0, |rings| rings.queues.len());
     let session = Arc::new(Session {
-        reader_pool: ReaderPool::new(config.readers.max(1) + 1),
+        reader_pool: ReaderPool::new(config.readers.max(1) + queues + 1),
+        rings,
         channels,
         fs,
         config,

@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use crate::device::counting::counted::{Counted, OPCODES};
 use crate::device::dropper::Dropper;
 use crate::device::pending::Pending;
+use crate::device::rings::Rings;
+use crate::device::rings::way::Way;
 use crate::device::threads::reader_pool::ReaderPool;
 use crate::device::threads::task::Tasks;
 use crate::device::threads::watch::Watch;
@@ -83,6 +85,8 @@ impl Default for Config {
 /// The session of one mount.
 pub struct Session {
     pub(crate) channels: Vec<OwnedFd>,
+    /// Rings for requests, if the kernel has agreed to them.
+    pub(crate) rings: Option<Rings>,
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) config: Config,
     pub(crate) pending: Pending,
@@ -117,7 +121,7 @@ impl std::fmt::Debug for Session {
 #[must_use = "a request wants an answer"]
 pub struct Reply {
     pub(crate) session: Arc<Session>,
-    pub(crate) channel: usize,
+    pub(crate) way: Way,
     pub(crate) unique: u64,
     pub(crate) is_answered: bool,
 }
@@ -140,24 +144,18 @@ pub type Delivery = Result<(), Undelivered>;
 
 impl Session {
     /// Sends an answer, unless one was sent already.
-    pub(crate) fn answer(
-        &self,
-        channel: usize,
-        unique: u64,
-        errno: i32,
-        parts: &[&[u8]],
-    ) -> Delivery {
+    pub(crate) fn answer(&self, way: Way, unique: u64, errno: i32, parts: &[&[u8]]) -> Delivery {
         let request = self.pending.end(unique).ok_or(Undelivered)?;
         let bytes = parts.iter().map(|part| part.len()).sum();
         self.counted.answered(&request.read, request.pid, errno == 0, bytes);
-        match self.write(channel, unique, errno, parts) {
+        match self.write(way, unique, errno, parts) {
             Ok(()) => Ok(()),
             // The kernel does not wait for the answer any more, or is gone.
             Err(Errno::NOENT | Errno::NODEV | Errno::PIPE) => Err(Undelivered),
             Err(_) => {
                 // The kernel rejected the answer, for lack of memory or by an error of this code.
                 // It still waits for one.
-                let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
+                let _ = self.write(way, unique, Errno::IO.raw_os_error(), &[]);
                 Err(Undelivered)
             }
         }
@@ -165,14 +163,47 @@ impl Session {
 
     pub(crate) fn write(
         &self,
-        channel: usize,
+        way: Way,
         unique: u64,
         error: i32,
         parts: &[&[u8]],
     ) -> Result<(), Errno> {
         // An answer carries its error as a negative number. A notification has `unique` 0, and
         // carries its code as it is.
-        channel::write(&self.channels[channel], unique, error, parts)
+        match way {
+            Way::Channel(channel) => channel::write(&self.channels[channel], unique, error, parts),
+            Way::Ring { queue, entry } => self.write_to_ring(queue, entry, unique, error, parts),
+        }
+    }
+
+    /// Answers a request that came by a ring. The holder of the queue's post sends the answer. If
+    /// that is not this thread, it is woken.
+    fn write_to_ring(
+        &self,
+        number: usize,
+        entry: usize,
+        unique: u64,
+        errno: i32,
+        parts: &[&[u8]],
+    ) -> Result<(), Errno> {
+        let Some(queue) = self.rings.as_ref().and_then(|rings| rings.queues.get(number)) else {
+            return Err(Errno::NODEV);
+        };
+        if self.reader_pool.is_over() {
+            return Err(Errno::NODEV);
+        }
+        queue.answer(entry, unique, errno, parts);
+        let holds = queue.is_served_here() && self.reader_pool.is_held_here();
+        if holds {
+            return queue.commit(&self.channels[0], entry).map_err(|_| Errno::NODEV);
+        }
+        queue.commit_later(entry);
+        Ok(())
+    }
+
+    /// The rings, if requests come by them.
+    pub(crate) fn rings(&self) -> Option<&Rings> {
+        self.rings.as_ref().filter(|rings| rings.are_on())
     }
 
     /// Has the kernel drop all pages of a node, and waits until it has. Returns `None` if this
@@ -186,7 +217,7 @@ impl Session {
         if let Some(request) = self.pending.end(unique) {
             self.counted.answered(&request.read, request.pid, false, 0);
             // If the write fails, the caller is gone.
-            let _ = self.write(request.channel, unique, Errno::INTR.raw_os_error(), &[]);
+            let _ = self.write(request.way, unique, Errno::INTR.raw_os_error(), &[]);
         }
     }
 }

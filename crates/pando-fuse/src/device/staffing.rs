@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::device::rings::cpu;
 use crate::device::session::Session;
 use crate::device::threads::reader_pool::{Floor, Job, POST, Post, ReaderPool, Work};
 
@@ -106,6 +107,8 @@ impl Session {
             }
         }
         let _leaving = Leaving(&self.reader_pool);
+        // The thread that started this one may be on one CPU alone.
+        cpu::leave();
         READS_FOR.set(Some(Arc::clone(&self)));
         self.fs.thread_begins();
         let mut buffer = Vec::new();

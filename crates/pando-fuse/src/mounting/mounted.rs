@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::device::counting::counted::Measured;
 use crate::device::counting::profile::Profiled;
 use crate::device::notify::Notifier;
-use crate::device::running::{Running, start};
+use crate::device::running::{Running, start_with};
 use crate::device::session::{Counts, FileSystem};
 use crate::mounting::helper::failed;
 use crate::mounting::options::Options;
@@ -43,11 +43,12 @@ pub fn serve(
     options: &Options,
 ) -> io::Result<Mounted> {
     let config = config(options, filesystem.keeps_locks());
-    let Unserved { unmounter, channels } = unserved;
-    match start(channels, filesystem, config) {
+    let Unserved { unmounter, channels, rings } = unserved;
+    match start_with(channels, rings, filesystem, config) {
         Ok(running) => {
             if !options.dropper.is_empty() {
-                running.drop_pages_by(options.dropper.clone(), options.is_kept);
+                let number = unmounter.number();
+                running.drop_pages_by(options.dropper.clone(), options.is_kept, number);
             }
             Ok(Mounted { unmounter, notifier: running.notifier(), running: Some(running) })
         }
@@ -127,6 +128,12 @@ impl Mounted {
     #[must_use]
     pub fn end_profile(&self, number: u64) -> Option<Profiled> {
         self.running.as_ref()?.end_profile(number)
+    }
+
+    /// Whether requests come by rings of io_uring. Otherwise they come by `/dev/fuse`.
+    #[must_use]
+    pub fn has_rings(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::has_rings)
     }
 
     /// Whether the session is over because the mount was unmounted.

@@ -44,7 +44,14 @@ pub struct Options {
     pub dropper: Vec<OsString>,
     /// Whether a keeper holds the mount's channels, so that the mount outlives this process.
     pub is_kept: bool,
+    /// Whether requests may come by rings of io_uring, if the kernel offers that. A mount that is
+    /// kept has none: a successor could not take their requests over. By default the environment
+    /// variable `PANDO_FUSE_RINGS` decides: `off` forbids them.
+    pub rings: bool,
 }
+
+/// Environment variable that forbids rings.
+const RINGS: &str = "PANDO_FUSE_RINGS";
 
 impl Default for Options {
     fn default() -> Self {
@@ -63,6 +70,7 @@ impl Default for Options {
             source: "pando".to_owned(),
             dropper: Vec::new(),
             is_kept: false,
+            rings: std::env::var_os(RINGS).is_none_or(|value| value != "off"),
         }
     }
 }

@@ -60,6 +60,12 @@ impl Unmounter {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
+    /// Minor number of the mount's device, whose major number is 0.
+    pub(crate) fn number(&self) -> u64 {
+        let minor = self.device.rsplit(|&byte| byte == b':').next();
+        minor.and_then(|digits| str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Aborts the connection: all present and later callers get `ECONNABORTED`. Only root can do
     /// that. Otherwise the mount is only detached, and the result is false.
     pub fn abort(&self) -> bool {

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crate::device::handshake::shake_hands;
+use crate::device::handshake::shake_hands_with;
+use crate::device::rings::Rings;
 use crate::device::session::Config;
 use crate::mounting::helper::{failed, installed_helper};
 use crate::mounting::mount::mount;
@@ -14,6 +15,7 @@ use crate::mounting::mountpoint::check_mountpoint;
 use crate::mounting::options::Options;
 use crate::mounting::unmount::Unmounter;
 use crate::protocol::channel::clone_channel;
+use crate::protocol::connection::open_abort;
 
 /// The channels of a mount for which INIT is agreed on, and what unmounts it. Dropping this leaves
 /// the mount in the tree.
@@ -21,6 +23,7 @@ use crate::protocol::channel::clone_channel;
 pub struct Unserved {
     pub(crate) unmounter: Unmounter,
     pub(crate) channels: Vec<OwnedFd>,
+    pub(crate) rings: Option<Rings>,
 }
 
 /// What a session is told of the options.
@@ -46,15 +49,19 @@ impl Unserved {
         let config = config(options, file_locks);
         let (channel, unmounter) = mount(&mountpoint, &mount_options)?;
         let begin = || {
-            shake_hands(&channel, &config)?;
+            // A mount that is killed while it drops pages must be ended by another process.
+            let can_end = options.dropper.is_empty() || open_abort(unmounter.number()).is_ok();
+            let may_have = options.rings && !options.is_kept && can_end;
+            let rings = may_have.then(Rings::new).and_then(Result::ok);
+            let rings = shake_hands_with(&channel, rings, &config)?;
             let mut channels = vec![channel];
             while options.clone_fd && channels.len() < config.readers {
                 channels.push(clone_channel(&channels[0])?);
             }
-            Ok(channels)
+            Ok((channels, rings))
         };
         match begin() {
-            Ok(channels) => Ok(Self { unmounter, channels }),
+            Ok((channels, rings)) => Ok(Self { unmounter, channels, rings }),
             Err(error) => {
                 let error: io::Error = error;
                 let _ = unmounter.detach();
@@ -73,7 +80,7 @@ impl Unserved {
             device: format!("0:{number}").into_bytes(),
             helper: installed_helper(),
         };
-        Self { unmounter, channels }
+        Self { unmounter, channels, rings: None }
     }
 
     /// The channels, the first one first.
@@ -86,8 +93,7 @@ impl Unserved {
     /// major number is 0.
     #[must_use]
     pub fn number(&self) -> u64 {
-        let minor = self.unmounter.device().rsplit(|&byte| byte == b':').next();
-        minor.and_then(|digits| str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
+        self.unmounter.number()
     }
 
     /// Path of the mount point, absolute and free of links.

@@ -140,6 +140,11 @@ structures! {
 
     /// Notification: pages and attributes of a node are out of date.
     InvalInodeOut { ino: u64, off: i64, len: i64 }
+
+    /// What is in an entry of a ring, of a request and of its answer.
+    UringEntry { flags: u64, commit_id: u64, payload_sz: u32, padding: u32, reserved: u64 }
+    /// Command of a ring: of REGISTER the queue, of COMMIT_AND_FETCH the request, too.
+    UringCommand { flags: u64, commit_id: u64, qid: u16, padding: [u8; 6] }
 }
 
 const _: () = {
@@ -148,6 +153,7 @@ const _: () = {
     assert!(size_of::<InitOut>() == 64 && size_of::<StatfsOut>() == 80);
     assert!(size_of::<LkIn>() == 48 && size_of::<LkOut>() == 24);
     assert!(size_of::<SetattrIn>() == 88 && size_of::<ReadIn>() == 40);
+    assert!(size_of::<UringCommand>() == 24 && uring::HEADERS == 288);
 };
 
 /// Defines the opcodes.
@@ -187,6 +193,20 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const NO_EXPORT_SUPPORT: u64 = 1 << 38;
+    pub const OVER_IO_URING: u64 = 1 << 41;
+}
+
+/// Commands of `IORING_OP_URING_CMD` on a channel, and the parts of an entry's headers.
+#[expect(missing_docs, reason = "named as the kernel's")]
+pub mod uring {
+    pub const REGISTER: u32 = 1;
+    pub const COMMIT_AND_FETCH: u32 = 2;
+    /// Where the operation's own header begins, after room for [`InHeader`](super::InHeader) or
+    /// [`OutHeader`](super::OutHeader).
+    pub const OP_IN: usize = 128;
+    /// Where [`UringEntry`](super::UringEntry) begins.
+    pub const ENTRY: usize = 256;
+    pub const HEADERS: usize = ENTRY + size_of::<super::UringEntry>();
 }
 
 /// Bits of `SetattrIn::valid`.

@@ -16,6 +16,7 @@
 //!   `name_to_handle_at` fails with `EOPNOTSUPP` at once.
 //! - `WRITEBACK_CACHE` is not set. A write reaches this side at once, so size and times are decided
 //!   here.
+//! - `OVER_IO_URING`: requests come by rings, if this side has made some.
 //! - `POSIX_LOCKS`, `FLOCK_LOCKS`: for a file system that keeps locks. Otherwise the kernel keeps
 //!   them, within the mount.
 
@@ -50,6 +51,8 @@ pub(crate) struct Abilities {
     pub(crate) readdir_plus: bool,
     /// The file system keeps locks.
     pub(crate) file_locks: bool,
+    /// There are rings for requests.
+    pub(crate) rings: bool,
 }
 
 /// Decides on an INIT.
@@ -75,6 +78,9 @@ pub(crate) fn agree(offer: &InitRequest, able: Abilities) -> Agreement {
     if able.file_locks {
         wanted |= init::POSIX_LOCKS | init::FLOCK_LOCKS;
     }
+    if able.rings {
+        wanted |= init::OVER_IO_URING;
+    }
     let flags = wanted & offer.flags;
     Agreement::Agreed(abi::InitOut {
         minor: offer.minor.min(abi::MINOR),
@@ -94,9 +100,9 @@ pub(crate) fn agree(offer: &InitRequest, able: Abilities) -> Agreement {
 mod tests {
     use super::*;
 
-    const NONE: Abilities = Abilities { readdir_plus: false, file_locks: false };
+    const NONE: Abilities = Abilities { readdir_plus: false, file_locks: false, rings: false };
     const LOCKS: Abilities = Abilities { file_locks: true, ..NONE };
-    const ALL: Abilities = Abilities { readdir_plus: true, file_locks: true };
+    const ALL: Abilities = Abilities { readdir_plus: true, file_locks: true, rings: true };
 
     #[test]
     fn only_what_is_offered_is_asked_for() {

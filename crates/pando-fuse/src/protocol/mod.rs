@@ -4,6 +4,7 @@
 pub mod abi;
 pub mod body;
 pub mod channel;
+pub mod connection;
 pub mod entry;
 pub mod init;
 pub mod listing;

@@ -18,6 +18,7 @@ use crate::adaptor::answers::{empty, failed, ignore};
 use crate::adaptor::convert::errno;
 use crate::adaptor::state::inner::{Adaptor, Inner};
 use crate::adaptor::state::lock_owners::Ending;
+use crate::device::rings::cpu;
 use crate::device::session::Reply;
 use crate::protocol::abi::{self, lk};
 use crate::protocol::operation::FileLock;
@@ -213,6 +214,7 @@ impl Inner {
     pub(crate) fn end_when_stored(self: &Arc<Self>, ino: Ino, endings: Vec<Ending>) {
         let inner = Arc::clone(self);
         let work = move || {
+            cpu::leave();
             while !inner.fs.data().is_stored(ino) {
                 std::thread::sleep(STORE_AGAIN);
                 if inner.is_over.load(Ordering::Acquire) {
@@ -253,6 +255,7 @@ impl Inner {
         let shared = Arc::new(Mutex::new(Dropped::default()));
         let theirs = Arc::clone(&shared);
         let work = move || {
+            cpu::leave();
             let result = notifier.drop_pages(ino.0).map_err(|_| Errno::EIO);
             let mut dropped = theirs.lock().unwrap_or_else(PoisonError::into_inner);
             dropped.result = Some(result);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::device::notify::Notifier;
+use crate::device::rings::cpu;
 
 /// Most threads that wait for such drops. Beyond them nothing more is dropped, and the kernel keeps
 /// no further listing.
@@ -42,6 +43,7 @@ impl Turn {
     ) {
         let notifier = notifier.clone();
         let job = move || {
+            cpu::leave();
             for node in nodes {
                 // A node that the kernel does not know any more has no listing.
                 let _ = notifier.drop_pages(node);

@@ -1,9 +1,9 @@
 //! The reader pool: the threads of a session, and the posts that they hold.
 //!
 //! A *post* is a duty that at most one thread has at a time. There is one post for reading each
-//! channel, and one for running woken tasks. The thread that reads a request also handles it. A
-//! wake-up on another CPU costs more than most requests do. If the work takes long, another thread
-//! gets the post:
+//! channel, one for each queue of a ring, and one for running woken tasks. The thread that reads a
+//! request also handles it. A wake-up on another CPU costs more than most requests do. If the work
+//! takes long, another thread gets the post:
 //!
 //! ```text
 //! reader ── knows that it will wait (fsync, an object to store): steps aside ─────────┐
@@ -20,7 +20,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -34,6 +34,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct ReaderPool {
     stamps: Box<[Stamp]>,
     floor: Mutex<Floor>,
+    /// The same as in `floor`, to be read without its lock.
+    is_over: AtomicBool,
     /// Signals that a post is open, that a job came, or that the session is over.
     pub(crate) changed: Condvar,
     /// Signals that a thread has ended, or that the session is over.
@@ -69,6 +71,8 @@ pub(crate) enum Work {
 thread_local! {
     /// The post that this thread holds while it works.
     pub(crate) static POST: Cell<Option<Post>> = const { Cell::new(None) };
+    /// Whether the kernel has this thread write requests to a ring. It then stays to the end.
+    pub(crate) static IS_BOUND: Cell<bool> = const { Cell::new(false) };
 }
 
 impl ReaderPool {
@@ -78,6 +82,7 @@ impl ReaderPool {
         Self {
             stamps: (0..roles).map(|_| Stamp(AtomicU64::new(0))).collect(),
             floor: Mutex::new(Floor { open, ..Floor::default() }),
+            is_over: AtomicBool::new(false),
             changed: Condvar::new(),
             left: Condvar::new(),
         }
@@ -104,6 +109,12 @@ impl ReaderPool {
         self.leave(POST.take()?)
     }
 
+    /// Whether this thread still holds the post that it works at.
+    pub(crate) fn is_held_here(&self) -> bool {
+        let is_held = |post: Post| self.stamps[post.role].0.load(Ordering::SeqCst) == post.stamp;
+        POST.get().is_some_and(is_held)
+    }
+
     /// Makes an odd stamp even. Returns `None` if another thread did so first.
     pub(crate) fn leave(&self, post: Post) -> Option<Post> {
         let (order, next) = (Ordering::SeqCst, post.stamp + 1);
@@ -122,7 +133,7 @@ impl ReaderPool {
             if let Some(job) = floor.jobs.pop_front() {
                 return Some(Work::Job(job));
             }
-            if floor.is_over || floor.idle >= SPARES {
+            if floor.is_over || (floor.idle >= SPARES && !IS_BOUND.get()) {
                 return None;
             }
             floor.idle += 1;
@@ -133,9 +144,15 @@ impl ReaderPool {
 
     /// Ends reading for good.
     pub(crate) fn close(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
         self.lock().is_over = true;
         self.changed.notify_all();
         self.left.notify_all();
+    }
+
+    /// Whether reading has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
     }
 
     /// Waits until reading has ended.
