@@ -146,6 +146,8 @@ fn a_renewed_key_stands_when_the_old_one_is_revoked() {
     open.done(&["revoke", &serial]);
     open.is_cut_off(of_old);
     open.refused(&old, "revoked");
+    // What shards lent to the old key's mount delays others by 10 s at most, and a call waits 2 s.
+    until("the other goes on", || fs::write(open.site.at(of_new, "file"), "text").is_ok());
     open.works(of_new);
 }
 
