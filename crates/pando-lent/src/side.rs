@@ -327,7 +327,7 @@ impl State {
     pub(crate) fn take_out(&mut self, grant: TxnId) -> Option<Element> {
         self.grounds.fall(grant);
         if let Some(part) = self.lent.as_ref().and_then(|lent| lent.core.counted(grant)) {
-            self.eager.learn(part);
+            self.eager.returned(part);
         }
         self.under.retain(|(_, of)| *of != grant);
         self.amended.remove(&grant);

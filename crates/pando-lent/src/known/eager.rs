@@ -168,6 +168,14 @@ impl Eager {
         }
     }
 
+    /// Notes how many entries a part has that is given back. One that is read at no cost is not
+    /// watched for that: a tree has many of them.
+    pub(crate) fn returned(&mut self, part: Counted) {
+        if part.entries >= ROWS_A_CHANGE || self.known.contains_key(&part.dir) {
+            self.learn(part);
+        }
+    }
+
     /// Notes where a part lies. False: nowhere.
     fn lies_at(&mut self, dir: DirId, orders: Range<u64>) -> bool {
         if orders.is_empty() {
@@ -432,6 +440,17 @@ mod tests {
         counted(&mut eager, (0, 0), 100 * ROWS_A_CHANGE);
         assert!(eager.lies_at(DIR.id, 0..Order::END / 2));
         assert_eq!(changes(&mut eager, LOW, AFTER + 49, 0), []);
+        assert_eq!(changes(&mut eager, LOW, 1, 0).len(), 1);
+    }
+
+    /// A tree that is extracted would else push out what is watched.
+    #[test]
+    fn small_parts_that_are_given_back_are_not_watched() {
+        let mut eager = Eager::default();
+        eager.returned(Counted { entries: ROWS_A_CHANGE - 1, ..whole() });
+        assert_eq!(eager.count, 0);
+        eager.returned(Counted { entries: 100 * ROWS_A_CHANGE, ..whole() });
+        assert_eq!(changes(&mut eager, LOW, AFTER + 99, 0), []);
         assert_eq!(changes(&mut eager, LOW, 1, 0).len(), 1);
     }
 

@@ -34,7 +34,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct ReaderPool {
     stamps: Box<[Stamp]>,
     floor: Mutex<Floor>,
-    /// The same as in `floor`, to be read without its lock.
+    /// Nothing more is read; a thread without work ends. It is set while `floor` is locked, so that
+    /// who waits there hears of it.
     is_over: AtomicBool,
     /// Signals that a post is open, that a job came, or that the session is over.
     pub(crate) changed: Condvar,
@@ -52,8 +53,6 @@ pub(crate) struct Floor {
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) threads: usize,
     pub(crate) idle: usize,
-    /// Nothing more is read; a thread without work ends.
-    pub(crate) is_over: bool,
 }
 
 /// The right to hold a post, valid while the post has this stamp.
@@ -133,7 +132,7 @@ impl ReaderPool {
             if let Some(job) = floor.jobs.pop_front() {
                 return Some(Work::Job(job));
             }
-            if floor.is_over || (floor.idle >= SPARES && !IS_BOUND.get()) {
+            if self.is_over() || (floor.idle >= SPARES && !IS_BOUND.get()) {
                 return None;
             }
             floor.idle += 1;
@@ -144,8 +143,9 @@ impl ReaderPool {
 
     /// Ends reading for good.
     pub(crate) fn close(&self) {
+        let floor = self.lock();
         self.is_over.store(true, Ordering::SeqCst);
-        self.lock().is_over = true;
+        drop(floor);
         self.changed.notify_all();
         self.left.notify_all();
     }
@@ -158,7 +158,7 @@ impl ReaderPool {
     /// Waits until reading has ended.
     pub(crate) fn await_close(&self) {
         let mut floor = self.lock();
-        while !floor.is_over {
+        while !self.is_over() {
             floor = self.left.wait(floor).unwrap_or_else(PoisonError::into_inner);
         }
     }
